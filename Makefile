@@ -1,0 +1,62 @@
+# Two commands matter: `make run` (a first look) and `make test` (everything CI checks).
+# Both prepare a virtual environment in .venv, and do so again only when the pins change.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+PY := .venv/bin/python
+# Errors only: in a virtual environment pip's advice to root, and on itself, is noise.
+INSTALL := $(PY) -m pip --disable-pip-version-check -qq install --root-user-action ignore -c constraints.txt
+VENV := .venv/.created
+BASE := .venv/.base-installed
+DEV := .venv/.dev-installed
+
+.PHONY: run test lint types imports tests bench fmt clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
+
+# A stamp and not the interpreter: that exists before pip does when this is interrupted.
+$(VENV):
+	@echo "Creating .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentFlow needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv --clear .venv
+	@touch $@
+
+$(BASE): pyproject.toml constraints.txt | $(VENV)
+	@echo "Installing agentflow (base) into .venv"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)
+	@echo "Installing agentflow with everything the tests need into .venv (about a minute, once)"
+	@$(INSTALL) -e ".[dev]"
+	@touch $@ $(BASE)
+
+run: $(BASE)  ## run the example workflow on the embedded store
+	@$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
+
+test: lint types imports tests  ## lint, types, import contract and every test
+
+lint: $(DEV)  ## ruff: style and format
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+types: $(DEV)  ## mypy --strict
+	@$(PY) -m mypy
+
+imports: $(DEV)  ## the floors: each imports only those below
+	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
+
+tests: $(DEV)  ## pytest, against real servers started from wheels
+	@$(PY) -m pytest -n 2 --dist loadgroup
+
+bench: $(DEV)  ## the figures: ratios against a raw limit of the same run
+	@$(PY) -m bench
+
+fmt: $(DEV)  ## rewrite the sources in the project's format
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+clean:  ## stop local servers and remove everything that was made here
+	@if [ -e .afl/servers/stack.json ]; then $(PY) -c 'from afl.devstack import down; down(remove=True)'; fi
+	rm -rf .venv .afl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

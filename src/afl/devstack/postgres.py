@@ -1,0 +1,114 @@
+"""PostgreSQL, durable as in production (fsync stays on). TCP only: paths of sockets have a short limit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from functools import cached_property
+from pathlib import Path
+
+from afl.devstack.binaries import POSTGRES
+from afl.devstack.identity import Identity, forget_elsewhere, ordinary_identity
+from afl.devstack.process import Command, ProcessMark, run
+from afl.devstack.server import Server
+from afl.kernel.errors import InputError
+
+_LONGEST_PATH = 900  # the server cuts paths off at 1024 bytes and adds names of its own
+_LOCK_FILE = "postmaster.pid"
+_LOCK_READY = "ready"
+_POLL_SECONDS = 0.02
+
+
+class Postgres(Server):
+    name = "postgres"
+    program = POSTGRES
+    stop_signal = signal.SIGINT  # a fast shutdown: SIGTERM would wait for clients to leave
+
+    _initdb_options = ("-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--encoding=UTF8")
+
+    @cached_property
+    def identity(self) -> Identity:
+        return ordinary_identity(self.home, self.program.find())
+
+    def prepare(self, previous: ProcessMark | None) -> None:
+        if len(os.fsencode(self.data)) > _LONGEST_PATH:
+            raise InputError(
+                f"PostgreSQL takes paths of at most {_LONGEST_PATH} bytes; use a folder above {self.home}"
+            )
+        self.data = self.identity.folder / "data"
+        if not (self.data / "PG_VERSION").exists():
+            self._initialise()
+        elif previous is not None:
+            self._forget(previous)
+
+    def _initialise(self) -> None:
+        # Made beside its place and moved there whole: a command killed half-way leaves no half of a database.
+        fresh = self.identity.folder / "data.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        initdb = str(self.identity.program.with_name("initdb"))
+        if run(self.identity.command(initdb, "-D", str(fresh), *self._initdb_options), self.log) != 0:
+            raise self.failure("could not make its data folder")
+        fresh.rename(self.data)
+
+    def _forget(self, previous: ProcessMark) -> None:
+        """Drop the lock file of a dead server whose process id is still, or again, in use.
+
+        The id may have passed to a stranger, or belong to a zombie that nobody buries: the server would take
+        either for a rival. It sorts out every other stale lock file itself.
+        """
+        lines = self._lock_lines()
+        if lines[:1] != [str(previous.pid)] or previous.alive or not _in_use(previous.pid):
+            return
+        deadline = time.monotonic() + self.stop_seconds
+        while _attached(lines):
+            # The dead server's children end by themselves soon; two servers on one folder would ruin it.
+            if time.monotonic() > deadline:
+                raise self.failure("has left children that still use its data")
+            time.sleep(_POLL_SECONDS)
+        (self.data / _LOCK_FILE).unlink()
+
+    def command(self, port: int) -> Command:
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200"}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        program = str(self.identity.program)
+        return self.identity.command(program, "-D", str(self.data), "-p", str(port), *options)
+
+    def ready_port(self, pid: int, port: int) -> int | None:
+        lines = self._lock_lines()
+        ours = lines[:1] == [str(pid)] and len(lines) > 7
+        return port if ours and lines[7].strip() == _LOCK_READY else None
+
+    def _lock_lines(self) -> list[str]:
+        try:
+            return (self.identity.folder / "data" / _LOCK_FILE).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def url(self, port: int) -> str:
+        return f"postgresql://postgres@127.0.0.1:{port}/postgres"
+
+    def remove(self) -> None:
+        forget_elsewhere(self.home)
+        super().remove()
+
+
+def _in_use(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _attached(lock_lines: list[str]) -> bool:
+    """Whether a process still uses the shared memory that a lock file names (line 7: key, id)."""
+    table = Path("/proc/sysvipc/shm")
+    if len(lock_lines) < 7 or not table.exists():
+        return False
+    segment = lock_lines[6].split()[1]
+    rows = (row.split() for row in table.read_text().splitlines()[1:])
+    return any(row[1] == segment and int(row[6]) > 0 for row in rows)

@@ -1,0 +1,100 @@
+"""What a stack knows about itself, in one JSON file of its folder that is only ever replaced whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from afl.devstack.process import ProcessMark
+from afl.kernel.codec import decode_as, encode
+from afl.kernel.errors import InputError, StoreCorrupt
+
+
+@dataclass
+class Entry:
+    """One server: its process, the port asked for, and its URL once it was ready."""
+
+    mark: ProcessMark
+    port: int
+    since_ms: int
+    url: str | None = None
+
+
+@dataclass
+class State:
+    """Servers that were started and not stopped since; `ports` remembers all, so that URLs stay the same."""
+
+    servers: dict[str, Entry] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+    watchdog: ProcessMark | None = None
+
+
+class StateFile:
+    """Reading takes no lock; whoever changes anything holds `locked()` from its first look to its end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "stack.json"
+        self.log = folder / "watchdog.log"
+        self._lock = folder / "lock"
+
+    def read(self) -> State:
+        try:
+            return decode_as(self.path.read_bytes(), State)
+        except FileNotFoundError:
+            return State()
+        except msgspec.DecodeError as error:
+            raise StoreCorrupt(
+                f"{self.path} is no state of a stack ({error}); end its servers by hand and delete the file"
+            ) from error
+
+    def write(self, state: State) -> None:
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("w") as file:
+            file.write(encode(state, what="the state of the stack"))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+
+    def remove(self) -> None:
+        """Delete the folder, unless it holds something that is not the stack's."""
+        for path in (self.path, self.log, self._lock):
+            path.unlink(missing_ok=True)
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Wait until no other process or thread changes this stack."""
+        file = self._open_lock()
+        # flock belongs to this open file: two threads of one process exclude each other as well.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        while not self._is_current(file):
+            # Whoever held it before deleted it with the folder: this lock guards nothing.
+            file.close()
+            file = self._open_lock()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with file:
+            yield
+
+    def _open_lock(self) -> TextIO:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = self._lock.open("a")
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot hold the data of servers: {error.strerror}") from error
+        os.set_inheritable(file.fileno(), True)  # see process.run
+        return file
+
+    def _is_current(self, file: TextIO) -> bool:
+        try:
+            return os.path.samestat(self._lock.stat(), os.fstat(file.fileno()))
+        except FileNotFoundError:
+            return False

@@ -1,0 +1,47 @@
+"""One codec for everything that is stored or sent: JSON text, by msgspec.
+
+Stored values are plain data: null, booleans, 64-bit integers, floats, strings, lists and maps with string keys.
+Dataclasses encode to maps, and `decode_as` builds them again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from afl.kernel.errors import PayloadError
+
+T = TypeVar("T")
+
+MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+
+_encoder = msgspec.json.Encoder()
+_ordered_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: Any, *, what: str = "value", limit: int = MAX_PAYLOAD_BYTES) -> str:
+    """JSON text of a value; PayloadError names `what` when it is no plain data or over the limit."""
+    try:
+        data = _encoder.encode(value)
+    except (TypeError, OverflowError, ValueError, RecursionError) as error:
+        raise PayloadError(f"{what} is not plain JSON data: {error}") from error
+    if len(data) > limit:
+        raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {limit:,}")
+    return data.decode()
+
+
+def encode_canonical(value: Any) -> bytes:
+    """JSON bytes with sorted keys: equal values give equal bytes, so they can be hashed."""
+    return _ordered_encoder.encode(value)
+
+
+def decode(text: str | bytes) -> Any:
+    """The value of JSON text written by `encode`."""
+    return _decoder.decode(text)
+
+
+def decode_as(text: str | bytes, kind: type[T]) -> T:
+    """A dataclass (or any other annotated type) from JSON text."""
+    return msgspec.json.decode(text, type=kind)

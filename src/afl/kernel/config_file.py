@@ -1,0 +1,38 @@
+"""The configuration file: where it is looked for, and the JSON object it must hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from afl.kernel.errors import SettingError
+
+DEFAULT_CONFIG_FILENAME = "afl.config.json"
+
+
+def parse_file(path: Path) -> dict[str, Any]:
+    """The JSON object in a configuration file."""
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise SettingError(f"{path} is not JSON: {error}") from error
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}") from error
+    if not isinstance(document, dict):
+        raise SettingError(f"{path} holds a JSON {type(document).__name__}; expected an object")
+    return document
+
+
+def find_file(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The configuration file: named by `path`, else by AFL_CONFIG, else the first in the usual places.
+
+    A name that leads to no file ends the search: None.
+    """
+    named = path or (os.environ if environ is None else environ).get("AFL_CONFIG")
+    folders = (Path(), Path.home() / ".afl", Path("/etc/afl"))
+    candidates = [Path(named)] if named else [folder / DEFAULT_CONFIG_FILENAME for folder in folders]
+    return next((file for file in candidates if file.is_file()), None)

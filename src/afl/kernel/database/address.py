@@ -1,0 +1,47 @@
+"""From a URL to an open database."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from urllib.parse import unquote
+
+from afl.kernel.database.base import Database
+from afl.kernel.database.memory import MemoryDatabase
+from afl.kernel.database.sqlite import SqliteDatabase
+from afl.kernel.errors import InputError
+
+DEFAULT_URL = "sqlite:///.afl/afl.db"
+_PASSWORD = re.compile(r"(://[^:/@]*):.*@", re.DOTALL)
+_FORMS = (
+    "sqlite:///file.db (relative), sqlite:////absolute/file.db, memory:// or postgresql://user@host/database"
+)
+
+
+def connect(url: str = DEFAULT_URL) -> Database:
+    """Open the store a URL names; every problem is a StoreError that says what to do."""
+    scheme = url.partition("://")[0]
+    if url == "memory://":
+        return MemoryDatabase(url)
+    if scheme == "sqlite":
+        return _sqlite(url)
+    if scheme in ("postgresql", "postgres"):
+        # Only here, since its driver is an optional dependency.
+        database: Database = importlib.import_module("afl.kernel.database.postgres").PostgresDatabase(url)
+        return database
+    raise InputError(f"{safe_url(url)!r} names no store; expected {_FORMS}")
+
+
+def _sqlite(url: str) -> SqliteDatabase:
+    path = unquote(url.removeprefix("sqlite:///"))
+    if path == url or not path or path == ":memory:":
+        raise InputError(f"{url!r} names no file; expected {_FORMS}")
+    if url == DEFAULT_URL:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    return SqliteDatabase(url, path)
+
+
+def safe_url(url: str) -> str:
+    """The URL for messages: without password, whatever characters it has, and without options."""
+    return _PASSWORD.sub(r"\1:***@", url).partition("?")[0]

@@ -1,0 +1,199 @@
+"""The database as the rest of AgentFlow sees it: transitions over an open transaction, and nothing else.
+
+A transition is a plain function that is given a Transaction. It may be run again from its start when the
+store asks for that (a deadlock, a lost connection before the commit), so it has no effect but through its
+transaction. The first statement that fails ends the transaction on every dialect: whoever catches that error
+cannot commit the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from os import register_at_fork
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from afl.kernel.database.dialect import Dialect
+from afl.kernel.database.queries import Query
+from afl.kernel.errors import StoreError
+
+if TYPE_CHECKING:
+    from afl.kernel.database.schema import Schema
+    from afl.kernel.presence import Presence
+
+T = TypeVar("T")
+ASYNC_THREADS = 8
+
+
+class Row(Protocol):
+    """One row: `row["column"]`; `dict(row)` gives all of it."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
+
+    def keys(self) -> Iterable[str]: ...
+
+
+class Transaction(ABC):
+    """An open transaction; of no use once the transition it was given to has returned."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def all(self, query: Query, /, **params: Any) -> list[Row]:
+        """Every row the statement gives."""
+
+    @abstractmethod
+    def one(self, query: Query, /, **params: Any) -> Row | None:
+        """The first row, or None."""
+
+    @abstractmethod
+    def run(self, query: Query, /, **params: Any) -> int:
+        """How many rows the statement hit."""
+
+    @abstractmethod
+    def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
+        """The statement once per row of parameters (a tuple: in the order of the text); rows hit in all."""
+
+
+class Database(ABC):
+    """One store. Safe to use from any thread, and after a fork."""
+
+    dialect: Dialect
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.closed = False
+        self._inside: set[int] = set()
+        self._executor: ThreadPoolExecutor | None = None
+        self._executor_guard = threading.Lock()
+        _databases.add(self)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """What `work` returns, run on one unchanging picture of the store."""
+        thread = self._enter()
+        try:
+            return self._read(work)
+        finally:
+            self._inside.discard(thread)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """What `work` returns, once everything it wrote is durable; when it raises, nothing was written."""
+        thread = self._enter()
+        try:
+            return self._write(work)
+        finally:
+            self._inside.discard(thread)
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        """One statement that is a whole write transaction."""
+        return self.write(lambda tx: tx.all(query, **params))
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]:
+        """One statement that is a whole read transaction."""
+        return self.read(lambda tx: tx.all(query, **params))
+
+    async def run(self, verb: Literal["read", "write"], work: Callable[[Transaction], T]) -> T:
+        """`read` or `write` from asyncio. What has begun runs to its end; a cancellation comes after it."""
+        call = self.read if verb == "read" else self.write
+        future = self._threads().submit(copy_context().run, call, work)
+        outcome = asyncio.wrap_future(future)
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            if not future.cancel():
+                await _settle(outcome)
+            raise
+
+    @abstractmethod
+    def ensure(self, schema: Schema) -> None:
+        """Create the tables of one part, or bring them up to date."""
+
+    @abstractmethod
+    def now(self) -> int:
+        """The store's clock in milliseconds: the one that `{now}` reads in a query."""
+
+    @property
+    @abstractmethod
+    def presence(self) -> Presence:
+        """How this process proves to the others that it lives."""
+
+    @abstractmethod
+    def _read(self, work: Callable[[Transaction], T]) -> T: ...
+
+    @abstractmethod
+    def _write(self, work: Callable[[Transaction], T]) -> T: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+    @abstractmethod
+    def _after_fork(self) -> None:
+        """In the child: forget what belongs to the parent without closing it."""
+
+    def close(self) -> None:
+        """Give back every connection. Transitions under way end first; a second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+        self._close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
+    def _enter(self) -> int:
+        """A transition inside another on the same thread would wait for itself, so it is refused."""
+        if self.closed:
+            raise StoreError(f"{self!r} is closed")
+        thread = get_ident()
+        if thread in self._inside:
+            raise StoreError("a transaction inside a transaction: use the one your function was given")
+        self._inside.add(thread)
+        return thread
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._executor_guard:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="afl-database")
+            return self._executor
+
+    def _forked(self) -> None:
+        self._inside = set()
+        self._executor = None
+        self._executor_guard = threading.Lock()
+        self._after_fork()
+
+
+async def _settle(outcome: asyncio.Future[Any]) -> None:
+    """Wait for the end of a transition whatever is cancelled meanwhile, and take note of its error."""
+    while not outcome.done():
+        try:
+            await asyncio.wait([outcome])
+        except asyncio.CancelledError:
+            continue
+    if not outcome.cancelled():
+        outcome.exception()
+
+
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _reopen_in_child() -> None:
+    for database in list(_databases):
+        database._forked()
+
+
+register_at_fork(after_in_child=_reopen_in_child)

@@ -1,0 +1,214 @@
+"""The store in a PostgreSQL database, for processes on any number of machines."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from afl.kernel.database.address import safe_url
+from afl.kernel.database.base import Database, Row, Transaction
+from afl.kernel.database.queries import Query, queries
+from afl.kernel.database.schema import Schema, ensure
+from afl.kernel.errors import MissingExtraError, StoreUnavailable
+from afl.kernel.presence import Presence
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
+    from psycopg.rows import dict_row
+    from psycopg.types.numeric import Int8Dumper
+
+    from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable
+    from afl.kernel.database.postgres_pool import Connection, Pool
+    from afl.kernel.database.postgres_transaction import PostgresTransaction, fetch_all
+    from afl.kernel.presence.postgres import SessionPresence
+except ModuleNotFoundError as missing:
+    if missing.name is None or not missing.name.startswith("psycopg"):
+        raise
+    raise MissingExtraError("PostgreSQL needs its driver: pip install agentflow[postgres]") from missing
+
+T = TypeVar("T")
+Q = queries("afl.kernel.database", "sql")
+POOL_SIZE = 10
+ATTEMPTS = 5
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "application_name": "agentflow",
+    # Notice within half a minute that the server's machine is gone.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+}
+
+
+class PostgresDatabase(Database):
+    """Pooled connections for transitions; `new_connection` gives one that is nobody else's."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str) -> None:
+        self.name = safe_url(url)
+        self._settings = _settings(url, self.name)
+        self.pooled = False
+        self._pool = Pool(self.new_connection, POOL_SIZE)
+        self.pooled = self._behind_pooler()
+        self._presence = SessionPresence(self)
+        super().__init__(url)
+
+    def __repr__(self) -> str:
+        return f"<PostgresDatabase {self.name}>"
+
+    @property
+    def presence(self) -> Presence:
+        return self._presence
+
+    def new_connection(self) -> Connection:
+        """A connection of the caller's own in autocommit, for LISTEN and locks; the caller closes it."""
+        try:
+            connection = psycopg.connect(**self._settings, autocommit=True, row_factory=dict_row)
+        except psycopg.Error as error:
+            raise unreachable(error, self.name) from error
+        # One prepared statement per query: by default each size of integer is a type of its own.
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.prepare_threshold = None if self.pooled else 2
+        connection.prepared_max = 500
+        return connection
+
+    def ensure(self, schema: Schema) -> None:
+        ensure(self, schema)
+
+    def now(self) -> int:
+        now: int = self.select(Q.now)[0]["now"]
+        return now
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        """One statement in one round trip; it is its own transaction."""
+        return self._single(query, params, repeat_if_lost=False)
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]:
+        """One statement in one round trip. Reading twice does no harm, so a lost connection is replaced."""
+        return self._single(query, params, repeat_if_lost=True)
+
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        return self._repeat(lambda connection: self._transact(connection, _READ, work))
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        return self._repeat(lambda connection: self._transact(connection, _WRITE, work))
+
+    def _close(self) -> None:
+        self._presence.close()
+        self._pool.close()
+
+    def _after_fork(self) -> None:
+        self._presence.forked()
+        self._pool.forked()
+
+    def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
+        def attempt(connection: Connection) -> list[Row]:
+            try:
+                return fetch_all(connection, query, params)
+            except (psycopg.Error, UnicodeEncodeError) as error:
+                problem = failure(error, f"query {query.name}", self.name)
+                if isinstance(error, TRY_AGAIN):
+                    raise _AgainError(problem) from error
+                if not lost(error, connection):
+                    raise problem from error
+                if repeat_if_lost:
+                    raise _AgainError(problem) from error
+                raise _unknown_outcome(self.name) from error
+
+        thread = self._enter()
+        try:
+            return self._repeat(attempt)
+        finally:
+            self._inside.discard(thread)
+
+    def _repeat(self, attempt: Callable[[Connection], T]) -> T:
+        """Run it on a connection of the pool, and again for as long as the server asks for that."""
+        for tried in range(1, ATTEMPTS + 1):
+            connection = self._pool.take()
+            try:
+                return attempt(connection)
+            except _AgainError as again:
+                if tried == ATTEMPTS:
+                    raise again.problem from again.__cause__
+            finally:
+                self._pool.give(connection)
+            time.sleep(
+                random.uniform(0, 0.01 * 2**tried)
+            )  # apart, so that two in a deadlock do not meet again
+        raise AssertionError("unreachable")
+
+    def _transact(self, connection: Connection, begin: str, work: Callable[[Transaction], T]) -> T:
+        tx = PostgresTransaction(connection, self.name)
+        try:
+            tx.begin(begin)
+            result = work(tx)
+            tx.check()
+            if begin is _WRITE:
+                self._commit(connection)
+        except Exception as error:
+            if tx.again:
+                raise _AgainError(error) from error
+            raise
+        finally:
+            tx.end()
+            _undo(connection)
+        return result
+
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except psycopg.Error as error:
+            if isinstance(error, TRY_AGAIN):
+                raise _AgainError(failure(error, "commit", self.name)) from error
+            if lost(error, connection):
+                raise _unknown_outcome(self.name) from error
+            raise failure(error, "commit", self.name) from error
+
+    def _behind_pooler(self) -> bool:
+        """Whether a pooler stands in between: it greets with a process number that is not the backend's."""
+        connection = self._pool.take()
+        try:
+            row = connection.execute("select pg_backend_pid() as pid").fetchone()
+            return row is None or row["pid"] != connection.info.backend_pid
+        except psycopg.Error as error:
+            raise unreachable(error, self.name) from error
+        finally:
+            self._pool.give(connection)
+
+
+class _AgainError(Exception):
+    """The server undid the transaction, or the connection broke before the commit: run it again."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def _undo(connection: Connection) -> None:
+    """Leave the connection without a transaction, or closed."""
+    if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+        try:
+            connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+
+def _unknown_outcome(store: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the connection to {store} was lost during a commit; it may or may not have taken effect, "
+        "so look before you repeat it"
+    )
+
+
+def _settings(url: str, name: str) -> dict[str, Any]:
+    try:
+        return _DEFAULTS | {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.Error as error:
+        raise unreachable(error, name) from None

@@ -1,0 +1,48 @@
+"""PostgreSQL's errors in our words, and which of them are worth another try."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors
+
+from afl.kernel.errors import PayloadError, StoreConflict, StoreError, StoreUnavailable
+
+# The server undid the transaction and asks to run it again.
+TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+_GOING_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.DatabaseDropped)
+
+
+def lost(error: Exception, connection: psycopg.Connection[dict[str, object]]) -> bool:
+    """Whether the connection is gone, and with it whatever was not committed."""
+    return connection.closed or isinstance(error, _GOING_AWAY)
+
+
+def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadError:
+    """What went wrong, where, and what to do about it."""
+    text = str(error).strip().partition("\n")[0]
+    if isinstance(error, psycopg.IntegrityError):
+        return StoreConflict(f"{doing}: {text}")
+    if isinstance(error, psycopg.DataError | UnicodeEncodeError):
+        return PayloadError(f"{doing}: a value does not fit the store: {text}")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreError(
+            f"{doing} writes inside a read; call write instead (or {store} is a read-only replica)"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(f"{doing} failed on {store}: {text}; grant the role the right, or use another role")
+    if isinstance(error, psycopg.OperationalError):
+        return StoreUnavailable(f"{doing} failed on {store}: {text}")
+    return StoreError(f"{doing} failed on {store}: {text}")
+
+
+def unreachable(error: Exception, store: str) -> StoreUnavailable:
+    """Why no connection could be made. A URL that cannot be read is not quoted: it may hold a password."""
+    if isinstance(error, psycopg.ProgrammingError):
+        return StoreUnavailable(
+            f"the URL of {store} cannot be read; expected postgresql://user:password@host:port/database "
+            "with special characters in the password percent-encoded"
+        )
+    text = " ".join(str(error).split())
+    return StoreUnavailable(
+        f"cannot connect to {store}: {text}; check that the server runs, and host, port, user and database"
+    )

@@ -1,0 +1,96 @@
+"""A transaction on a PostgreSQL connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+import psycopg
+
+from afl.kernel.database.base import Row, Transaction
+from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost
+from afl.kernel.database.postgres_pool import Connection
+from afl.kernel.database.queries import Query
+from afl.kernel.errors import StoreError
+
+_ERRORS = (psycopg.Error, UnicodeEncodeError)
+
+
+class PostgresTransaction(Transaction):
+    """What a transition sees of a connection. `again`: it failed by the moment, not by itself."""
+
+    __slots__ = ("_connection", "_store", "again", "failed")
+
+    def __init__(self, connection: Connection, store: str) -> None:
+        self._connection: Connection | None = connection
+        self._store = store
+        self.failed = self.again = False
+
+    def all(self, query: Query, /, **params: Any) -> list[Row]:
+        try:
+            return fetch_all(self._open(), query, params)
+        except _ERRORS as error:
+            self._fail(query.name, error)
+
+    def one(self, query: Query, /, **params: Any) -> Row | None:
+        try:
+            cursor = self._open().execute(query.postgres, params)
+            return None if cursor.description is None else cursor.fetchone()
+        except _ERRORS as error:
+            self._fail(query.name, error)
+
+    def run(self, query: Query, /, **params: Any) -> int:
+        try:
+            return max(self._open().execute(query.postgres, params).rowcount, 0)
+        except _ERRORS as error:
+            self._fail(query.name, error)
+
+    def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
+        named = [_named(query, row) for row in rows]
+        if not named:
+            return 0
+        try:
+            cursor = self._open().cursor()
+            cursor.executemany(query.postgres, named)
+            return max(cursor.rowcount, 0)
+        except _ERRORS as error:
+            self._fail(query.name, error)
+
+    def begin(self, statement: str) -> None:
+        try:
+            self._open().execute(statement)
+        except psycopg.Error as error:
+            self._fail("begin", error)
+
+    def check(self) -> None:
+        """The server will not commit after a failed statement, and says so only in passing."""
+        if self.failed:
+            raise StoreError(
+                "a statement failed and its error was caught: such a transaction cannot be committed"
+            )
+
+    def end(self) -> None:
+        """From now on nobody can use this transaction by mistake."""
+        self._connection = None
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise StoreError(
+                "this transaction is over; it cannot be used outside the function it was given to"
+            )
+        return self._connection
+
+    def _fail(self, name: str, error: Exception) -> NoReturn:
+        self.failed = True
+        self.again = isinstance(error, TRY_AGAIN) or lost(error, self._open())
+        raise failure(error, f"query {name}", self._store) from error
+
+
+def fetch_all(connection: Connection, query: Query, params: Mapping[str, Any]) -> list[Row]:
+    """The rows of one statement; none for one that gives no rows."""
+    cursor = connection.execute(query.postgres, params)
+    return [] if cursor.description is None else cast(list[Row], cursor.fetchall())
+
+
+def _named(query: Query, row: Mapping[str, Any] | tuple[Any, ...]) -> Mapping[str, Any]:
+    return dict(zip(query.parameters, row, strict=True)) if isinstance(row, tuple) else row

@@ -1,0 +1,120 @@
+"""Named queries: SQL lives in `.sql` files beside the code that uses it.
+
+`shared.sql` holds what every dialect understands, `sqlite.sql` and `postgres.sql` replace or add single
+queries. A query starts at a line `-- name: claim_tasks` and is one statement with `:name` parameters and
+`{macros}`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+from afl.kernel.database.dialect import Dialect, render
+from afl.kernel.database.scan import statements
+from afl.kernel.errors import InputError
+
+_NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
+
+
+class Query:
+    """One named statement, ready for each driver. For a dialect it was not written for it has no text."""
+
+    __slots__ = ("lists", "name", "now", "parameters", "postgres", "sqlite")
+
+    name: str
+    sqlite: str
+    postgres: str
+    parameters: tuple[str, ...]
+    lists: tuple[str, ...]
+    now: bool
+
+    def __init__(self, name: str, *, sqlite: str | None, postgres: str | None, where: str = "query") -> None:
+        self.name = name
+        self.parameters, self.lists, self.now = (), (), False
+        if postgres is not None:
+            rendered = render(_single(postgres, name, where), "postgres", f"{where}, query {name}")
+            self.postgres, self.parameters = rendered.text, rendered.parameters
+        if sqlite is not None:
+            rendered = render(_single(sqlite, name, where), "sqlite", f"{where}, query {name}")
+            self.sqlite, self.parameters = rendered.text, rendered.parameters
+            self.lists, self.now = rendered.lists, rendered.now
+
+    @classmethod
+    def of(cls, sql: str, *, name: str = "unnamed") -> Query:
+        """A query from text in the code: for tests and one-off statements that every dialect understands."""
+        return cls(name, sqlite=sql, postgres=sql)
+
+    def __getattr__(self, missing: str) -> str:
+        if missing in ("sqlite", "postgres"):
+            raise InputError(
+                f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"
+            )
+        raise AttributeError(missing)
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}>"
+
+
+class Queries:
+    """The queries of one folder as attributes: `Q.claim_tasks`."""
+
+    def __init__(self, where: str, found: dict[str, Query]) -> None:
+        self._where = where
+        self.__dict__.update(found)
+
+    def __getattr__(self, name: str) -> Query:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        names = list(self)
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
+        raise AttributeError(f"no query {name!r} in {self._where}: {hint}")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.__dict__ if not name.startswith("_"))
+
+
+def queries(package: str, folder: str = "sql") -> Queries:
+    """The named queries in a folder of a package's data."""
+    root = files(package).joinpath(folder)
+    texts: dict[str, dict[str, str]] = {}
+    for kind in ("shared", "sqlite", "postgres"):
+        source = root.joinpath(f"{kind}.sql")
+        if source.is_file():
+            texts[kind] = _blocks(source.read_text("utf-8"), f"{package}/{folder}/{kind}.sql")
+    where = f"{package}/{folder}"
+    if not texts:
+        raise InputError(f"{where} has no shared.sql, sqlite.sql or postgres.sql")
+    names = dict.fromkeys(name for blocks in texts.values() for name in blocks)
+    return Queries(where, {name: _query(name, texts, where) for name in names})
+
+
+def _query(name: str, texts: dict[str, dict[str, str]], where: str) -> Query:
+    def text(dialect: Dialect) -> str | None:
+        return texts.get(dialect, {}).get(name) or texts.get("shared", {}).get(name)
+
+    return Query(name, sqlite=text("sqlite"), postgres=text("postgres"), where=where)
+
+
+def _blocks(text: str, where: str) -> dict[str, str]:
+    head, *rest = _NAME.split(text)
+    if statements(head):
+        raise InputError(f"{where}: SQL before the first `-- name:` line")
+    blocks: dict[str, str] = {}
+    for name, body in zip(rest[::2], rest[1::2], strict=True):
+        if not name.isidentifier() or name.startswith("_"):
+            raise InputError(f"{where}: {name!r} cannot be the name of a query")
+        if name in blocks:
+            raise InputError(f"{where}: two queries are named {name}")
+        blocks[name] = body
+    return blocks
+
+
+def _single(sql: str, name: str, where: str) -> str:
+    found = statements(sql)
+    if len(found) != 1:
+        raise InputError(f"{where}: query {name} must be one statement, it has {len(found)}")
+    return found[0]

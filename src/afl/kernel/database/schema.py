@@ -1,0 +1,132 @@
+"""Tables of one part of AgentFlow, and how they came to be.
+
+A Schema is a folder of package data: `schema.sql` makes the tables as they are now,
+`migrations/NNNN_name.sql` leads there step by step from an empty store (0001 makes the first tables). A part
+that never changed has no migrations. Where one dialect needs its own text, a file `schema.sqlite.sql` or
+`0002_name.postgres.sql` takes the place of the common one. Which version a store has stands in its table
+`afl_schema`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from afl.kernel.database.dialect import Dialect
+from afl.kernel.database.queries import Query, queries
+from afl.kernel.database.scan import statements
+from afl.kernel.errors import InputError, StoreVersionError
+
+if TYPE_CHECKING:
+    from afl.kernel.database.base import Database, Transaction
+
+Q = queries("afl.kernel.database", "sql")
+_MIGRATION = re.compile(r"(\d{4})_\w+(?:\.(sqlite|postgres))?\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one part: a folder in a package. `component`, its name in the store, never changes."""
+
+    package: str
+    folder: str = "sql"
+    component: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.component or self.package.removeprefix("afl.")
+
+    def fresh(self, dialect: Dialect) -> list[Query]:
+        """The statements that make everything at once."""
+        return self._read(self._choose(self._root(), "schema", dialect), dialect)
+
+    def migrations(self, dialect: Dialect) -> dict[int, list[Query]]:
+        """Number -> statements, in order."""
+        return {number: self._read(source, dialect) for number, source in self._sources(dialect)}
+
+    def version(self, dialect: Dialect) -> int:
+        """What a store has once it is up to date: the last migration's number, 1 without any."""
+        return max((number for number, _ in self._sources(dialect)), default=1)
+
+    def _root(self) -> Traversable:
+        return files(self.package).joinpath(self.folder)
+
+    def _sources(self, dialect: Dialect) -> list[tuple[int, Traversable]]:
+        folder = self._root().joinpath("migrations")
+        found: dict[int, set[str]] = {}
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            match = _MIGRATION.fullmatch(entry.name)
+            if match is None:
+                raise InputError(
+                    f"{self.package}/{self.folder}/migrations/{entry.name} is not named NNNN_name.sql"
+                )
+            found.setdefault(int(match[1]), set()).add(entry.name.split(".")[0])
+        if sorted(found) != list(range(1, len(found) + 1)) or any(len(names) > 1 for names in found.values()):
+            raise InputError(
+                f"{self.package}/{self.folder}/migrations must count 0001, 0002, ... without gap or twin"
+            )
+        return [(number, self._choose(folder, found[number].pop(), dialect)) for number in sorted(found)]
+
+    def _choose(self, folder: Traversable, stem: str, dialect: Dialect) -> Traversable:
+        for name in (f"{stem}.{dialect}.sql", f"{stem}.sql"):
+            if folder.joinpath(name).is_file():
+                return folder.joinpath(name)
+        raise InputError(f"{self.package}/{self.folder} has no {stem}.sql for {dialect}")
+
+    def _read(self, source: Traversable, dialect: Dialect) -> list[Query]:
+        found = []
+        for number, statement in enumerate(statements(source.read_text("utf-8")), start=1):
+            name = f"{self.name}/{source.name} statement {number}"
+            text = {"sqlite": None, "postgres": None} | {dialect: statement}
+            found.append(Query(name, sqlite=text["sqlite"], postgres=text["postgres"], where=self.package))
+        return found
+
+
+def ensure(database: Database, schema: Schema) -> None:
+    """Bring the tables of a part to the version this code knows, whoever else does so at the same time."""
+    wanted = schema.version(database.dialect)
+    if database.read(lambda tx: _version(tx, schema, wanted, database)) != wanted:
+        database.write(lambda tx: _advance(tx, schema, database))
+
+
+def replay(database: Database, schema: Schema) -> None:
+    """Make the tables in an empty store by the migrations alone: what a test compares with the fresh ones."""
+    database.write(lambda tx: _climb(tx, schema, database.dialect, 0))
+
+
+def _advance(tx: Transaction, schema: Schema, database: Database) -> None:
+    tx.all(Q.schema_lock)
+    tx.run(Q.create_schema_table)
+    dialect, wanted = database.dialect, schema.version(database.dialect)
+    version = _version(tx, schema, wanted, database)
+    if version == wanted:
+        return
+    if version == 0:
+        for statement in schema.fresh(dialect):
+            tx.run(statement)
+    else:
+        _climb(tx, schema, dialect, version)
+    tx.run(Q.set_schema_version, component=schema.name, version=wanted)
+
+
+def _climb(tx: Transaction, schema: Schema, dialect: Dialect, version: int) -> None:
+    for number, script in schema.migrations(dialect).items():
+        if number > version:
+            for statement in script:
+                tx.run(statement)
+
+
+def _version(tx: Transaction, schema: Schema, wanted: int, database: Database) -> int:
+    if tx.one(Q.schema_table) is None:
+        return 0
+    row = tx.one(Q.schema_version, component=schema.name)
+    version: int = row["version"] if row is not None else 0
+    if version > wanted:
+        raise StoreVersionError(
+            f"{database!r} has version {version} of the tables of {schema.name!r}, this AgentFlow knows them "
+            f"up to {wanted}; upgrade agentflow here, or use another store"
+        )
+    return version

@@ -1,0 +1,51 @@
+"""The store in one SQLite file, for every process of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from afl.kernel.clock import steady_ms
+from afl.kernel.database.base import Database, Transaction
+from afl.kernel.database.schema import Schema, ensure
+from afl.kernel.database.sqlite_file import close_file, open_file
+from afl.kernel.presence import Presence
+
+T = TypeVar("T")
+
+
+class SqliteDatabase(Database):
+    """Durable (WAL, synchronous=FULL), fair between processes, and never "locked"."""
+
+    dialect = "sqlite"
+
+    def __init__(self, url: str, path: str) -> None:
+        self._file = open_file(path)
+        super().__init__(url)
+
+    @property
+    def path(self) -> str:
+        """The file's real path."""
+        return self._file.path
+
+    @property
+    def presence(self) -> Presence:
+        return self._file.presence
+
+    def ensure(self, schema: Schema) -> None:
+        ensure(self, schema)
+
+    def now(self) -> int:
+        return steady_ms() + self._file.shift
+
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        return self._file.read(work)
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        return self._file.writer.write(work)
+
+    def _close(self) -> None:
+        close_file(self._file)
+
+    def _after_fork(self) -> None:
+        """The file itself is reset once, however many databases share it."""

@@ -1,0 +1,233 @@
+"""The one writer of an SQLite file in this process: whoever holds the lock commits for all who wait.
+
+A commit costs the same for one transition as for fifty, so a thread that arrives while another is writing
+leaves its transition in the queue. The leader runs every queued one in a savepoint of its own, commits once,
+and hands the lead to the first that came later. A transition that raises loses its savepoint and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from threading import get_ident
+from typing import Any, TypeVar
+
+from afl.kernel.database.base import Transaction
+from afl.kernel.database.file_lock import FileLock
+from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, primary_code
+from afl.kernel.errors import StoreError
+
+T = TypeVar("T")
+Work = Callable[[Transaction], Any]
+MAX_GROUP = 256
+
+
+class Job:
+    """A transition that waits for the leader; its signal opens when it is done, or is to lead itself."""
+
+    __slots__ = ("context", "done", "error", "leads", "result", "signal", "thread", "work")
+
+    def __init__(self, work: Work, thread: int, context: Context | None) -> None:
+        self.work = work
+        self.thread = thread
+        self.context = context
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.leads = self.done = False
+        self.signal = threading.Lock()
+        self.signal.acquire()
+
+    def run(self, tx: SqliteTransaction) -> Any:
+        result = self.work(tx) if self.context is None else self.context.run(self.work, tx)
+        tx.check()
+        return result
+
+    def outcome(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Writer:
+    """Serialises the transitions of this process, and queues with the other processes on the file's lock."""
+
+    def __init__(self, path: str, lock: FileLock, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.path = path
+        self.shift = 0
+        self._lock = lock
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._mutex = threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self._leader: int | None = None
+        self._closed = False
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """What the transition returns, once it is on the disk."""
+        thread = get_ident()
+        queued: Job | None = None
+        with self._mutex:
+            if self._closed:
+                raise StoreError(f"{self.path} is closed")
+            if self._leader is None:
+                self._leader = thread
+            elif self._leader == thread:
+                raise StoreError("a transaction inside a transaction: use the one your function was given")
+            else:
+                queued = Job(work, thread, copy_context())
+                self._waiting.append(queued)
+        result: T = self._lead(Job(work, thread, None)) if queued is None else self._wait(queued)
+        return result
+
+    def close(self) -> None:
+        """End after everyone who came before, under the lock: the last to close folds the write-ahead log."""
+        last = Job(lambda tx: None, get_ident(), None)
+        with self._mutex:
+            self._closed = True
+            under_way = self._leader is not None
+            if under_way:
+                self._waiting.append(last)
+        if under_way:
+            last.signal.acquire()
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def forked(self) -> sqlite3.Connection | None:
+        """In the child: start anew, and give out the parent's connection, which must stay open and unused."""
+        inherited, self._connection = self._connection, None
+        self._mutex = threading.Lock()
+        self._waiting.clear()
+        self._leader = None
+        return inherited
+
+    def _wait(self, job: Job) -> Any:
+        try:
+            job.signal.acquire()
+        except BaseException:
+            self._leave(job)
+            raise
+        return self._lead(job) if job.leads else job.outcome()
+
+    def _leave(self, job: Job) -> None:
+        """An interrupt came while waiting: step out of the queue, or stay to the end of what has begun."""
+        with self._mutex:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                return
+        while not (job.leads or job.done):
+            job.signal.acquire(timeout=0.1)
+        if job.leads:
+            self._hand_over([])
+
+    def _lead(self, own: Job) -> Any:
+        others: list[Job] = []
+        try:
+            with self._lock:
+                if self._connection is None:
+                    self._connection = self._connect()
+                with self._mutex:
+                    while self._waiting and len(others) < MAX_GROUP:
+                        others.append(self._waiting.popleft())
+                if not others:
+                    return self._alone(self._connection, own)
+                self._group(self._connection, [own, *others])
+        finally:
+            self._hand_over(others)
+        return own.outcome()
+
+    def _hand_over(self, taken: list[Job]) -> None:
+        """Tell those who are done; whoever is first of the rest leads next."""
+        with self._mutex:
+            self._waiting.extendleft(job for job in reversed(taken) if not job.done)
+            following = self._waiting.popleft() if self._waiting else None
+            self._leader = None if following is None else following.thread
+        for job in taken:
+            if job.done:
+                job.signal.release()
+        if following is not None:
+            following.leads = True
+            following.signal.release()
+
+    def _alone(self, connection: sqlite3.Connection, job: Job) -> Any:
+        self._begin(connection)
+        tx = SqliteTransaction(connection, self.path, self.shift)
+        try:
+            result = job.run(tx)
+            self._commit(connection, tx)
+        finally:
+            tx.end()
+            self._rollback(connection)
+        return result
+
+    def _group(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
+        """All in one commit; should that fail, each by itself, so that nobody fails for another's fault."""
+        if self._together(connection, jobs):
+            return
+        for job in jobs:
+            try:
+                job.result, job.error = self._alone(connection, job), None
+            except Exception as error:
+                job.error = error
+            job.done = True
+
+    def _together(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
+        self._begin(connection)
+        committing = False
+        try:
+            for job in jobs:
+                self._in_savepoint(connection, job)
+                if not connection.in_transaction:  # SQLite gave the whole transaction up: disk full, say
+                    return False
+            committing = True
+            self._commit(connection, SqliteTransaction(connection, self.path, self.shift))
+        except (sqlite3.Error, StoreError):
+            committing = False
+            return False
+        finally:
+            # An interrupt may arrive between the commit and this line: the connection knows which came first.
+            committed = committing and not connection.in_transaction
+            self._rollback(connection)
+            for job in jobs:
+                job.done = committed
+        return True
+
+    def _in_savepoint(self, connection: sqlite3.Connection, job: Job) -> None:
+        connection.execute("SAVEPOINT job")
+        tx = SqliteTransaction(connection, self.path, self.shift)
+        try:
+            job.result, job.error = job.run(tx), None
+        except Exception as error:
+            job.error = error
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO job")
+        finally:
+            tx.end()
+        if connection.in_transaction:
+            connection.execute("RELEASE job")
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Our own processes queue on the lock; only a foreign program can be in the way: wait for it."""
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.Error as error:
+                if primary_code(error) != sqlite3.SQLITE_BUSY:
+                    raise failure(error, self.path, "begin") from error
+
+    def _commit(self, connection: sqlite3.Connection, tx: SqliteTransaction) -> None:
+        if connection is not self._connection:
+            raise StoreError(
+                "the process forked inside a transaction; the parent's transaction is not the child's"
+            )
+        tx.commit()
+
+    def _rollback(self, connection: sqlite3.Connection) -> None:
+        if connection is self._connection and connection.in_transaction:
+            connection.execute("ROLLBACK")

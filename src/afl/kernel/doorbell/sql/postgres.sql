@@ -1,0 +1,2 @@
+-- name: notify
+select pg_notify('afl_doorbell', :topic)

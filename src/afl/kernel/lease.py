@@ -1,0 +1,51 @@
+"""Who holds what, and when somebody else may take it: one rule for runs, tasks, turns, DAG runs and messages.
+
+All times are the store's own (`Database.now()`), never a client's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from afl.kernel.presence.base import Life
+
+LEASE_MS = 10_000
+RENEW_MS = LEASE_MS // 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A claim on one thing. The epoch fences: whoever takes over counts it up, and older ones miss."""
+
+    owner: str
+    epoch: int
+    until: int
+
+    def ended(self, now: int) -> bool:
+        """Whether the lease ran out; its last millisecond still belongs to the holder."""
+        return now > self.until
+
+    def due(self, now: int, lease_ms: int = LEASE_MS) -> bool:
+        """Whether the holder should renew: a third of the lease has passed."""
+        return now >= self.until - lease_ms + lease_ms // 3
+
+    def renewed(self, now: int, lease_ms: int = LEASE_MS) -> Hold:
+        """The same hold with a full lease; it never gets shorter by that."""
+        return replace(self, until=max(self.until, now + lease_ms))
+
+    def taken_by(self, owner: str, now: int, lease_ms: int = LEASE_MS) -> Hold:
+        """The hold of whoever takes over."""
+        return Hold(owner, self.epoch + 1, now + lease_ms)
+
+
+def first_hold(owner: str, now: int, lease_ms: int = LEASE_MS) -> Hold:
+    """The hold on what nobody held before."""
+    return Hold(owner, 1, now + lease_ms)
+
+
+def is_free(hold: Hold | None, now: int, life: Life = Life.UNKNOWN) -> bool:
+    """Whether anyone may take it: nobody holds it, its lease ended, or its holder is proven dead.
+
+    A holder that is ALIVE gains nothing by that: a lease that ended has ended.
+    """
+    return hold is None or hold.ended(now) or life is Life.DEAD

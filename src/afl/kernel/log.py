@@ -1,0 +1,75 @@
+"""The set-up of logging: lines for people, or one JSON object per line for machines.
+
+Every module logs to `logging.getLogger(__name__)` and passes facts as `extra=`; both formats show them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+
+from afl.kernel.errors import SettingError
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure_logging(level: str = "INFO", json: bool = False, stream: TextIO | None = None) -> None:
+    """Send what `afl` logs to `stream` (standard error); a second call replaces the first.
+
+    The root logger is left alone: it belongs to the program that AgentFlow is part of.
+    """
+    name = level.upper()
+    if name not in _LEVELS:
+        raise SettingError(f"log level is {level!r}; expected one of {', '.join(_LEVELS)}")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if json else LineFormatter())
+    logger = logging.getLogger("afl")
+    for previous in [old for old in logger.handlers if isinstance(old.formatter, _Formatter)]:
+        logger.removeHandler(previous)
+    logger.addHandler(handler)
+    logger.setLevel(name)
+    logger.propagate = False
+
+
+class _Formatter(logging.Formatter):
+    """What both formats need of a record."""
+
+    def facts(self, record: logging.LogRecord) -> dict[str, Any]:
+        """What the caller passed as `extra`."""
+        return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+    def trace(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+    def time(self, record: logging.LogRecord) -> str:
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class LineFormatter(_Formatter):
+    """`2026-01-02T03:04:05.678+00:00 WARNING afl.kernel.doorbell: connection lost host=db`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{self.time(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        facts = "".join(f" {name}={value}" for name, value in self.facts(record).items())
+        trace = self.trace(record)
+        return f"{line}{facts}\n{trace}" if trace else line + facts
+
+
+class JsonFormatter(_Formatter):
+    """One object per line: time, level, logger, message, the facts, and the trace of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = self.facts(record) | {
+            "time": self.time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if trace := self.trace(record):
+            entry["exception"] = trace
+        return msgspec.json.encode(entry, enc_hook=str).decode()

@@ -1,0 +1,77 @@
+"""Presence as the rest of AgentFlow sees it.
+
+A free lock proves death and cuts a lease short. A held lock proves nothing about progress and never extends
+one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import ABC, abstractmethod
+from enum import Enum
+
+from afl.kernel.ids import sortable_id
+
+
+class Life(Enum):
+    """What can be said about a process."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+class Presence(ABC):
+    """This process's sign of life in one store, and how to read those of others."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """This process in this store. Its lock is taken when first asked for; a forked child gets another."""
+
+    @abstractmethod
+    def proof(self, owner: str) -> Life:
+        """DEAD only when the owner's lock is proven free; UNKNOWN leaves the decision to the lease."""
+
+    @abstractmethod
+    def describe(self, owner: str) -> str:
+        """The owner in words, for an error message: its process and host where they are known."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the lock: from now on this process counts as gone."""
+
+    @abstractmethod
+    def forked(self) -> None:
+        """In a forked child: forget the parent's sign of life without touching it."""
+
+
+class LonePresence(Presence):
+    """For a store that nobody else can see."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._id = sortable_id()
+        return self._id
+
+    def proof(self, owner: str) -> Life:
+        return Life.ALIVE if owner == self._id else Life.UNKNOWN
+
+    def describe(self, owner: str) -> str:
+        return own_words() if owner == self._id else owner
+
+    def close(self) -> None:
+        self._id = None
+
+    def forked(self) -> None:
+        self._id = None
+
+
+def own_words() -> str:
+    """This process in words."""
+    return f"process {os.getpid()} on {socket.gethostname()} (this one)"

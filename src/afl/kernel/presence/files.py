@@ -1,0 +1,158 @@
+"""Presence beside an SQLite file: one small file per process, locked while it lives.
+
+`fcntl.lockf` and not `flock`, which a forked child would keep alive. Such a lock is dropped when its process
+closes any descriptor of the file, so a process opens its own file once and never looks at it again. Others
+ask with F_GETLK, which takes nothing. What the lock says is believed only by a process of the same boot of
+the same machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from afl.kernel.boot import boot_id
+from afl.kernel.clock import wall_ms
+from afl.kernel.codec import decode_as, encode
+from afl.kernel.errors import StoreUnavailable
+from afl.kernel.filesystem import network_type
+from afl.kernel.ids import sortable_id
+from afl.kernel.presence.base import Life, Presence, own_words
+
+KEEP_SECONDS = 24 * 3600
+_ID = re.compile(r"[0-9a-z]{26}")
+# struct flock: Linux puts the type first, the BSDs last.
+_FLOCK = "hhqqixxxx" if sys.platform.startswith("linux") else "qqihh"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a process writes into its file about itself."""
+
+    boot: str
+    host: str
+    pid: int
+    since: int
+
+
+class FilePresence(Presence):
+    """Signs of life in one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._guard = threading.Lock()
+        self._id: str | None = None
+        self._descriptor = -1
+
+    @property
+    def id(self) -> str:
+        with self._guard:
+            if self._id is None:
+                self._id = self._appear()
+            return self._id
+
+    def proof(self, owner: str) -> Life:
+        if owner == self._id:
+            return Life.ALIVE
+        try:
+            descriptor = self._open(owner)
+        except OSError:
+            return Life.UNKNOWN
+        try:
+            card = _read_card(descriptor)
+            if card is None or card.boot != boot_id():
+                return Life.UNKNOWN
+            return Life.ALIVE if _is_locked(descriptor) else Life.DEAD
+        finally:
+            os.close(descriptor)
+
+    def describe(self, owner: str) -> str:
+        if owner == self._id:
+            return own_words()
+        try:
+            descriptor = self._open(owner)
+        except OSError:
+            return owner
+        try:
+            card = _read_card(descriptor)
+        finally:
+            os.close(descriptor)
+        return owner if card is None else f"process {card.pid} on {card.host}"
+
+    def close(self) -> None:
+        """The file stays, unlocked, and so proves that this process is gone."""
+        with self._guard:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor, self._id = -1, None
+
+    def forked(self) -> None:
+        """Locks are not inherited, so closing the child's copy leaves the parent's alone."""
+        self._guard = threading.Lock()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self._id = -1, None
+
+    def _appear(self) -> str:
+        network = network_type(os.path.dirname(self._folder))
+        if network is not None:
+            raise StoreUnavailable(
+                f"{self._folder} is on a network file system ({network}); use a local disk"
+            )
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            self._sweep()
+            name = sortable_id()
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(os.path.join(self._folder, name), flags, 0o644)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot write in {self._folder} ({error.strerror}); check the permissions of that directory"
+            ) from error
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        card = Card(boot_id(), socket.gethostname(), os.getpid(), wall_ms())
+        os.write(descriptor, encode(card).encode())
+        self._descriptor = descriptor
+        return name
+
+    def _sweep(self) -> None:
+        """Remove the files of those long dead. Who has only just died keeps its file: it is the proof."""
+        oldest = time.time() - KEEP_SECONDS
+        for entry in os.scandir(self._folder):
+            if _ID.fullmatch(entry.name) is None or entry.name == self._id:
+                continue
+            try:
+                if entry.stat().st_mtime < oldest and self.proof(entry.name) is not Life.ALIVE:
+                    os.unlink(entry.path)
+            except FileNotFoundError:  # another process swept it
+                continue
+
+    def _open(self, owner: str) -> int:
+        if _ID.fullmatch(owner) is None:  # no id of ours, perhaps a path that leads elsewhere
+            raise FileNotFoundError(owner)
+        return os.open(os.path.join(self._folder, owner), os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _read_card(descriptor: int) -> Card | None:
+    try:
+        return decode_as(os.pread(descriptor, 4096, 0), Card)
+    except msgspec.DecodeError:  # its owner has created the file and not yet written it
+        return None
+
+
+def _is_locked(descriptor: int) -> bool:
+    if sys.platform.startswith("linux"):
+        request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    else:
+        request = struct.pack(_FLOCK, 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+    answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
+    return int(answer[0] if sys.platform.startswith("linux") else answer[3]) != fcntl.F_UNLCK

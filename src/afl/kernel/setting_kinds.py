@@ -1,0 +1,143 @@
+"""Kinds of settings: how a value is read, what is expected of it, and how it may be shown."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+_MASK = "***"
+
+
+class Kind(ABC):
+    """Reads and checks one value."""
+
+    @property
+    @abstractmethod
+    def expects(self) -> str:
+        """What a good value is, to follow the word "expected"."""
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The value from text or from JSON; ValueError when it is not as expected."""
+
+    def show(self, value: Any) -> str:
+        """The value as a person may see it."""
+        return repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(Kind):
+    """A whole number within a range, both ends included."""
+
+    least: int
+    most: int
+
+    @property
+    def expects(self) -> str:
+        return f"a whole number from {self.least} to {self.most}"
+
+    def read(self, value: Any) -> int:
+        if isinstance(value, str):
+            if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", value):  # int() would also take `1_000`
+                raise ValueError
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Kind):
+    """Any text on one line."""
+
+    required: bool = False
+
+    @property
+    def expects(self) -> str:
+        return "a text that is not empty" if self.required else "a text"
+
+    def read(self, value: Any) -> str:
+        if (
+            not isinstance(value, str)
+            or "\n" in value
+            or "\0" in value
+            or (self.required and not value.strip())
+        ):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Secret(Kind):
+    """A text that is never shown."""
+
+    @property
+    def expects(self) -> str:
+        return "a text (never shown)"
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError
+        return value
+
+    def show(self, value: Any) -> str:
+        return repr("") if value == "" else _MASK
+
+
+@dataclass(frozen=True, slots=True)
+class Url(Kind):
+    """An address of one of several schemes; a password in it is never shown."""
+
+    schemes: tuple[str, ...]
+
+    @property
+    def expects(self) -> str:
+        return f"an address that begins with {_listed([f'{scheme}://' for scheme in self.schemes])}"
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str) or re.search(r"\s", value):
+            raise ValueError
+        scheme, separator, _ = value.partition("://")
+        if not separator or scheme.lower() not in self.schemes:
+            raise ValueError
+        return value
+
+    def show(self, value: Any) -> str:
+        return repr(mask_url(value)) if isinstance(value, str) else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
+    """One of a few words, or else a value of another kind."""
+
+    words: tuple[str, ...]
+    otherwise: Kind | None = None
+    upper: bool = False
+
+    @property
+    def expects(self) -> str:
+        words = [*self.words, self.otherwise.expects] if self.otherwise else list(self.words)
+        return _listed(words)
+
+    def read(self, value: Any) -> Any:
+        word = value.upper() if self.upper and isinstance(value, str) else value
+        if word in self.words:
+            return word
+        if self.otherwise is None:
+            raise ValueError
+        return self.otherwise.read(value)
+
+    def show(self, value: Any) -> str:
+        return self.otherwise.show(value) if self.otherwise else repr(value)
+
+
+def mask_url(url: str) -> str:
+    """The address without what must stay secret: the password before the host, and any in the query."""
+    url = re.sub(r"(?<=://)([^/?#:@]*):[^/?#]*@", rf"\1:{_MASK}@", url)
+    return re.sub(r"(?i)([?&][^=&]*(?:password|token|secret)[^=&]*=)[^&#]*", rf"\1{_MASK}", url)
+
+
+def _listed(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

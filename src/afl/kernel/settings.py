@@ -1,0 +1,285 @@
+"""Every setting of AgentFlow: one table, read from the environment, a file, or the caller.
+
+The table is the class `Settings`: each field is a setting with its variable, default, range and meaning, and
+`render_markdown` turns it into docs/settings.md. The first source that has a value wins: the caller, the
+environment, the file, the default. A bad value is a SettingError that says which variable, what it holds and
+what it should; a secret is never shown, neither there nor in `repr`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from afl.kernel.codec import MAX_PAYLOAD_BYTES
+from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
+from afl.kernel.errors import SettingError
+from afl.kernel.setting_kinds import Choice, Integer, Kind, Secret, Text, Url
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    variable: str
+    default: Any
+    kind: Kind
+    doc: str
+    section: str
+
+    @property
+    def key(self) -> str:
+        """Where a configuration file has it: `lease_ms`, or `mongodb.url` for one of a section."""
+        return f"{self.section}.{self.name.removeprefix(self.section + '_')}" if self.section else self.name
+
+
+def _setting(variable: str, default: T, kind: Kind, doc: str, section: str = "") -> T:
+    """A field of the table; typed as its value, which is what dataclasses make of it."""
+    row = {"variable": variable, "kind": kind, "doc": doc, "section": section}
+    field: T = dataclasses.field(default=default, metadata=row)
+    return field
+
+
+_STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
+_BELLS = ("nats", "tls")
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values in force; the table itself is `SETTINGS`."""
+
+    store: str = _setting(
+        "AFL_STORE",
+        "sqlite:///.afl/afl.db",
+        Url(_STORES),
+        "Where everything is kept: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, "
+        "`postgresql://...`; `mongodb://...` for the runtime alone.",
+    )
+    config: str = _setting(
+        "AFL_CONFIG",
+        "",
+        Text(),
+        f"The configuration file. Empty: `{DEFAULT_CONFIG_FILENAME}` in the working directory, in `~/.afl/` "
+        "or in `/etc/afl/`.",
+    )
+    task_list: str = _setting(
+        "AFL_TASK_LIST",
+        "default",
+        Text(required=True),
+        "The task list that runs are put on and workers serve.",
+    )
+    lease_ms: int = _setting(
+        "AFL_LEASE_MS",
+        10_000,
+        Integer(100, _HOUR_MS),
+        "How long a holder keeps what it works on without renewing it; renewed every third of it.",
+    )
+    poll_interval_ms: int = _setting(
+        "AFL_POLL_INTERVAL_MS",
+        2_000,
+        Integer(1, _HOUR_MS),
+        "How often a worker looks for work when no doorbell rings.",
+    )
+    heartbeat_interval_ms: int = _setting(
+        "AFL_HEARTBEAT_INTERVAL_MS",
+        10_000,
+        Integer(10, _HOUR_MS),
+        "How often a server writes that it is alive.",
+    )
+    max_payload_bytes: int = _setting(
+        "AFL_MAX_PAYLOAD_BYTES",
+        MAX_PAYLOAD_BYTES,
+        Integer(1_024, 1 << 30),
+        "The largest value that is accepted, as JSON; a store may allow less.",
+    )
+    max_deliveries: int = _setting(
+        "AFL_MAX_DELIVERIES",
+        5,
+        Integer(1, 1_000),
+        "How often work is handed out before it is given up, if each worker dies on it; 1: at most once.",
+    )
+    commit_steps: int = _setting(
+        "AFL_COMMIT_STEPS",
+        256,
+        Integer(1, 100_000),
+        "The evaluator commits after this many changed steps, at the end of that iteration.",
+    )
+    commit_ms: int = _setting(
+        "AFL_COMMIT_MS",
+        20,
+        Integer(0, 60_000),
+        "The evaluator commits after this time, at the end of that iteration.",
+    )
+    foreach_window: int = _setting(
+        "AFL_FOREACH_WINDOW", 256, Integer(1, 100_000), "How many elements of a foreach are open at a time."
+    )
+    doorbell: str = _setting(
+        "AFL_DOORBELL",
+        "auto",
+        Choice(("auto", "none"), otherwise=Url(_BELLS)),
+        "How workers hear of new work at once: `auto` uses the store itself, `none` leaves the poll "
+        "interval, a `nats://` address uses that server.",
+    )
+    retention_days: int = _setting(
+        "AFL_RETENTION_DAYS",
+        0,
+        Integer(0, 36_500),
+        "Ended runs are deleted after this many days; 0 keeps them.",
+    )
+    log_level: str = _setting(
+        "AFL_LOG_LEVEL",
+        "INFO",
+        Choice(("DEBUG", "INFO", "WARNING", "ERROR"), upper=True),
+        "The least important messages that are logged.",
+    )
+    mongodb_url: str = _setting(
+        "AFL_MONGODB_URL",
+        "mongodb://localhost:27017",
+        Url(("mongodb", "mongodb+srv")),
+        "The MongoDB server.",
+        "mongodb",
+    )
+    mongodb_username: str = _setting(
+        "AFL_MONGODB_USERNAME", "", Text(), "The user to log in as; empty: no login.", "mongodb"
+    )
+    mongodb_password: str = _setting("AFL_MONGODB_PASSWORD", "", Secret(), "That user's password.", "mongodb")
+    mongodb_auth_source: str = _setting(
+        "AFL_MONGODB_AUTH_SOURCE",
+        "admin",
+        Text(required=True),
+        "The database that knows the user.",
+        "mongodb",
+    )
+    mongodb_database: str = _setting(
+        "AFL_MONGODB_DATABASE",
+        "afl",
+        Text(required=True),
+        "The database that holds the collections.",
+        "mongodb",
+    )
+
+    def shown(self) -> dict[str, str]:
+        """Every value by name, fit for eyes: secrets and passwords in addresses are masked."""
+        return {row.name: row.kind.show(getattr(self, row.name)) for row in SETTINGS}
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{name}={value}' for name, value in self.shown().items())})"
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(name=field.name, default=field.default, **field.metadata)
+    for field in dataclasses.fields(Settings)
+)
+
+
+def load_settings(
+    values: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    path: str | Path | None = None,
+) -> Settings:
+    """The settings in force. `values` go by name, and a None among them counts as not given."""
+    environ = os.environ if environ is None else environ
+    given = {name: value for name, value in (values or {}).items() if value is not None}
+    if unknown := sorted(given.keys() - {row.name for row in SETTINGS}):
+        raise SettingError(
+            _no_such(f"unknown setting {unknown[0]!r}", unknown[0], [row.name for row in SETTINGS])
+        )
+    file = _required_file(path or given.get("config") or None, environ)
+    merged = read_file(file) if file else {}
+    merged |= read_environment(environ)
+    for row in SETTINGS:
+        if row.name in given:
+            merged[row.name] = _checked(row, given[row.name], f"setting {row.name!r}")
+    return Settings(**merged)
+
+
+def read_environment(environ: Mapping[str, str], section: str | None = None) -> dict[str, Any]:
+    """The values that variables give, by name, all or of one section; an empty variable counts as unset."""
+    rows = [row for row in SETTINGS if section is None or row.section == section]
+    return {
+        row.name: _checked(row, text, row.variable)
+        for row in rows
+        if (text := environ.get(row.variable, "")) != ""
+    }
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The values that a configuration file gives, by name; what it must not contain is an error."""
+    document = parse_file(path)
+    by_key = {row.key: row for row in SETTINGS}
+    found: dict[str, Any] = {}
+    for key, value in _flattened(document).items():
+        row = by_key.get(_snake_case(key))
+        if row is None:
+            raise SettingError(_no_such(f"{path}: unknown setting {key!r}", key, list(by_key)))
+        found[row.name] = _checked(row, value, f"{path}: {key!r}")
+    return found
+
+
+def render_markdown() -> str:
+    """docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Made from the table in `afl.kernel.settings`; do not edit it by hand.",
+        "",
+        "A value comes from the command line or the caller, else from the environment variable, else from",
+        f"the configuration file (`{DEFAULT_CONFIG_FILENAME}`, a JSON object; `mongodb.url` is the key `url`",
+        "of the object `mongodb`), else it is the default. A bad value stops the program with a message that",
+        "says what was expected.",
+        "",
+        "| variable | in the file | default | value | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for row in SETTINGS:
+        default = f"`{row.default}`" if row.default != "" else "(empty)"
+        cells = (f"`{row.variable}`", f"`{row.key}`", default, row.kind.expects, row.doc)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _required_file(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    file = find_file(path, environ)
+    named = path or environ.get("AFL_CONFIG")
+    if file is None and named:
+        source = "AFL_CONFIG" if not path else "the configuration file"
+        raise SettingError(f"{source} is {str(named)!r}; expected the path of a file, and there is none")
+    return file
+
+
+def _checked(row: Setting, value: Any, source: str) -> Any:
+    try:
+        return row.kind.read(value)
+    except (ValueError, TypeError):
+        # The cause is dropped on purpose: its text would quote the value, and the value may be a secret.
+        raise SettingError(f"{source} is {row.kind.show(value)}; expected {row.kind.expects}") from None
+
+
+def _flattened(document: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in document.items():
+        nested = value if isinstance(value, dict) else None
+        flat |= (
+            {f"{key}.{name}": inner for name, inner in nested.items()} if nested is not None else {key: value}
+        )
+    return flat
+
+
+def _snake_case(key: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
+
+
+def _no_such(problem: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return problem + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")

@@ -1,0 +1,196 @@
+"""Blocks: their steps in order, inline bodies, foreach, when and catch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.language.ast import (
+    AndThenBlock,
+    Block,
+    Body,
+    CatchClause,
+    Expression,
+    ForeachClause,
+    StepStmt,
+    SysAssertStmt,
+    SysLogStmt,
+    WhenBlock,
+    clauses,
+)
+from afl.language.checks.calls import Calls
+from afl.language.checks.context import Context
+from afl.language.checks.expressions import Expressions
+from afl.language.checks.scopes import Scope, step, variable
+from afl.language.checks.yields import Yields
+from afl.language.names import Symbol
+from afl.language.types import BOOLEAN, ENTRY, MAP, STRING, UNKNOWN, Type
+from afl.language.yield_targets import YieldScope
+
+CAUGHT: Mapping[str, Type] = {"error": STRING, "error_type": STRING}
+
+
+class Blocks:
+    """Checks everything inside a body."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.expressions = Expressions(context)
+        self.calls = Calls(context, self.expressions)
+        self.yields = Yields(context, self.calls)
+
+    # ---- bodies
+
+    def check_body(self, body: Body, scope: Scope, targets: YieldScope | None) -> None:
+        """All `andThen` blocks of one owner; they run side by side and do not see each other."""
+        parts = clauses(body)
+        names = [_step_names(part) for part in parts] if len(parts) > 1 else [frozenset()]
+        for number, part in enumerate(parts):
+            others = [names[n] for n in range(len(parts)) if n != number] if len(parts) > 1 else []
+            inner = scope.inner()
+            inner.siblings = frozenset().union(*others)
+            self._check_clause(part, inner, targets)
+
+    def _check_clause(self, part: AndThenBlock, scope: Scope, targets: YieldScope | None) -> None:
+        if part.foreach is not None:
+            kind = self._element(part.foreach, scope)
+            if scope.inputs is not None:
+                scope.inputs = {**scope.inputs, part.foreach.variable: kind}
+            scope.bindings[part.foreach.variable] = variable(kind)
+        if part.when is not None:
+            self.check_when(part.when, scope, targets)
+        else:
+            self.check_block(part.block, scope, targets)
+
+    def _element(self, foreach: ForeachClause, scope: Scope) -> Type:
+        """The type of the foreach variable."""
+        iterable = self.expressions.infer(foreach.iterable, scope)
+        if iterable.element is not None:
+            return iterable.element
+        if iterable == MAP:
+            return ENTRY
+        if not iterable.is_open:
+            self._context.error(
+                foreach, "FOREACH_NOT_ITERABLE", f"foreach needs a list or a map, got {iterable}"
+            )
+        return UNKNOWN
+
+    def check_catch(self, catch: CatchClause | None, scope: Scope, targets: YieldScope | None) -> None:
+        if catch is None:
+            return
+        if catch.when is not None:
+            self.check_when(catch.when, scope, targets)
+        if catch.block is not None:
+            self.check_block(catch.block, scope.inner(), targets)
+
+    # ---- when
+
+    def check_when(self, when: WhenBlock, scope: Scope, targets: YieldScope | None) -> None:
+        self._check_cases(when)
+        for case in when.cases:
+            if case.condition is not None:
+                self._condition(case.condition, scope, "WHEN_CONDITION_NOT_BOOLEAN", "When case condition")
+            self.check_block(case.block, scope.inner(), targets)
+
+    def _check_cases(self, when: WhenBlock) -> None:
+        defaults = [number for number, case in enumerate(when.cases) if case.is_default]
+        if not when.cases:
+            self._context.error(when, "WHEN_NO_CASES", "When block must have at least one case")
+        elif not defaults:
+            self._context.error(
+                when, "WHEN_MISSING_DEFAULT", "When block must have a default case (case _ =>)"
+            )
+        elif len(defaults) > 1:
+            second = when.cases[defaults[1]]
+            self._context.error(
+                second, "WHEN_MULTIPLE_DEFAULTS", "When block must have only one default case"
+            )
+        elif defaults[0] != len(when.cases) - 1:
+            self._context.error(
+                when.cases[defaults[0]], "WHEN_DEFAULT_NOT_LAST", "The default case must be the last one"
+            )
+
+    def _condition(self, node: Expression, scope: Scope, rule_id: str, what: str) -> None:
+        kind = self.expressions.infer(node, scope)
+        if not kind.is_open and kind != BOOLEAN:
+            self._context.error(node, rule_id, f"{what} must be Boolean, got {kind}")
+
+    # ---- statements
+
+    def check_block(self, block: Block, scope: Scope, targets: YieldScope | None) -> None:
+        """The statements in order, each seeing those before it; then the yields."""
+        lines: dict[str, int | None] = {}
+        later = _lines(block)
+        scope.later = later
+        for statement in block.steps:
+            if isinstance(statement, StepStmt):
+                self._check_name(statement, lines)
+                self._check_step(statement, scope, targets)
+            elif isinstance(statement, SysLogStmt):
+                self._check_log(statement, scope)
+            else:
+                self._check_assert(statement, scope)
+        scope.current = None
+        self.yields.check(block, scope, targets)
+
+    def _check_name(self, statement: StepStmt, lines: dict[str, int | None]) -> None:
+        line = statement.location.line if statement.location is not None else None
+        if statement.name in lines:
+            message = (
+                f"Duplicate step name '{statement.name}' (previously defined at line {lines[statement.name]})"
+            )
+            self._context.error(statement, "DUPLICATE_STEP_NAME", message)
+        lines.setdefault(statement.name, line)
+
+    def _check_step(self, statement: StepStmt, scope: Scope, targets: YieldScope | None) -> None:
+        scope.current = statement.name
+        symbol, attributes = self.calls.check(statement.call, scope)
+        scope.current = None
+        scope.bindings[statement.name] = step(symbol, attributes)
+        if statement.body is None and statement.catch is None:
+            return
+        inner_targets = YieldScope(symbol, self._context.names, targets) if symbol is not None else None
+        inner = scope.with_inputs(attributes if symbol is not None else None)
+        self.check_body(statement.body, inner, inner_targets)
+        self._check_step_catch(statement, inner, symbol, attributes, inner_targets)
+
+    def _check_step_catch(
+        self,
+        statement: StepStmt,
+        inner: Scope,
+        symbol: Symbol | None,
+        attributes: Mapping[str, Type] | None,
+        targets: YieldScope | None,
+    ) -> None:
+        """Inside the catch the failed step also has `error` and `error_type`."""
+        if statement.catch is None:
+            return
+        failed = {**attributes, **CAUGHT} if attributes is not None else None
+        caught = inner.with_inputs(failed)
+        caught.bindings[statement.name] = step(symbol, failed)
+        self.check_catch(statement.catch, caught, targets)
+
+    def _check_log(self, statement: SysLogStmt, scope: Scope) -> None:
+        seen: set[str] = set()
+        for number, arg in enumerate(statement.args):
+            self.expressions.infer(arg.value, scope)
+            if not arg.name and number:
+                message = "Only the first argument of sys.log may be given without a name"
+                self._context.error(arg, "ARG_POSITIONAL", message)
+            elif arg.name in seen:
+                self._context.error(arg, "ARG_DUPLICATE", f"Duplicate argument '{arg.name}' for sys.log")
+            seen.add(arg.name)
+
+    def _check_assert(self, statement: SysAssertStmt, scope: Scope) -> None:
+        self._condition(statement.condition, scope, "SYS_ASSERT_NOT_BOOLEAN", "sys.assert condition")
+
+
+def _step_names(part: AndThenBlock) -> frozenset[str]:
+    return frozenset(one.name for one in part.block.steps if isinstance(one, StepStmt))
+
+
+def _lines(block: Block) -> dict[str, int | None]:
+    return {
+        one.name: one.location.line if one.location is not None else None
+        for one in block.steps
+        if isinstance(one, StepStmt)
+    }

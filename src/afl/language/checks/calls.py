@@ -1,0 +1,144 @@
+"""Calls and mixins: their targets, and whether the arguments fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from afl.language.ast import CallExpr, MixinCall, MixinSig, NamedArg
+from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.expressions import Expressions
+from afl.language.checks.scopes import Scope
+from afl.language.checks.signatures import Slot
+from afl.language.names import FACETS, SCHEMA, Symbol
+from afl.language.types import MAP, UNKNOWN, Type, assignable
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who takes the values, in the words of the messages."""
+
+    owner: str
+    word: str = "argument"
+    rule: str = "ARG"
+    verb: str = "takes"
+    link: str = "for"
+
+
+class Calls:
+    """Checks calls against the signatures of what they name."""
+
+    def __init__(self, context: Context, expressions: Expressions) -> None:
+        self._context = context
+        self._expressions = expressions
+
+    def check(self, call: CallExpr, scope: Scope) -> tuple[Symbol | None, Mapping[str, Type] | None]:
+        """The called symbol and the attributes the step will have."""
+        symbol = self._context.find(call, call.name, scope.namespace)
+        extra: dict[str, Type] = {}
+        for mixin in call.mixins:
+            extra |= self.check_mixin(mixin, scope)
+        if symbol is None:
+            self.infer_all(call.args, scope)
+            return None, None
+        self._check_kind(call, symbol)
+        implied = self._context.implied.get(symbol.full_name, set())
+        self.check_arguments(call, symbol, scope, extra.keys() | implied)
+        attributes = self._context.signatures.attributes(symbol)
+        if attributes is None or not extra:
+            return symbol, attributes
+        return symbol, {**extra, **attributes}
+
+    def _check_kind(self, call: CallExpr, symbol: Symbol) -> None:
+        if symbol.is_policy:
+            message = f"'{symbol.full_name}' is a policy and cannot be called as a step"
+            self._context.error(
+                call, "POLICY_AS_STEP", message, f"write it after a call: 'with {symbol.name}(...)'"
+            )
+        if symbol.kind == SCHEMA and call.mixins:
+            message = f"Schema instantiation '{call.name}' cannot have mixins"
+            self._context.error(call, "SCHEMA_INSTANTIATION_NO_MIXINS", message)
+
+    def check_mixin(self, mixin: MixinSig | MixinCall, scope: Scope) -> dict[str, Type]:
+        """What the mixin adds to the attributes of the step."""
+        symbol = self._context.find(mixin, mixin.name, scope.namespace, FACETS)
+        if symbol is None:
+            types = self.infer_all(mixin.args, scope)
+        else:
+            types = self.check_arguments(mixin, symbol, scope, ())
+        if symbol is not None and symbol.is_policy:
+            return {}
+        return {mixin.alias: MAP} if mixin.alias is not None else types
+
+    # ---- arguments
+
+    def infer_all(self, args: Sequence[NamedArg], scope: Scope) -> dict[str, Type]:
+        return {arg.name: self._expressions.infer(arg.value, scope) for arg in args}
+
+    def check_arguments(
+        self, call: CallExpr | MixinSig | MixinCall, symbol: Symbol, scope: Scope, supplied: Collection[str]
+    ) -> dict[str, Type]:
+        """The types by parameter name; arguments that are unknown, double, unfit or missing are reported."""
+        slots = self._context.signatures.params(symbol)
+        receiver = Receiver(f"{'schema' if symbol.kind == SCHEMA else 'facet'} '{call.name}'")
+        bound = self.bind(call.args, receiver, slots, scope)
+        for slot in slots.values():
+            if not slot.has_default and slot.name not in bound and slot.name not in supplied:
+                message = f"Missing argument '{slot.name}' for {receiver.owner}"
+                self._context.error(call, "ARG_MISSING", message, f"it is of type {slot.type}")
+        return bound
+
+    def bind(
+        self, args: Sequence[NamedArg], receiver: Receiver, slots: Mapping[str, Slot], scope: Scope
+    ) -> dict[str, Type]:
+        """Fit each value to its slot; a positional one takes the first."""
+        bound: dict[str, Type] = {}
+        for number, arg in enumerate(args):
+            kind = self._expressions.infer(arg.value, scope)
+            name = arg.name or self._positional(arg, number, receiver, slots)
+            if name is None:
+                continue
+            if name in bound:
+                message = f"Duplicate {receiver.word} '{name}' {receiver.link} {receiver.owner}"
+                self._context.error(arg, f"{receiver.rule}_DUPLICATE", message)
+            bound[name] = kind
+            if name in slots:
+                self._check_type(arg, name, kind, slots[name].type, receiver)
+            else:
+                self._unknown(arg, name, receiver, slots)
+        return bound
+
+    def _positional(
+        self, arg: NamedArg, number: int, receiver: Receiver, slots: Mapping[str, Slot]
+    ) -> str | None:
+        if number == 0 and slots:
+            return next(iter(slots))
+        message = (
+            f"Only the first {receiver.word} {receiver.link} {receiver.owner} may be given without a name"
+        )
+        rule = "POSITIONAL"
+        if not slots:
+            rule, message = "UNKNOWN", f"Unknown {receiver.word} {receiver.link} {receiver.owner}"
+        self._context.error(arg, f"{receiver.rule}_{rule}", message, _signature(receiver, slots))
+        return None
+
+    def _unknown(self, arg: NamedArg, name: str, receiver: Receiver, slots: Mapping[str, Slot]) -> None:
+        message = f"Unknown {receiver.word} '{name}' {receiver.link} {receiver.owner}"
+        fix = did_you_mean(name, slots) or _signature(receiver, slots)
+        self._context.error(arg, f"{receiver.rule}_UNKNOWN", message, fix)
+
+    def _check_type(self, arg: NamedArg, name: str, kind: Type, wanted: Type, receiver: Receiver) -> None:
+        what = f"{receiver.word.capitalize()} '{name}' of {receiver.owner}"
+        if wanted.is_facet and wanted.symbol is not None and kind.is_facet and kind.symbol is not None:
+            if not self._context.signatures.mixes_in(kind.symbol, wanted.symbol):
+                message = f"{what} must be a step of facet '{wanted}', got one of '{kind}'"
+                self._context.error(arg, "STEP_REF_FACET_MISMATCH", message)
+        elif not assignable(kind, wanted):
+            self._context.error(arg, f"{receiver.rule}_TYPE", f"{what} must be {wanted}, got {kind}")
+
+
+def _signature(receiver: Receiver, slots: Mapping[str, Slot]) -> str:
+    shown = ", ".join(
+        f"{name}: {slot.type}" if slot.type != UNKNOWN else name for name, slot in slots.items()
+    )
+    return f"{receiver.owner} {receiver.verb} {f'({shown})' if shown else 'nothing'}"

@@ -1,0 +1,71 @@
+"""What every check needs: names, signatures, and a place to report to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from afl.language.ast import ASTNode, ImplicitDecl, Program
+from afl.language.checks.signatures import Signatures
+from afl.language.diagnostics import Diagnostic, ValidationResult
+from afl.language.names import CALLABLE, Names, Symbol
+
+
+class Context:
+    """One validation."""
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self.program = program
+        self.names = names
+        self.signatures = Signatures(names)
+        self.result = ValidationResult()
+        self.implied = self._implied()
+
+    def error(self, node: ASTNode, rule_id: str, message: str, fix: str | None = None) -> None:
+        self.result.add(Diagnostic.at(node.location, message, rule_id, fix=fix))
+
+    def warning(self, node: ASTNode, rule_id: str, message: str, fix: str | None = None) -> None:
+        self.result.add(Diagnostic.at(node.location, message, rule_id, fix=fix, severity="warning"))
+
+    def find(
+        self, node: ASTNode, name: str, namespace: str, kinds: frozenset[str] = CALLABLE
+    ) -> Symbol | None:
+        """What the name means; reports a name that means nothing or too much."""
+        found = self.names.find(name, namespace, kinds)
+        if found.is_ambiguous:
+            options = ", ".join(symbol.full_name for symbol in found.candidates)
+            self.error(
+                node,
+                "REF_AMBIGUOUS_FACET",
+                f"Ambiguous facet reference '{name}': could be {options}. Use fully qualified name to disambiguate.",
+            )
+        elif found.symbol is None:
+            fix = did_you_mean(name, self.names.known(kinds))
+            self.error(node, "REF_UNKNOWN_FACET", f"Unknown facet '{name}'", fix)
+        return found.symbol
+
+    def implicits(self) -> Iterable[tuple[str, ImplicitDecl]]:
+        """Every implicit with its namespace."""
+        yield from (("", one) for one in self.program.implicits)
+        for block in self.program.namespaces:
+            yield from ((block.name, one) for one in block.implicits)
+
+    def _implied(self) -> dict[str, set[str]]:
+        """The arguments that implicits supply, by the full name of the facet."""
+        implied: dict[str, set[str]] = {}
+        for namespace, implicit in self.implicits():
+            symbol = self.names.symbol(implicit.call.name, namespace)
+            if symbol is not None:
+                implied.setdefault(symbol.full_name, set()).update(arg.name for arg in implicit.call.args)
+        return implied
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A suggestion, if something similar exists."""
+    options = list(known)
+    close = get_close_matches(name, options, n=1)
+    if not close:
+        # The right short name in the wrong namespace is as near as it gets.
+        short = name.rpartition(".")[2]
+        close = [one for one in options if one.rpartition(".")[2] == short][:1]
+    return f"did you mean '{close[0]}'?" if close else None

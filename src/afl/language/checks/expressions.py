@@ -1,0 +1,212 @@
+"""References and types inside expressions: one walk reports what is wrong and infers what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from afl.language.ast import (
+    ArrayLiteral,
+    BinaryExpr,
+    ConcatExpr,
+    Expression,
+    IndexExpr,
+    Literal,
+    MapLiteral,
+    Reference,
+    UnaryExpr,
+)
+from afl.language.checks import operators
+from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.scopes import Binding, Scope
+from afl.language.types import (
+    BOOLEAN,
+    DOUBLE,
+    ENTRY,
+    ENTRY_FIELDS,
+    INT,
+    LONG,
+    MAP,
+    NULL,
+    STRING,
+    UNKNOWN,
+    Type,
+    array_of,
+    common,
+)
+
+_LITERALS = {"string": STRING, "integer": INT, "double": DOUBLE, "boolean": BOOLEAN, "null": NULL}
+_INT_LIMIT = 2**31
+
+
+class Expressions:
+    """Checks expressions against a scope."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._rules: dict[type, Callable[[Any, Scope], Type]] = {
+            Literal: self._literal,
+            Reference: self._reference,
+            ConcatExpr: self._concat,
+            BinaryExpr: self._binary,
+            UnaryExpr: self._unary,
+            IndexExpr: self._index,
+            ArrayLiteral: self._array,
+            MapLiteral: self._map,
+        }
+
+    def infer(self, node: Expression, scope: Scope) -> Type:
+        """The type of the value; everything wrong inside has been reported."""
+        return self._rules[type(node)](node, scope)
+
+    # ---- values
+
+    @staticmethod
+    def _literal(node: Literal, scope: Scope) -> Type:
+        if isinstance(node.value, int) and node.kind == "integer":
+            return INT if node.value < _INT_LIMIT else LONG
+        return _LITERALS[node.kind]
+
+    def _array(self, node: ArrayLiteral, scope: Scope) -> Type:
+        return array_of(common([self.infer(element, scope) for element in node.elements]))
+
+    def _map(self, node: MapLiteral, scope: Scope) -> Type:
+        seen: set[str] = set()
+        for entry in node.entries:
+            if entry.key in seen:
+                self._context.error(entry, "DUPLICATE_KEY", f"Duplicate map key '{entry.key}'")
+            seen.add(entry.key)
+            self.infer(entry.value, scope)
+        return MAP
+
+    # ---- operators
+
+    def _concat(self, node: ConcatExpr, scope: Scope) -> Type:
+        return operators.concat([self.infer(operand, scope) for operand in node.operands])
+
+    def _binary(self, node: BinaryExpr, scope: Scope) -> Type:
+        left, right = self.infer(node.left, scope), self.infer(node.right, scope)
+        return operators.binary(self._context, node, left, right)
+
+    def _unary(self, node: UnaryExpr, scope: Scope) -> Type:
+        return operators.unary(self._context, node, self.infer(node.operand, scope))
+
+    def _index(self, node: IndexExpr, scope: Scope) -> Type:
+        target, index = self.infer(node.target, scope), self.infer(node.index, scope)
+        if isinstance(node.index, Literal) and isinstance(node.index.value, str) and not target.is_array:
+            return self._member(node, target, node.index.value, f'["{node.index.value}"]')
+        if target.is_open or target == MAP or target.is_schema:
+            return UNKNOWN
+        if target.element is None:
+            self._context.error(node, "TYPE_INDEX", f"Type error: cannot index {target}")
+            return UNKNOWN
+        if not index.is_open and index not in (INT, LONG):
+            self._context.error(node, "TYPE_INDEX", f"Type error: a list is indexed by an Int, got {index}")
+        return target.element
+
+    # ---- references
+
+    def _reference(self, node: Reference, scope: Scope) -> Type:
+        return self._input(node, scope) if node.is_input else self._step(node, scope)
+
+    def _input(self, node: Reference, scope: Scope) -> Type:
+        if scope.inputs is None or not node.path:
+            return UNKNOWN
+        name = node.path[0]
+        if name not in scope.inputs:
+            self._context.error(
+                node,
+                "REF_INVALID_INPUT",
+                f"Invalid input reference '$.{name}': no parameter named '{name}'",
+                did_you_mean(name, scope.inputs),
+            )
+            return UNKNOWN
+        return self._follow(node, scope.inputs[name], 1)
+
+    def _step(self, node: Reference, scope: Scope) -> Type:
+        name = node.path[0]
+        binding = scope.find(name)
+        if binding is None:
+            self._undefined(node, name, scope)
+            return UNKNOWN
+        if len(node.path) == 1 or not binding.is_step:
+            return self._follow(node, binding.type, 1)
+        return self._attribute(node, binding)
+
+    def _attribute(self, node: Reference, binding: Binding) -> Type:
+        name, attribute = node.path[:2]
+        if binding.attributes is None:
+            return UNKNOWN
+        if attribute not in binding.attributes:
+            valid = sorted(binding.attributes)
+            self._context.error(
+                node,
+                "REF_INVALID_STEP_ATTRIBUTE",
+                f"Invalid attribute '{attribute}' for step '{name}': valid attributes are {valid}",
+                did_you_mean(attribute, valid),
+            )
+            return UNKNOWN
+        return self._follow(node, binding.attributes[attribute], 2)
+
+    def _undefined(self, node: Reference, name: str, scope: Scope) -> None:
+        if name == scope.current:
+            message = f"Step '{name}' cannot reference step '{name}' which is not defined before it"
+            self._context.error(node, "REF_FORWARD_STEP", message, "a step cannot use its own result")
+        elif name not in scope.later and scope.is_sibling(name):
+            message = (
+                f"Cross-block step reference: '{name}' is defined in a sibling andThen block and cannot be "
+                "referenced here. Sibling blocks run side by side."
+            )
+            self._context.error(node, "REF_CROSS_BLOCK_STEP", message, "put both steps into one block")
+        else:
+            self._context.error(
+                node,
+                "REF_UNDEFINED_STEP",
+                f"Reference to undefined step '{name}'",
+                _undefined_fix(name, scope),
+            )
+
+    # ---- paths
+
+    def _follow(self, node: Reference, kind: Type, position: int) -> Type:
+        """The type at the end of the rest of a path."""
+        for name in node.path[position:]:
+            kind = self._member(node, kind, name, _spelled(node))
+        return kind
+
+    def _member(self, node: Expression, kind: Type, name: str, spelled: str) -> Type:
+        fields = self._fields(kind)
+        if fields is None:
+            return UNKNOWN
+        if name in fields:
+            return fields[name]
+        if kind.is_schema:
+            message = f"Field '{name}' not found on schema '{kind}'"
+            self._context.warning(node, "SCHEMA_UNKNOWN_FIELD", message, did_you_mean(name, fields))
+        elif kind.is_facet:
+            message = f"Invalid attribute '{name}' of facet '{kind}': valid attributes are {sorted(fields)}"
+            self._context.error(node, "REF_INVALID_FACET_REF_ATTRIBUTE", message, did_you_mean(name, fields))
+        else:
+            message = f"Invalid reference '{spelled}': {kind} has no attribute '{name}'"
+            self._context.error(node, "REF_NO_ATTRIBUTES", message)
+        return UNKNOWN
+
+    def _fields(self, kind: Type) -> Mapping[str, Type] | None:
+        """What a dot may name after a value of this type; None means anything."""
+        if kind.is_open or kind in (MAP, NULL):
+            return None
+        if kind == ENTRY:
+            return ENTRY_FIELDS
+        return self._context.signatures.attributes(kind.symbol) if kind.symbol is not None else {}
+
+
+def _spelled(node: Reference) -> str:
+    return ("$." if node.is_input else "") + ".".join(node.path)
+
+
+def _undefined_fix(name: str, scope: Scope) -> str | None:
+    if name in scope.later:
+        return f"it is defined later, at line {scope.later[name]}; move it up"
+    if scope.inputs is not None and name in scope.inputs:
+        return f"write '$.{name}' for the parameter"
+    return did_you_mean(name, scope.known())

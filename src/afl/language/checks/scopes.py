@@ -1,0 +1,71 @@
+"""What a name and `$` mean inside a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from afl.language.names import Symbol
+from afl.language.types import UNKNOWN, Type, symbol_type
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A step (its attributes; None means any) or a foreach variable (its type)."""
+
+    type: Type
+    attributes: Mapping[str, Type] | None = None
+    is_step: bool = True
+
+
+def variable(kind: Type) -> Binding:
+    return Binding(kind, None, False)
+
+
+def step(symbol: Symbol | None, attributes: Mapping[str, Type] | None) -> Binding:
+    return Binding(symbol_type(symbol) if symbol is not None else UNKNOWN, attributes)
+
+
+@dataclass
+class Scope:
+    """One block: the names bound so far, those still to come, and what encloses it.
+
+    `inputs` is what `$.x` may name; None means anything, since the facet is unknown.
+    """
+
+    namespace: str
+    inputs: Mapping[str, Type] | None
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    parent: Scope | None = None
+    later: Mapping[str, int | None] = field(default_factory=dict)
+    siblings: frozenset[str] = frozenset()
+    current: str | None = None
+
+    def find(self, name: str) -> Binding | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings:
+                return scope.bindings[name]
+            scope = scope.parent
+        return None
+
+    def known(self) -> set[str]:
+        """Every visible step and variable, for suggestions."""
+        outer = self.parent.known() if self.parent is not None else set()
+        return outer | self.bindings.keys()
+
+    def inner(self) -> Scope:
+        """A block inside this one with the same `$`."""
+        return Scope(self.namespace, self.inputs, parent=self)
+
+    def with_inputs(self, inputs: Mapping[str, Type] | None) -> Scope:
+        """A block inside this one that belongs to somebody else: `$` is theirs."""
+        return Scope(self.namespace, inputs, parent=self)
+
+    def is_sibling(self, name: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.siblings:
+                return True
+            scope = scope.parent
+        return False

@@ -1,0 +1,132 @@
+"""What the compiler has to say about a program: one message, its rule, its place, and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from afl.kernel.errors import InputError
+from afl.language.node import SourceLocation
+
+
+@dataclass
+class Diagnostic:
+    """One finding. `str()` is the one-line form; `render` shows the source line with a caret."""
+
+    message: str
+    line: int | None = None
+    column: int | None = None
+    rule_id: str = "UNKNOWN"
+    severity: str = "error"
+    suggested_fix: str | None = None
+    source_id: str | None = None
+    end_column: int | None = None
+
+    @property
+    def docs_uri(self) -> str:
+        return f"afl://docs/rules/{self.rule_id}"
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.line is not None:
+            text += f" at line {self.line}"
+            if self.column is not None:
+                text += f", column {self.column}"
+        return text
+
+    @classmethod
+    def at(
+        cls,
+        location: SourceLocation | None,
+        message: str,
+        rule_id: str,
+        *,
+        fix: str | None = None,
+        severity: str = "error",
+    ) -> Diagnostic:
+        """A finding about the node that stands at `location`."""
+        if location is None:
+            return cls(message, rule_id=rule_id, severity=severity, suggested_fix=fix)
+        one_line = location.end_line == location.line
+        return cls(
+            message,
+            location.line,
+            location.column,
+            rule_id,
+            severity,
+            fix,
+            location.source_id,
+            location.end_column if one_line else None,
+        )
+
+
+ValidationError = Diagnostic
+
+
+@dataclass
+class ValidationResult:
+    """Everything the validator found; a program with warnings only is valid."""
+
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.errors
+
+    def add_error(
+        self, message: str, location: SourceLocation | None = None, rule_id: str = "UNKNOWN"
+    ) -> None:
+        self.errors.append(Diagnostic.at(location, message, rule_id))
+
+    def add_warning(
+        self, message: str, location: SourceLocation | None = None, rule_id: str = "UNKNOWN"
+    ) -> None:
+        self.warnings.append(Diagnostic.at(location, message, rule_id, severity="warning"))
+
+    def add(self, finding: Diagnostic) -> None:
+        (self.warnings if finding.severity == "warning" else self.errors).append(finding)
+
+
+class CompileError(InputError):
+    """A source does not compile; `diagnostics` has every finding, the text shows each with its line."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
+        self.diagnostics = list(diagnostics)
+        super().__init__(render_all(self.diagnostics, sources))
+
+
+def render(diagnostic: Diagnostic, source: str | None = None) -> str:
+    """The finding as a person wants to read it: rule, place, source line with a caret, suggestion."""
+    lines = [f"{diagnostic.severity}[{diagnostic.rule_id}]: {diagnostic.message}"]
+    if diagnostic.line is not None:
+        place = f"{diagnostic.source_id or '<string>'}:{diagnostic.line}"
+        lines.append(
+            f"  --> {place}:{diagnostic.column}" if diagnostic.column is not None else f"  --> {place}"
+        )
+        lines += _excerpt(diagnostic, source)
+    if diagnostic.suggested_fix:
+        lines.append(f"  = help: {diagnostic.suggested_fix}")
+    return "\n".join(lines)
+
+
+def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> str:
+    """All findings, a blank line between them."""
+    return "\n\n".join(render(one, sources.get(one.source_id or "")) for one in diagnostics)
+
+
+def _excerpt(diagnostic: Diagnostic, source: str | None) -> list[str]:
+    if source is None or diagnostic.line is None:
+        return []
+    text = source.split("\n")
+    if diagnostic.line > len(text):
+        return []
+    shown = text[diagnostic.line - 1].rstrip("\r")
+    margin = str(diagnostic.line)
+    lines = [f"{margin} | {shown}"]
+    if diagnostic.column is not None:
+        # Tabs stay tabs so that the caret stands under its character whatever the tab width.
+        lead = "".join("\t" if char == "\t" else " " for char in shown[: diagnostic.column - 1])
+        width = max(1, min((diagnostic.end_column or 0), len(shown) + 1) - diagnostic.column)
+        lines.append(f"{' ' * len(margin)} | {lead}{'^' * width}")
+    return lines

@@ -1,0 +1,86 @@
+"""Expressions as the plain dicts of the compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from afl.language.ast import (
+    ArrayLiteral,
+    BinaryExpr,
+    ConcatExpr,
+    Expression,
+    IndexExpr,
+    Literal,
+    MapLiteral,
+    Reference,
+    SourceLocation,
+    UnaryExpr,
+)
+
+Json: TypeAlias = dict[str, Any]
+Locate: TypeAlias = Callable[[SourceLocation | None], Json | None]
+
+_LITERALS = {"string": "String", "integer": "Int", "double": "Double", "boolean": "Boolean"}
+
+
+class ExpressionEmitter:
+    """Converts expressions; operators carry their location, since they can fail when the program runs."""
+
+    def __init__(self, locate: Locate) -> None:
+        self._locate = locate
+        self._converters: dict[type, Callable[[Any], Json]] = {
+            Literal: self._literal,
+            Reference: self._reference,
+            ConcatExpr: self._concat,
+            BinaryExpr: self._binary,
+            UnaryExpr: self._unary,
+            IndexExpr: self._index,
+            ArrayLiteral: self._array,
+            MapLiteral: self._map,
+        }
+
+    def handles(self, node: object) -> bool:
+        return type(node) in self._converters
+
+    def convert(self, node: Expression) -> Json:
+        return self._converters[type(node)](node)
+
+    @staticmethod
+    def _literal(node: Literal) -> Json:
+        if node.kind == "null":
+            return {"type": "Null"}
+        return {"type": _LITERALS[node.kind], "value": node.value}
+
+    @staticmethod
+    def _reference(node: Reference) -> Json:
+        return {"type": "InputRef" if node.is_input else "StepRef", "path": node.path}
+
+    def _concat(self, node: ConcatExpr) -> Json:
+        return {"type": "ConcatExpr", "operands": [self.convert(operand) for operand in node.operands]}
+
+    def _binary(self, node: BinaryExpr) -> Json:
+        left, right = self.convert(node.left), self.convert(node.right)
+        data = {"type": "BinaryExpr", "operator": node.operator, "left": left, "right": right}
+        return self._located(data, node.location)
+
+    def _unary(self, node: UnaryExpr) -> Json:
+        data = {"type": "UnaryExpr", "operator": node.operator, "operand": self.convert(node.operand)}
+        return self._located(data, node.location)
+
+    def _index(self, node: IndexExpr) -> Json:
+        data = {"type": "IndexExpr", "target": self.convert(node.target), "index": self.convert(node.index)}
+        return self._located(data, node.location)
+
+    def _array(self, node: ArrayLiteral) -> Json:
+        return {"type": "ArrayLiteral", "elements": [self.convert(element) for element in node.elements]}
+
+    def _map(self, node: MapLiteral) -> Json:
+        entries = [{"key": entry.key, "value": self.convert(entry.value)} for entry in node.entries]
+        return {"type": "MapLiteral", "entries": entries}
+
+    def _located(self, data: Json, location: SourceLocation | None) -> Json:
+        where = self._locate(location)
+        if where is not None:
+            data["location"] = where
+        return data

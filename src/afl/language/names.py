@@ -1,0 +1,202 @@
+"""Names and what they mean: one resolver for the validator and the emitter.
+
+A namespace is one scope however many blocks it has. A dotted name is a full name. Any other is looked for in its
+own namespace, then in the imported ones and the top level together, then in the whole program, then in `sys`; at
+each stage more than one match is ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from afl.language.ast import (
+    EventFacetDecl,
+    FacetDecl,
+    MixinSig,
+    Namespace,
+    Parameter,
+    Program,
+    SchemaDecl,
+    WorkflowDecl,
+)
+from afl.language.parser import AFLParser
+
+PRELUDE_NAMESPACE = "sys"
+
+FACET, EVENT_FACET, WORKFLOW, SCHEMA = "facet", "event facet", "workflow", "schema"
+FACETS = frozenset({FACET, EVENT_FACET, WORKFLOW})
+CALLABLE = FACETS | {SCHEMA}
+SCHEMAS = frozenset({SCHEMA})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol:
+    """One declared name."""
+
+    full_name: str
+    namespace: str
+    kind: str
+    node: FacetDecl | EventFacetDecl | WorkflowDecl | SchemaDecl
+
+    @property
+    def name(self) -> str:
+        return self.full_name.rpartition(".")[2] if self.namespace else self.full_name
+
+    @property
+    def params(self) -> list[Parameter]:
+        """What a call may pass; for a schema, its fields."""
+        if isinstance(self.node, SchemaDecl):
+            return [Parameter(f.name, f.type, location=f.location) for f in self.node.fields]
+        return self.node.sig.params
+
+    @property
+    def returns(self) -> list[Parameter] | None:
+        """The declared returns; None without a return clause."""
+        if isinstance(self.node, SchemaDecl):
+            return self.params
+        return self.node.sig.returns.params if self.node.sig.returns is not None else None
+
+    @property
+    def mixins(self) -> list[MixinSig]:
+        return [] if isinstance(self.node, SchemaDecl) else self.node.sig.mixins
+
+    @property
+    def is_policy(self) -> bool:
+        return self.namespace == PRELUDE_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The outcome of a lookup: a symbol, several candidates, or nothing."""
+
+    symbol: Symbol | None = None
+    candidates: tuple[Symbol, ...] = ()
+
+    @property
+    def is_ambiguous(self) -> bool:
+        return self.symbol is None and bool(self.candidates)
+
+
+_NOTHING = Found()
+
+
+@dataclass
+class _Scope:
+    symbols: dict[str, list[Symbol]] = field(default_factory=dict)
+    imports: list[str] = field(default_factory=list)
+
+
+class Names:
+    """All names of a program and of the prelude."""
+
+    def __init__(self, program: Program) -> None:
+        self._scopes: dict[str, _Scope] = {"": _Scope()}
+        self._by_full_name: dict[str, list[Symbol]] = {}
+        self._by_short_name: dict[str, list[Symbol]] = {}
+        self._found: dict[tuple[str, str, frozenset[str]], Found] = {}
+        self.symbols = list(symbols_of(program))
+        for symbol in self.symbols:
+            self._add(symbol)
+        for block in program.namespaces:
+            scope = self._scopes.setdefault(block.name, _Scope())
+            scope.imports += [uses.name for uses in block.uses if uses.name not in scope.imports]
+
+    def _add(self, symbol: Symbol) -> None:
+        scope = self._scopes.setdefault(symbol.namespace, _Scope())
+        scope.symbols.setdefault(symbol.name, []).append(symbol)
+        self._by_full_name.setdefault(symbol.full_name, []).append(symbol)
+        # A second declaration of one full name is a duplicate, not a second meaning.
+        if len(self._by_full_name[symbol.full_name]) == 1:
+            self._by_short_name.setdefault(symbol.name, []).append(symbol)
+
+    @property
+    def namespaces(self) -> set[str]:
+        return (self._scopes.keys() - {""}) | {PRELUDE_NAMESPACE}
+
+    def declared(self, full_name: str) -> list[Symbol]:
+        """Every declaration of a full name, duplicates included."""
+        return self._by_full_name.get(full_name, [])
+
+    def known(self, kinds: frozenset[str] = CALLABLE) -> list[str]:
+        """Every name of these kinds, short and full, for suggestions."""
+        full = [name for name, symbols in self._by_full_name.items() if symbols[0].kind in kinds]
+        short = [name for name, symbols in self._by_short_name.items() if symbols[0].kind in kinds]
+        return sorted({*full, *short, *(symbol.name for symbol in prelude() if symbol.kind in kinds)})
+
+    def find(self, name: str, namespace: str, kinds: frozenset[str] = CALLABLE) -> Found:
+        """What `name` means inside `namespace`."""
+        key = (name, namespace, kinds)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._search(name, namespace, kinds)
+        return found
+
+    def symbol(self, name: str, namespace: str, kinds: frozenset[str] = CALLABLE) -> Symbol | None:
+        return self.find(name, namespace, kinds).symbol
+
+    def full_name(self, name: str, namespace: str, kinds: frozenset[str] = CALLABLE) -> str:
+        """The full name, or the name as written when it does not resolve."""
+        symbol = self.symbol(name, namespace, kinds)
+        return symbol.full_name if symbol is not None else name
+
+    def full_type_name(self, name: str, namespace: str) -> str:
+        """The full name of a schema or facet used as a type."""
+        symbol = self.symbol(name, namespace, SCHEMAS) or self.symbol(name, namespace, FACETS)
+        return symbol.full_name if symbol is not None else name
+
+    def _search(self, name: str, namespace: str, kinds: frozenset[str]) -> Found:
+        for stage in self._stages(name, namespace):
+            matches = {symbol.full_name: symbol for symbol in stage if symbol.kind in kinds}
+            if len(matches) == 1:
+                return Found(next(iter(matches.values())))
+            if matches:
+                return Found(None, tuple(matches[full] for full in sorted(matches)))
+        return _NOTHING
+
+    def _stages(self, name: str, namespace: str) -> Iterator[Iterable[Symbol]]:
+        if "." in name:
+            yield self._by_full_name.get(name, [])[:1]
+            yield [symbol for symbol in prelude() if symbol.full_name == name]
+            return
+        yield self._in(namespace, name)
+        imported = [self._in(source, name) for source in self._scopes.get(namespace, _Scope()).imports]
+        yield [symbol for symbols in [*imported, self._in("", name)] for symbol in symbols]
+        yield self._by_short_name.get(name, [])
+        yield [symbol for symbol in prelude() if symbol.name == name]
+
+    def _in(self, namespace: str, name: str) -> list[Symbol]:
+        if namespace == PRELUDE_NAMESPACE and namespace not in self._scopes:
+            return [symbol for symbol in prelude() if symbol.name == name]
+        scope = self._scopes.get(namespace)
+        return scope.symbols.get(name, [])[:1] if scope is not None else []
+
+
+def symbols_of(program: Program) -> Iterator[Symbol]:
+    """The declared names, top level first, then each namespace block."""
+    yield from _declared("", program)
+    for block in program.namespaces:
+        yield from _declared(block.name, block)
+
+
+def _declared(namespace: str, owner: Program | Namespace) -> Iterator[Symbol]:
+    prefix = f"{namespace}." if namespace else ""
+    groups: tuple[tuple[str, Iterable[FacetDecl | EventFacetDecl | WorkflowDecl]], ...] = (
+        (FACET, owner.facets),
+        (EVENT_FACET, owner.event_facets),
+        (WORKFLOW, owner.workflows),
+    )
+    for kind, nodes in groups:
+        for node in nodes:
+            yield Symbol(prefix + node.sig.name, namespace, kind, node)
+    for schema in owner.schemas:
+        yield Symbol(prefix + schema.name, namespace, SCHEMA, schema)
+
+
+@cache
+def prelude() -> tuple[Symbol, ...]:
+    """The built-in facets of namespace `sys`."""
+    text = files("afl.language").joinpath("prelude.afl").read_text(encoding="utf-8")
+    return tuple(symbols_of(AFLParser().parse(text, "prelude.afl")))

@@ -1,0 +1,38 @@
+"""AST to findings: the public face of validation."""
+
+from __future__ import annotations
+
+from afl.language.ast import Program
+from afl.language.checks import uniqueness
+from afl.language.checks.context import Context
+from afl.language.checks.declarations import Declarations
+from afl.language.diagnostics import Diagnostic, ValidationResult
+from afl.language.names import Names
+
+
+class AFLValidator:
+    """Checks whole programs."""
+
+    def validate(self, program: Program, names: Names | None = None) -> ValidationResult:
+        """Everything that is wrong with the program, and what looks doubtful, in the order of the text."""
+        context = Context(program, names or Names(program))
+        declarations = Declarations(context)
+        uniqueness.check_program(context)
+        for block in program.namespaces:
+            declarations.check_namespace(block)
+        for symbol in context.names.symbols:
+            declarations.check(symbol)
+        for namespace, implicit in context.implicits():
+            declarations.check_implicit(implicit, namespace)
+        context.result.errors.sort(key=_position)
+        context.result.warnings.sort(key=_position)
+        return context.result
+
+
+def _position(finding: Diagnostic) -> tuple[str, int, int]:
+    return finding.source_id or "", finding.line or 0, finding.column or 0
+
+
+def validate(program: Program) -> ValidationResult:
+    """Everything that is wrong with the program, and what looks doubtful, in the order of the text."""
+    return AFLValidator().validate(program)

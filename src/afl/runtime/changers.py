@@ -1,0 +1,85 @@
+"""State changers: they drive one step through its states until it waits, ends or fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.runtime.errors import InvalidTransitionError
+from afl.runtime.handlers import get_handler
+from afl.runtime.state_change import StateChangeResult
+from afl.runtime.states import get_next_state, select_transitions
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType
+
+if TYPE_CHECKING:
+    from afl.runtime.context import ExecutionContext
+
+__all__ = [
+    "BlockStateChanger",
+    "StateChangeResult",
+    "StateChanger",
+    "StepStateChanger",
+    "YieldStateChanger",
+    "get_state_changer",
+]
+
+
+class StateChanger:
+    """Drives a step: go to the next state if asked for, run that state's handler, and so on."""
+
+    def __init__(self, step: StepDefinition, context: ExecutionContext) -> None:
+        self.step = step
+        self.context = context
+        self._table = select_transitions(step.object_type)
+
+    def process(self) -> StateChangeResult:
+        """Run until the step waits, ends or fails. A failure is passed on within the context."""
+        step, transition = self.step, self.step.transition
+        while True:
+            if transition.request_transition:
+                following = self.select_state()
+                if following is None:
+                    return StateChangeResult(step)
+                if self.context.telemetry.enabled:
+                    self.context.telemetry.log_state_transition(step, step.state, following)
+                step.change_state(following)
+                transition.request_transition = False
+            result = self.execute_state(step.state)
+            if not result.success:
+                self.context.fail(step, result.error or Exception("failed without a reason"))
+                return result
+            if not (transition.request_transition and result.continue_processing):
+                return result
+
+    def select_state(self) -> str | None:
+        """The state after the current one."""
+        return get_next_state(self.step.state, self._table)
+
+    def execute_state(self, state: str) -> StateChangeResult:
+        """Run the handler of a state."""
+        handler = get_handler(state, self.step, self.context)
+        if handler is None:
+            error = InvalidTransitionError(self.step.id, self.step.transition.original_state, state)
+            return StateChangeResult(self.step, success=False, error=error)
+        return handler.process()
+
+
+class StepStateChanger(StateChanger):
+    """Drives a statement, a mixin or the root."""
+
+
+class BlockStateChanger(StateChanger):
+    """Drives a block."""
+
+
+class YieldStateChanger(StateChanger):
+    """Drives a yield."""
+
+
+def get_state_changer(step: StepDefinition, context: ExecutionContext) -> StateChanger:
+    """The changer for a step."""
+    if step.is_block:
+        return BlockStateChanger(step, context)
+    if step.object_type == ObjectType.YIELD_ASSIGNMENT:
+        return YieldStateChanger(step, context)
+    return StepStateChanger(step, context)

@@ -1,0 +1,131 @@
+"""What an evaluator or a worker wants stored: the units that a store writes atomically."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.runtime.entities import LogDefinition, RunDefinition, TaskDefinition
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import EventId, StepId, WorkflowId
+
+STEP_CONTINUE = "StepContinue"
+
+
+@dataclass
+class EventDefinition:
+    """An event: external work a step asked for, or (type "StepContinue") word that a step may go on."""
+
+    id: EventId
+    step_id: StepId
+    workflow_id: WorkflowId
+    state: str
+    event_type: str
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class IterationChanges:
+    """Changes gathered over one or more whole iterations, committed together or not at all.
+
+    With `run` set, the commit is fenced: it has an effect only if the stored run still has that epoch
+    (`new_run` says that the run itself is to be inserted).
+    """
+
+    created_steps: list[StepDefinition] = field(default_factory=list)
+    updated_steps: list[StepDefinition] = field(default_factory=list)
+    created_events: list[EventDefinition] = field(default_factory=list)
+    updated_events: list[EventDefinition] = field(default_factory=list)
+    created_tasks: list[TaskDefinition] = field(default_factory=list)
+    updated_tasks: list[TaskDefinition] = field(default_factory=list)
+    consumed_events: list[EventId] = field(default_factory=list)
+    logs: list[LogDefinition] = field(default_factory=list)
+    run: RunDefinition | None = None
+    new_run: bool = False
+
+    _created_ids: set[StepId] = field(default_factory=set)
+    _updated_ids: dict[StepId, int] = field(default_factory=dict)
+
+    def add_created_step(self, step: StepDefinition) -> None:
+        """Record a new step, once per id."""
+        if step.id not in self._created_ids:
+            self._created_ids.add(step.id)
+            self.created_steps.append(step)
+
+    def add_updated_step(self, step: StepDefinition) -> None:
+        """Record a changed step; the last change per id counts."""
+        position = self._updated_ids.get(step.id)
+        if position is None:
+            self._updated_ids[step.id] = len(self.updated_steps)
+            self.updated_steps.append(step)
+        else:
+            self.updated_steps[position] = step
+
+    def touch(self, step: StepDefinition) -> None:
+        """Record a change of a step the evaluator holds: nothing more to do when it was created in here."""
+        if step.id not in self._created_ids:
+            self.add_updated_step(step)
+
+    def add_created_event(self, event: EventDefinition) -> None:
+        """Record a new event."""
+        self.created_events.append(event)
+
+    def add_updated_event(self, event: EventDefinition) -> None:
+        """Record a changed event."""
+        self.updated_events.append(event)
+
+    def add_created_task(self, task: TaskDefinition) -> None:
+        """Record a new task."""
+        self.created_tasks.append(task)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(
+            self.created_steps
+            or self.updated_steps
+            or self.created_events
+            or self.updated_events
+            or self.created_tasks
+            or self.updated_tasks
+            or self.consumed_events
+            or self.logs
+        )
+
+    @property
+    def step_count(self) -> int:
+        """How many steps are to be written."""
+        return len(self.created_steps) + len(self.updated_steps)
+
+    def clear(self) -> None:
+        """Forget everything, after a commit."""
+        for gathered in (
+            self.created_steps,
+            self.updated_steps,
+            self.created_events,
+            self.updated_events,
+            self.created_tasks,
+            self.updated_tasks,
+            self.consumed_events,
+            self.logs,
+        ):
+            gathered.clear()
+        self._created_ids.clear()
+        self._updated_ids.clear()
+        self.new_run = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the outside work of one step ended.
+
+    `step` is the step as it shall be stored (returns merged, or in Error); it is written only if the stored one
+    still stands at EventTransmit. `task` names the holder's claim by uuid, owner and epoch and carries its new
+    state; without owner any task of the step is closed (an operator's act). `event` is the step's event as it shall
+    be stored, `mark` the StepContinue row that wakes the run's evaluator.
+    """
+
+    step: StepDefinition
+    task: TaskDefinition | None
+    event: EventDefinition | None
+    mark: EventDefinition

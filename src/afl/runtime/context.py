@@ -1,0 +1,295 @@
+"""The state of one invocation of the evaluator: the run's steps in memory, what changed, and what to look at next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.runtime import paths
+from afl.runtime.block import StatementDefinition
+from afl.runtime.changes import IterationChanges
+from afl.runtime.dependency import DependencyGraph
+from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
+from afl.runtime.errors import EvaluationError, StepFailure, StepNotFoundError
+from afl.runtime.frame import Frame
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Declaration, Program
+from afl.runtime.states import StepState
+from afl.runtime.step import BlockProgress, StepDefinition
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.types import ObjectType, StepId, WorkflowId
+
+
+@dataclass
+class ExecutionContext:
+    """Everything mutable of one `execute` or `resume`; never shared between invocations.
+
+    `arrivals` are steps to process in this iteration, `agenda` those to look at in the next one, `inbox` what the
+    children of a step reported to it. The caches can be dropped at any commit: the store has it all.
+    """
+
+    persistence: PersistenceAPI
+    telemetry: Telemetry
+    changes: IterationChanges
+    workflow_id: WorkflowId
+    workflow_ast: dict[str, Any] | None = None
+    workflow_defaults: dict[str, Any] = field(default_factory=dict)
+    program_ast: dict[str, Any] | None = None
+    runner_id: str = ""
+    program: Program = field(default_factory=lambda: Program({}))
+    run: RunDefinition | None = None
+    serves: Callable[[str], bool] | None = None
+    foreach_window: int = 256
+
+    arrivals: deque[StepDefinition] = field(default_factory=deque)
+    agenda: dict[StepId, None] = field(default_factory=dict)
+    inbox: dict[StepId, list[StepDefinition]] = field(default_factory=dict)
+    claimed: list[TaskDefinition] = field(default_factory=list)
+    now: int = field(default_factory=wall_ms)
+
+    _log_order: int = 0
+    _steps: dict[StepId, StepDefinition] = field(default_factory=dict)
+    _fresh: set[StepId] = field(default_factory=set)
+    _frames: dict[StepId, Frame] = field(default_factory=dict)
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def step(self, step_id: StepId) -> StepDefinition | None:
+        """The step, from memory or the store."""
+        found = self._steps.get(step_id)
+        if found is None:
+            found = self.persistence.get_step(step_id)
+            if found is not None:
+                self._steps[step_id] = found
+        return found
+
+    def known_step(self, step_id: StepId) -> StepDefinition | None:
+        """As `step`, but without asking the store for children of what was created in here."""
+        found = self._steps.get(step_id)
+        if found is not None or paths.parent(step_id) in self._fresh:
+            return found
+        return self.step(step_id)
+
+    def require_step(self, step_id: StepId) -> StepDefinition:
+        """The step, which must exist."""
+        found = self.step(step_id)
+        if found is None:
+            raise StepNotFoundError(step_id)
+        return found
+
+    def preload(self, step_ids: list[StepId]) -> None:
+        """Bring steps into memory in one round trip."""
+        missing = [step_id for step_id in step_ids if step_id not in self._steps]
+        if missing:
+            for step in self.persistence.get_steps(missing):
+                self._steps[step.id] = step
+
+    def adopt(self, step: StepDefinition) -> StepDefinition:
+        """Take a step read from the store into memory, in place of what was there."""
+        self._steps[step.id] = step
+        return step
+
+    def create_step(
+        self,
+        step_id: StepId,
+        object_type: str,
+        *,
+        statement: StatementDefinition | None = None,
+        owner: StepDefinition | None = None,
+        facet_name: str = "",
+    ) -> StepDefinition:
+        """A new step, to be processed in this iteration."""
+        is_block = ObjectType.is_block(object_type)
+        step = StepDefinition(
+            id=step_id,
+            object_type=object_type,
+            workflow_id=self.workflow_id,
+            statement_id=statement.id if statement is not None else None,
+            container_type=owner.object_type if owner is not None and is_block else None,
+            container_id=owner.id if owner is not None else None,
+            block_id=paths.block(step_id) if statement is not None and object_type != ObjectType.FACET else None,
+            root_id=StepId(self.workflow_id) if owner is not None else None,
+            facet_name=facet_name,
+            started=self.now,
+        )
+        self._steps[step_id] = step
+        self._fresh.add(step_id)
+        self.changes.add_created_step(step)
+        self.arrivals.append(step)
+        if self.telemetry.enabled:
+            self.telemetry.log_step_created(step)
+        return step
+
+    # -- who looks at what, when ------------------------------------------------------------------------------
+
+    def wake(self, step_id: StepId) -> None:
+        """Look at a step in the next iteration."""
+        self.agenda[step_id] = None
+
+    def report(self, step: StepDefinition) -> None:
+        """A step is over: tell the one that waits for it, which acts in the next iteration."""
+        step.ended = self.now
+        waiting = paths.parent(step.id)
+        if waiting:
+            self.inbox.setdefault(waiting, []).append(step)
+            self.agenda[waiting] = None
+
+    def settle_children(self, step: StepDefinition) -> list[StepDefinition]:
+        """Count what the children of a step reported; the first failure is kept on the step itself."""
+        reports = self.inbox.pop(step.id, [])
+        progress = step.progress
+        if reports and progress is not None:
+            self.changes.touch(step)
+            for child in reports:
+                progress.active -= 1
+                if child.is_complete:
+                    progress.complete += 1
+                else:
+                    progress.errored += 1
+                    if step.transition.error is None:
+                        step.transition.error = child.transition.error
+        return reports
+
+    # -- the program ------------------------------------------------------------------------------------------
+
+    def frame(self, block_id: StepId) -> Frame:
+        """The block in memory."""
+        found = self._frames.get(block_id)
+        if found is None:
+            graph = self.program.place(paths.relative(block_id, self.workflow_id)).graph
+            if graph is None:
+                raise EvaluationError(block_id, "the program has no such block; was the run started with another one?")
+            found = self._frames[block_id] = Frame(self, block_id, graph)
+        return found
+
+    def statement(self, step: StepDefinition) -> StatementDefinition | None:
+        """The statement a step stands for; None for the root and for blocks."""
+        return self.program.place(paths.relative(step.id, self.workflow_id)).statement
+
+    get_statement_definition = statement
+
+    def declaration(self, step: StepDefinition) -> Declaration | None:
+        """What a step calls; None for an undeclared facet."""
+        if step.id == self.workflow_id:
+            return self.program.workflow
+        return self.program.declarations.get(step.facet_name)
+
+    def get_facet_definition(self, facet_name: str) -> dict[str, Any] | None:
+        """The compiled JSON of a facet, or None."""
+        found = self.program.declaration(facet_name)
+        return dict(found.ast) if found is not None else None
+
+    def resolve_qualified_name(self, short_name: str) -> str:
+        """The full name of a facet."""
+        return self.program.full_name(short_name)
+
+    def get_workflow_ast(self) -> dict[str, Any] | None:
+        """The compiled JSON of the workflow."""
+        return self.workflow_ast if self.workflow_ast is not None else dict(self.program.workflow.ast)
+
+    def get_workflow_root(self) -> StepDefinition | None:
+        """The root step."""
+        return self.step(StepId(self.workflow_id))
+
+    def get_block_graph(self, block_id: StepId) -> DependencyGraph:
+        """The graph of a block."""
+        return self.frame(block_id).graph
+
+    def get_completed_step_by_name(self, name: str, block_id: StepId) -> StepDefinition | None:
+        """The completed step of that name in a block, or None."""
+        step = self.step(paths.child(block_id, name))
+        return step if step is not None and step.is_complete else None
+
+    # -- failure ----------------------------------------------------------------------------------------------
+
+    def failure(self, step: StepDefinition, error: Exception) -> StepFailure:
+        """The error with the place where it happened; one that already has a place keeps it."""
+        if isinstance(error, StepFailure) and error.step:
+            return error
+        statement = None if step.is_block else self.statement(step)
+        located = getattr(error, "location", None) or (statement.location if statement is not None else None) or {}
+        message, kind = (
+            (error.message, error.error_type) if isinstance(error, StepFailure) else (str(error), type(error).__name__)
+        )
+        return StepFailure(
+            message=message,
+            error_type=kind,
+            step=paths.relative(step.id, self.workflow_id) or self.program.workflow.name,
+            facet=step.facet_name,
+            line=located.get("line"),
+            column=located.get("column"),
+            source=self.program.source,
+        )
+
+    def fail(self, step: StepDefinition, error: Exception) -> None:
+        """A step failed: enter its catch block if it has one, else end it and tell the one that waits for it."""
+        failure = self.failure(step, error)
+        self.changes.touch(step)
+        if not step.is_block and not step.state.startswith("state.statement.catch"):
+            graph = self.program.catch_of(self.statement(step))
+            if graph is not None and step.object_type != ObjectType.YIELD_ASSIGNMENT:
+                step.set_attribute("error", failure.message, is_return=True)
+                step.set_attribute("error_type", failure.error_type, is_return=True)
+                step.transition.error = None
+                step.change_state(StepState.STATEMENT_CATCH_BEGIN)
+                self.wake(step.id)
+                return
+        step.mark_error(failure)
+        self.report(step)
+
+    # -- outside work -----------------------------------------------------------------------------------------
+
+    def offer(self, task: TaskDefinition) -> bool:
+        """Keep a new task for this process if it serves it: the task is born claimed, in the same commit."""
+        if self.serves is None or not self.serves(task.name):
+            return False
+        task.state = TaskState.RUNNING
+        task.owner = self.persistence.owner_id
+        task.epoch = task.deliveries = 1
+        self.claimed.append(task)
+        return True
+
+    def waiting_changed(self, by: int) -> None:
+        """A step came to EventTransmit, or left it."""
+        if self.run is not None:
+            self.run.waiting += by
+
+    def next_log_order(self) -> int:
+        """A number that grows with every log entry of the run."""
+        self._log_order = max(self._log_order + 1, self.now * 1000)
+        return self._log_order
+
+    # -- memory -----------------------------------------------------------------------------------------------
+
+    def forget_closed(self, steps: list[StepDefinition]) -> None:
+        """Drop stored steps that nobody can refer to any more: finished ones below finished ones."""
+        for step in steps:
+            if step.is_terminal:
+                holder = self._steps.get(paths.parent(step.id))
+                if holder is None or holder.is_terminal:
+                    self._drop(step.id)
+
+    def forget_all(self) -> None:
+        """Drop every cache; what is still needed is read again from the store."""
+        self._steps.clear()
+        self._fresh.clear()
+        self._frames.clear()
+
+    clear_caches = forget_all
+
+    @property
+    def cached_steps(self) -> int:
+        """How many steps are in memory."""
+        return len(self._steps)
+
+    def _drop(self, step_id: StepId) -> None:
+        self._steps.pop(step_id, None)
+        self._fresh.discard(step_id)
+        self._frames.pop(step_id, None)
+
+    def begin_children(self, step: StepDefinition, count: int) -> None:
+        """Count a step's children anew: it is about to open that many."""
+        step.progress = BlockProgress(total=count, opened=count, active=count)

@@ -1,0 +1,183 @@
+"""Errors of the runtime.
+
+AgentFlowError
+└── WorkflowRuntimeError        exported as RuntimeError too, the name of old
+    ├── InvalidStepStateError   ├── StepNotFoundError       ├── BlockNotFoundError
+    ├── EvaluationError         ├── UnresolvedReferenceError (old name ReferenceError)
+    ├── DependencyNotSatisfiedError  ├── InvalidTransitionError  ├── ConcurrencyError
+    ├── EventError              ├── VersionMismatchError    ├── ResultError
+    └── StepFailure             why a step, and with it a run, failed: where, in which facet, at which line
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.errors import AgentFlowError, InputError
+
+
+class WorkflowRuntimeError(AgentFlowError):
+    """Base of the runtime's errors."""
+
+
+@dataclass(eq=False)
+class InvalidStepStateError(WorkflowRuntimeError):
+    """A step is not in a state the operation needs."""
+
+    step_id: str
+    current_state: str
+    expected_states: list[str]
+
+    def __str__(self) -> str:
+        return f"Step {self.step_id} is in state '{self.current_state}', expected one of: {self.expected_states}"
+
+
+@dataclass(eq=False)
+class StepNotFoundError(WorkflowRuntimeError):
+    """No such step."""
+
+    step_id: str
+
+    def __str__(self) -> str:
+        return f"Step not found: {self.step_id}"
+
+
+@dataclass(eq=False)
+class BlockNotFoundError(WorkflowRuntimeError):
+    """No such block."""
+
+    block_id: str
+
+    def __str__(self) -> str:
+        return f"Block not found: {self.block_id}"
+
+
+@dataclass(eq=False)
+class DependencyNotSatisfiedError(WorkflowRuntimeError):
+    """A step was asked to run before what it refers to."""
+
+    step_id: str
+    missing_dependencies: list[str]
+
+    def __str__(self) -> str:
+        return f"Step {self.step_id} has unsatisfied dependencies: {', '.join(self.missing_dependencies)}"
+
+
+@dataclass(eq=False)
+class EvaluationError(WorkflowRuntimeError):
+    """An expression could not be evaluated."""
+
+    expression: str
+    message: str
+    step_id: str | None = None
+    location: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        where = f" in step {self.step_id}" if self.step_id else ""
+        return f"Evaluation error{where}: {self.message} (expression: {self.expression})"
+
+
+@dataclass(eq=False)
+class UnresolvedReferenceError(WorkflowRuntimeError):
+    """A reference leads nowhere."""
+
+    reference: str
+    message: str
+    step_id: str | None = None
+
+    def __str__(self) -> str:
+        where = f" in step {self.step_id}" if self.step_id else ""
+        return f"Reference error{where}: {self.message} (reference: {self.reference})"
+
+
+@dataclass(eq=False)
+class InvalidTransitionError(WorkflowRuntimeError):
+    """A state does not follow another."""
+
+    step_id: str
+    from_state: str
+    to_state: str
+
+    def __str__(self) -> str:
+        return f"Step {self.step_id} cannot go from '{self.from_state}' to '{self.to_state}'"
+
+
+@dataclass(eq=False)
+class ConcurrencyError(WorkflowRuntimeError):
+    """Somebody else works on it."""
+
+    step_id: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"Concurrency error for step {self.step_id}: {self.message}"
+
+
+@dataclass(eq=False)
+class EventError(WorkflowRuntimeError):
+    """An event cannot take a transition."""
+
+    event_id: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"Event {self.event_id}: {self.message}"
+
+
+@dataclass(eq=False)
+class VersionMismatchError(WorkflowRuntimeError):
+    """Two parts do not fit together."""
+
+    expected_version: str
+    actual_version: str
+    component: str
+
+    def __str__(self) -> str:
+        return f"{self.component} has version {self.actual_version}, expected {self.expected_version}"
+
+
+class ResultError(WorkflowRuntimeError, InputError):
+    """A result does not fit the return clause of its facet; the text says which field."""
+
+
+@dataclass(eq=False)
+class StepFailure(WorkflowRuntimeError):
+    """Why a step failed; travels up to the run unchanged, so the first cause is what a person reads."""
+
+    message: str
+    error_type: str = "Error"
+    step: str = ""
+    facet: str = ""
+    line: int | None = None
+    column: int | None = None
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}{self.where}"
+
+    @property
+    def where(self) -> str:
+        """The place in words, with a leading space; empty when unknown."""
+        parts = []
+        if self.step:
+            parts.append(f"step {self.step}" + (f" = {self.facet}" if self.facet else ""))
+        if self.line is not None:
+            column = f":{self.column}" if self.column is not None else ""
+            parts.append(f"{self.source or 'line '}{':' if self.source else ''}{self.line}{column}")
+        return f" [{', '.join(parts)}]" if parts else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for the store."""
+        fields = ("message", "error_type", "step", "facet", "line", "column", "source")
+        return {name: getattr(self, name) for name in fields if getattr(self, name) not in ("", None)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> StepFailure:
+        """The failure that `to_dict` described."""
+        return cls(**data)
+
+
+# The names seed documents and older code use; they shadow builtins only where imported on purpose.
+RuntimeError = WorkflowRuntimeError
+ReferenceError = UnresolvedReferenceError

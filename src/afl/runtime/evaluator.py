@@ -1,0 +1,281 @@
+"""The evaluator: runs workflows to a fixed point, pauses them for outside work, and goes on when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import HeldError, InputError
+from afl.kernel.ids import sortable_id
+from afl.kernel.lease import LEASE_MS
+from afl.runtime.changers import get_state_changer
+from afl.runtime.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.context import ExecutionContext
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.outcome import completed, failed
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.program_cache import ProgramCache
+from afl.runtime.session import Pace, Session
+from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.values import misfit, unknown_name
+
+__all__ = [
+    "Evaluator",
+    "ExecutionContext",
+    "ExecutionResult",
+    "ExecutionStatus",
+    "get_state_changer",
+]
+
+
+class ExecutionStatus:
+    """How an execution ended."""
+
+    COMPLETED = "COMPLETED"
+    PAUSED = "PAUSED"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+
+
+@dataclass
+class ExecutionResult:
+    """What an execution came to; `held_by` names another live holder that works on the run instead."""
+
+    success: bool
+    workflow_id: WorkflowId
+    outputs: dict[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+    iterations: int = 0
+    status: str = ExecutionStatus.COMPLETED
+    pending_events: list[EventDefinition] = field(default_factory=list)
+    held_by: str = ""
+
+
+_BEFORE_TRANSMIT = frozenset(
+    list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)]
+)
+
+
+class Evaluator:
+    """Evaluates runs in a store. Shared freely: all state of an execution is made for that execution."""
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        telemetry: Telemetry | None = None,
+        max_iterations: int | None = None,
+        *,
+        pace: Pace | None = None,
+    ) -> None:
+        self.persistence = persistence
+        self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
+        self.max_iterations = max_iterations
+        self.programs = ProgramCache(persistence)
+        self.pace = pace or Pace()
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def execute(
+        self,
+        workflow_ast: dict[str, Any],
+        inputs: dict[str, Any] | None = None,
+        program_ast: dict[str, Any] | None = None,
+        runner_id: str = "",
+        *,
+        task_list: str = "default",
+    ) -> ExecutionResult:
+        """Start a run and evaluate it until it ends or waits. Never raises: an error is a result."""
+        run_id = WorkflowId(sortable_id())
+        try:
+            program = self.programs.of(workflow_ast, program_ast)
+            session = self.begin(program, inputs, runner_id=runner_id, task_list=task_list, workflow_id=run_id)
+            return self._finish(session)
+        except Exception as error:
+            return self._broken(run_id, error)
+
+    def begin(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        runner_id: str = "",
+        task_list: str = "default",
+        flow_id: str = "",
+        workflow_id: WorkflowId | None = None,
+        serves: Callable[[str], bool] | None = None,
+    ) -> Session:
+        """A session on a new run; nothing is stored before its first commit. InputError if an input does not fit."""
+        values = check_inputs(program, inputs or {})
+        self.programs.store(program)
+        run = RunDefinition(
+            workflow_id=workflow_id or sortable_id(),
+            workflow_name=program.workflow.name,
+            program_hash=program.hash,
+            runner_id=runner_id,
+            flow_id=flow_id,
+            task_list=task_list,
+            inputs=values,
+            created=wall_ms(),
+            owner=self.persistence.owner_id,
+            epoch=1,
+        )
+        self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
+        return Session(
+            self.persistence, program, run, self.telemetry, new=True, pace=self.pace, serves=serves
+        )
+
+    def resume(
+        self,
+        workflow_id_val: WorkflowId,
+        workflow_ast: dict[str, Any] | None = None,
+        program_ast: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        runner_id: str = "",
+    ) -> ExecutionResult:
+        """Go on with a run. The program stored with it counts; inputs were fixed when it started. Never raises."""
+        try:
+            return self._resume(workflow_id_val)
+        except HeldError as error:
+            return ExecutionResult(True, workflow_id_val, status=ExecutionStatus.PAUSED, held_by=str(error))
+        except Exception as error:
+            return self._broken(workflow_id_val, error)
+
+    def _resume(self, workflow_id: WorkflowId) -> ExecutionResult:
+        run = self.persistence.get_run(workflow_id)
+        if run is None:
+            raise InputError(f"there is no run {workflow_id} in this store")
+        iterations = 0
+        while not run.is_over:
+            marks = self.persistence.get_marks(workflow_id)
+            if run.settled and not marks:
+                break
+            session = self.take(workflow_id)
+            if session is None:
+                break
+            session.consume(self.persistence.get_marks(workflow_id))
+            result = self._finish(session)
+            iterations += result.iterations
+            run = session.run
+            if session.timed_out:
+                return result
+        return self._result(run, max(iterations, 1))
+
+    def take(self, workflow_id: WorkflowId, serves: Callable[[str], bool] | None = None) -> Session | None:
+        """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
+        run = self.persistence.take_run(workflow_id, lease_ms=LEASE_MS)
+        if run is None:
+            raise InputError(f"there is no run {workflow_id} in this store")
+        if run.is_over or run.state == RunnerState.PAUSED:
+            return None
+        program = self.programs.load(run.program_hash)
+        self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
+        return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
+
+    def _finish(self, session: Session) -> ExecutionResult:
+        session.advance(self.max_iterations)
+        session.close()
+        run = session.run
+        if run.state == RunnerState.COMPLETED:
+            self.telemetry.log_workflow_complete(run.workflow_id, run.outputs)
+        elif run.error is not None:
+            self.telemetry.log_workflow_error(run.workflow_id, StepFailure.from_dict(run.error))
+        return self._result(run, session.iterations, timed_out=session.timed_out)
+
+    def _result(self, run: RunDefinition, iterations: int, *, timed_out: bool = False) -> ExecutionResult:
+        workflow_id = WorkflowId(run.workflow_id)
+        result = ExecutionResult(True, workflow_id, iterations=iterations)
+        if run.state == RunnerState.COMPLETED:
+            result.outputs = run.outputs
+        elif run.is_over:
+            result.success, result.status = False, ExecutionStatus.ERROR
+            result.error = StepFailure.from_dict(run.error or {"message": f"the run was {run.state}"})
+        elif timed_out:
+            result.success, result.status = False, ExecutionStatus.TIMEOUT
+            result.error = StepFailure(f"not finished after {iterations} iterations", "Timeout")
+        else:
+            result.status = ExecutionStatus.PAUSED
+            result.pending_events = [
+                event
+                for event in self.persistence.get_events_by_workflow(workflow_id)
+                if event.event_type != STEP_CONTINUE and not EventState.is_terminal(event.state)
+            ]
+        return result
+
+    def _broken(self, workflow_id: WorkflowId, error: Exception) -> ExecutionResult:
+        self.telemetry.log_workflow_error(workflow_id, error)
+        return ExecutionResult(False, workflow_id, error=error, status=ExecutionStatus.ERROR)
+
+    # -- outside work -----------------------------------------------------------------------------------------
+
+    def continue_step(
+        self, step_id: StepId, result: dict[str, Any] | None = None, *, task: TaskDefinition | None = None
+    ) -> bool:
+        """The work of a step at EventTransmit is done: merge its result into the step's returns.
+
+        The step's task and event close in the same transaction. A result that does not fit the facet's return clause
+        fails the step. False, and nothing changes, for a step that has gone on already, or when `task` is a claim
+        that is no longer held. Without `task` this is an operator's act and needs no claim.
+        """
+        step = self._step_at_transmit(step_id)
+        if step is None:
+            return False
+        claim = task if task is not None else self._unclaimed(step_id)
+        outcome = completed(self.programs.of_run(step.workflow_id), step, claim, result)
+        return self.persistence.finish([outcome])[0]
+
+    def fail_step(
+        self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None
+    ) -> bool:
+        """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it."""
+        step = self._step_at_transmit(step_id)
+        if step is None:
+            return False
+        claim = task if task is not None else self._unclaimed(step_id)
+        return self.persistence.finish([failed(step, claim, error_message)])[0]
+
+    def _step_at_transmit(self, step_id: StepId) -> StepDefinition | None:
+        step = self.persistence.get_step(step_id)
+        if step is None:
+            raise InputError(f"Step {step_id} not found")
+        if step.state == StepState.EVENT_TRANSMIT:
+            return step
+        if step.state in _BEFORE_TRANSMIT:
+            raise InputError(f"Step {step_id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
+        return None
+
+    def _unclaimed(self, step_id: StepId) -> TaskDefinition | None:
+        task = self.persistence.get_task_by_step(step_id)
+        if task is not None:
+            task.owner = ""
+        return task
+
+
+def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The run's inputs with defaults filled in; InputError names what is missing, unknown or ill-typed."""
+    workflow = program.workflow
+    codec.encode(inputs, what="the inputs")
+    values = dict(inputs)
+    declared = {param.name: param for param in workflow.params}
+    problems = [
+        unknown_name("input", name, declared) for name in inputs if declared and name not in declared
+    ]
+    for name, param in declared.items():
+        if name in values:
+            problem = misfit(values[name], param.type, program.schemas, f"input '{name}'")
+            if problem:
+                problems.append(problem)
+        elif param.default is not None:
+            values[name] = program.constant(param.default, values)
+        else:
+            problems.append(f"input '{name}' is missing")
+    if problems:
+        raise InputError(f"workflow {workflow.name}: {'; '.join(problems)}")
+    return values

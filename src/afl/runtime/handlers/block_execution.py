@@ -1,0 +1,172 @@
+"""The block's side: create its steps as soon as what they refer to is complete, until all are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.runtime import paths
+from afl.runtime.block import StatementDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.frame import Frame, Standing
+from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.operators import boolean, type_name
+from afl.runtime.state_change import StateChangeResult
+from afl.runtime.states import StepState
+from afl.runtime.step import BlockProgress
+from afl.runtime.types import ObjectType, StepId
+
+
+class BlockHandler(StateHandler):
+    """What the states of a block share."""
+
+    def frame(self) -> Frame:
+        """This block in memory."""
+        return self.context.frame(self.step.id)
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether this is the foreach itself, rather than one element of it."""
+        return self.step.object_type == ObjectType.AND_MAP
+
+    def create(self, statement: StatementDefinition, frame: Frame) -> None:
+        """Create the step of a statement."""
+        progress = self.step.progress
+        assert progress is not None
+        progress.opened += 1
+        progress.active += 1
+        object_type = statement.object_type
+        called = self.context.program.declarations.get(statement.facet_name)
+        if object_type == ObjectType.VARIABLE_ASSIGNMENT and called is not None and called.is_schema:
+            object_type = ObjectType.SCHEMA_INSTANTIATION
+        self.context.create_step(
+            paths.child(self.step.id, statement.key),
+            object_type,
+            statement=statement,
+            owner=self.context.require_step(frame.owner_id),
+            facet_name=statement.facet_name,
+        )
+
+    def open_elements(self) -> bool:
+        """Open the next foreach elements, a window at a time so that no commit grows without bound."""
+        progress = self.step.progress
+        assert progress is not None
+        items, graph = self.elements(), self.frame().graph
+        last = min(progress.total, progress.opened + self.context.foreach_window)
+        for position in range(progress.opened, last):
+            element = self.context.create_step(
+                paths.child(self.step.id, f"#{position}"), ObjectType.BLOCK, owner=self.step
+            )
+            element.set_attribute(str(graph.variable), items[position])
+        progress.active += last - progress.opened
+        progress.opened = last
+        self.context.changes.touch(self.step)
+        return last < progress.total
+
+    def elements(self) -> list[Any]:
+        """What a foreach goes over; pure, so evaluating it again after a restart gives the same."""
+        frame = self.frame()
+        assert frame.graph.iterable is not None
+        value = frame.graph.iterable(frame.evaluation(self.step.id))
+        if isinstance(value, dict):
+            return [{"key": key, "value": item} for key, item in value.items()]
+        if not isinstance(value, list):
+            raise StepFailure(f"foreach needs a list or a map, got {type_name(value)}", "TypeMismatch")
+        return value
+
+    def conclude(self) -> StateChangeResult:
+        """End the block if nothing in it can move any more."""
+        progress = self.step.progress
+        assert progress is not None
+        if progress.done:
+            return self.transition()
+        if progress.active:
+            return self.stay()
+        if progress.errored:
+            return self.error(self.step.transition.error or Exception(f"Block has {progress.errored} errored step(s)"))
+        waiting = [key for key in self.frame().graph.by_key if not self.frame().is_done(key)]
+        return self.error(StepFailure(f"these steps wait for each other: {', '.join(waiting)}", "DependencyCycle"))
+
+
+class BlockExecutionBeginHandler(BlockHandler):
+    """state.block.execution.Begin: wait for steps of enclosing blocks, then start what needs nothing else."""
+
+    def process_state(self) -> StateChangeResult:
+        frame = self.frame()
+        if not self._outer_ready(frame):
+            return self.stay()
+        if frame.graph.cases:
+            self._open_cases(frame)
+        elif self.is_loop:
+            self.step.progress = BlockProgress(len(self.elements()))
+            if self.open_elements():
+                self.context.wake(self.step.id)
+        else:
+            self.step.progress = BlockProgress(len(frame.graph.by_key))
+            for statement in frame.graph.by_key.values():
+                if not statement.needs:
+                    self.create(statement, frame)
+        return self.transition()
+
+    def _outer_ready(self, frame: Frame) -> bool:
+        if not frame.graph.inline or not frame.graph.outer:
+            return True
+        enclosing = frame.enclosing()
+        standings = {name: enclosing.standing(name) for name in sorted(frame.graph.outer)}
+        for name, standing in standings.items():
+            if standing is Standing.FAILED:
+                raise StepFailure(f"it refers to step '{name}', which failed or was skipped", "DependencyFailed")
+        return Standing.WAITING not in standings.values()
+
+    def _open_cases(self, frame: Frame) -> None:
+        context = frame.evaluation(self.step.id)
+        cases = frame.graph.cases
+        chosen = [
+            position
+            for position, case in enumerate(cases)
+            if case.condition is not None and boolean(case.condition(context), "a when condition")
+        ]
+        if not chosen:
+            chosen = [position for position, case in enumerate(cases) if case.condition is None]
+        if not chosen:
+            raise StepFailure("no case of the when applies, and it has no default", "NoCase")
+        self.step.progress = BlockProgress(len(chosen), len(chosen), len(chosen))
+        for position in chosen:
+            self.context.create_step(paths.child(self.step.id, f"?{position}"), ObjectType.BLOCK, owner=self.step)
+
+
+class BlockExecutionContinueHandler(BlockHandler):
+    """state.block.execution.Continue: act on what completed in the iteration before."""
+
+    def process_state(self) -> StateChangeResult:
+        reports = self.context.settle_children(self.step)
+        if self.is_loop:
+            progress = self.step.progress
+            if progress is not None and progress.opened < progress.total and self.open_elements():
+                self.context.wake(self.step.id)
+        elif reports and self.step.object_type != ObjectType.AND_WHEN:
+            frame = self.frame()
+            for report in reports:
+                if report.is_complete:
+                    self._follow(frame, paths.key(report.id))
+                else:
+                    for key in frame.doomed_by(paths.key(report.id)):
+                        self._wake_bodies(frame, key)
+        return self.conclude()
+
+    def _follow(self, frame: Frame, key: str) -> None:
+        for statement in frame.complete(key):
+            self.create(statement, frame)
+        self._wake_bodies(frame, key)
+
+    def _wake_bodies(self, frame: Frame, key: str) -> None:
+        for step_key, segment in frame.graph.body_needs.get(key, ()):
+            holder = self.context.known_step(paths.child(self.step.id, step_key))
+            body_id: StepId = paths.child(self.step.id, f"{step_key}/{segment}")
+            body = self.context.known_step(body_id) if holder is not None else None
+            if body is not None and body.state == StepState.BLOCK_EXECUTION_BEGIN:
+                self.context.wake(body_id)
+
+
+class BlockExecutionEndHandler(PassThroughHandler):
+    """state.block.execution.End"""
+

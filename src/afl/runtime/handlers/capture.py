@@ -1,0 +1,96 @@
+"""state.statement.capture.*: what the yields of a step's blocks say becomes the step's returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from afl.runtime import paths
+from afl.runtime.dependency import DependencyGraph
+from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.program import constant_context
+from afl.runtime.state_change import StateChangeResult
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import AttributeValue, StepId
+
+_BATCH = 1000
+
+
+class StatementCaptureBeginHandler(StateHandler):
+    """state.statement.capture.Begin: merge the yields in program order, foreach elements in element order."""
+
+    def process_state(self) -> StateChangeResult:
+        statement = self.context.statement(self.step)
+        merged: dict[str, Any] = {}
+        if self.step.progress is not None:
+            for position, graph in enumerate(self.context.program.bodies_of(statement)):
+                for yielded in self._yields(paths.child(self.step.id, str(position)), graph, 0):
+                    _merge(merged, yielded)
+            catch = self.context.program.catch_of(statement)
+            if catch is not None and self.context.known_step(paths.child(self.step.id, "!")) is not None:
+                for yielded in self._yields(paths.child(self.step.id, "!"), catch, 0):
+                    _merge(merged, yielded)
+        for name, value in merged.items():
+            self.step.attributes.returns[name] = AttributeValue(name, value)
+        self._default_returns()
+        return self.transition()
+
+    def _yields(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[StepDefinition]:
+        """Completed yields in this block and below that are meant for the owner `level` owners up."""
+        if graph.yields_up < level:
+            return
+        if graph.cases:
+            for position, case in enumerate(graph.cases):
+                yield from self._yields(paths.child(block_id, f"?{position}"), case.graph, level)
+            return
+        if graph.variable is not None:
+            block = self.context.known_step(block_id)
+            total = block.progress.total if block is not None and block.progress is not None else 0
+            for first in range(0, total, _BATCH):
+                elements = [paths.child(block_id, f"#{i}") for i in range(first, min(first + _BATCH, total))]
+                self._preload(elements, graph, level)
+                for element in elements:
+                    yield from self._in_block(element, graph, level)
+            return
+        yield from self._in_block(block_id, graph, level)
+
+    def _in_block(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[StepDefinition]:
+        for statement in graph.by_key.values():
+            if statement.is_yield:
+                if statement.level == level:
+                    step = self.context.known_step(paths.child(block_id, statement.key))
+                    if step is not None and step.is_complete:
+                        yield step
+            else:
+                for position, body in enumerate(statement.bodies):
+                    inner = paths.child(block_id, f"{statement.key}/{position}")
+                    yield from self._yields(inner, body, level + 1)
+                if statement.catch is not None:
+                    yield from self._yields(
+                        paths.child(block_id, f"{statement.key}/!"), statement.catch, level + 1
+                    )
+
+    def _preload(self, elements: list[StepId], graph: DependencyGraph, level: int) -> None:
+        keys = [s.key for s in graph.by_key.values() if s.is_yield and s.level == level]
+        self.context.preload([paths.child(element, key) for element in elements for key in keys])
+
+    def _default_returns(self) -> None:
+        called = self.context.declaration(self.step)
+        for field in (called.returns or ()) if called is not None else ():
+            if field.default is not None and field.name not in self.step.attributes.returns:
+                given = {name: value.value for name, value in self.step.attributes.params.items()}
+                self.step.attributes.set_return(field.name, field.default(constant_context(given)))
+
+
+class StatementCaptureEndHandler(PassThroughHandler):
+    """state.statement.capture.End"""
+
+
+def _merge(merged: dict[str, Any], yielded: StepDefinition) -> None:
+    """Lists collect, everything else is overwritten."""
+    for name, attribute in yielded.attributes.params.items():
+        value, present = attribute.value, merged.get(name)
+        if isinstance(value, list) and isinstance(present, list):
+            present.extend(value)
+        else:
+            merged[name] = list(value) if isinstance(value, list) else value

@@ -1,0 +1,22 @@
+"""The last states of a step."""
+
+from __future__ import annotations
+
+from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.handlers.event import EventTransmitHandler
+from afl.runtime.state_change import StateChangeResult
+
+__all__ = ["EventTransmitHandler", "StatementCompleteHandler", "StatementEndHandler"]
+
+
+class StatementEndHandler(PassThroughHandler):
+    """state.statement.End"""
+
+
+class StatementCompleteHandler(StateHandler):
+    """state.statement.Complete: the step is over; whoever waits for it acts in the next iteration."""
+
+    def process_state(self) -> StateChangeResult:
+        self.step.mark_completed()
+        self.context.report(self.step)
+        return StateChangeResult(self.step, continue_processing=False)

@@ -1,0 +1,59 @@
+"""state.EventTransmit: a step that calls an event facet asks the outside to do its work, and waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.kernel.ids import sortable_id
+from afl.runtime.changes import EventDefinition
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.handlers.base import StateHandler
+from afl.runtime.state_change import StateChangeResult
+from afl.runtime.states import EventState
+from afl.runtime.types import EventId
+
+
+class EventTransmitHandler(StateHandler):
+    """Creates an event and its task, which share one id; a plain facet passes through."""
+
+    def process_state(self) -> StateChangeResult:
+        called = self.context.declaration(self.step)
+        if called is None or not called.is_event:
+            return self.transition()
+        payload = self._build_payload()
+        work_id = sortable_id()
+        task = self._task(work_id, payload)
+        mine = self.context.offer(task)
+        self.context.changes.add_created_task(task)
+        event = EventDefinition(
+            id=EventId(work_id),
+            step_id=self.step.id,
+            workflow_id=self.step.workflow_id,
+            state=EventState.PROCESSING if mine else EventState.CREATED,
+            event_type=self.step.facet_name,
+            payload=payload,
+        )
+        self.context.changes.add_created_event(event)
+        self.context.waiting_changed(+1)
+        if self.context.telemetry.enabled:
+            self.context.telemetry.log_event_published(self.step, work_id, event.event_type)
+        return self.stay()
+
+    def _task(self, work_id: str, payload: dict[str, Any]) -> TaskDefinition:
+        run = self.context.run
+        return TaskDefinition(
+            uuid=work_id,
+            name=self.step.facet_name,
+            runner_id=self.context.runner_id,
+            workflow_id=self.step.workflow_id,
+            flow_id=run.flow_id if run is not None else "",
+            step_id=self.step.id,
+            state=TaskState.PENDING,
+            created=self.context.now,
+            updated=self.context.now,
+            task_list_name=run.task_list if run is not None else "default",
+            data=payload,
+        )
+
+    def _build_payload(self) -> dict[str, Any]:
+        return {name: attribute.value for name, attribute in self.step.attributes.params.items()}

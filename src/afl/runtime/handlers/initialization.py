@@ -1,0 +1,106 @@
+"""The first states of a step: its arguments become its parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.runtime import paths
+from afl.runtime.block import StatementDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.expression import EvaluationContext
+from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.handlers.event import EventTransmitHandler
+from afl.runtime.handlers.system import assert_condition, write_log
+from afl.runtime.program import Declaration, constant_context
+from afl.runtime.state_change import StateChangeResult
+from afl.runtime.types import AttributeValue, ObjectType
+from afl.runtime.values import misfit, unknown_name
+
+__all__ = [
+    "EventTransmitHandler",
+    "FacetInitializationBeginHandler",
+    "FacetInitializationEndHandler",
+    "StatementBeginHandler",
+]
+
+POLICY_NAMESPACE = "sys."
+
+
+class StatementBeginHandler(PassThroughHandler):
+    """state.statement.Created"""
+
+
+class FacetInitializationBeginHandler(StateHandler):
+    """state.facet.initialization.Begin: evaluate arguments; add mixins', implicits' and default values."""
+
+    def process_state(self) -> StateChangeResult:
+        statement = self.context.statement(self.step)
+        if statement is None:
+            return self.transition()
+        context = self._evaluation()
+        values = {name: evaluate(context) for name, evaluate in statement.bindings}
+        kind = self.step.object_type
+        if kind == ObjectType.SYS_LOG:
+            write_log(self.step, self.context, values)
+        elif kind == ObjectType.SYS_ASSERT:
+            assert_condition(statement, context)
+        elif kind == ObjectType.SCHEMA_INSTANTIATION:
+            self._make_value(values)
+            return self.transition()
+        elif kind != ObjectType.YIELD_ASSIGNMENT:
+            self._complete_call(statement, values, context)
+        self.step.attributes.params = {name: AttributeValue(name, value) for name, value in values.items()}
+        return self.transition()
+
+    def _evaluation(self) -> EvaluationContext:
+        if self.step.object_type == ObjectType.FACET:
+            owner = self.context.require_step(paths.parent(self.step.id))
+            given = {name: attribute.value for name, attribute in owner.attributes.params.items()}
+            return constant_context(given)
+        return self.context.frame(paths.parent(self.step.id)).evaluation(self.step.id)
+
+    def _complete_call(
+        self, statement: StatementDefinition, values: dict[str, Any], context: EvaluationContext
+    ) -> None:
+        for mixin in statement.mixins:
+            if mixin.target.startswith(POLICY_NAMESPACE):
+                continue
+            mixed = {name: evaluate(context) for name, evaluate in mixin.bindings}
+            if mixin.alias:
+                values[mixin.alias] = mixed
+            else:
+                for name, value in mixed.items():
+                    values.setdefault(name, value)
+        called = self.context.declaration(self.step)
+        if called is None:
+            if self.context.program.is_known:
+                known = self.context.program.declarations
+                raise StepFailure(unknown_name("facet", self.step.facet_name, known), "UnknownFacet")
+            return
+        self._fill_in(called, values)
+
+    def _fill_in(self, called: Declaration, values: dict[str, Any]) -> None:
+        for source in (self.context.program.supplied(called.name), called.defaults):
+            for name, evaluate in source:
+                if name not in values:
+                    values[name] = evaluate(constant_context(values))
+        missing = [field.name for field in called.params if field.name not in values]
+        if missing:
+            raise StepFailure(f"{called.name} needs a value for {', '.join(missing)}", "MissingArgument")
+        if called.is_event:
+            schemas = self.context.program.schemas
+            for field in called.params:
+                problem = misfit(values[field.name], field.type, schemas, f"argument '{field.name}'")
+                if problem:
+                    raise StepFailure(f"{called.name}: {problem}", "TypeMismatch")
+
+    def _make_value(self, values: dict[str, Any]) -> None:
+        schema = self.context.declaration(self.step)
+        if schema is not None:
+            self._fill_in(schema, values)
+        for name, value in values.items():
+            self.step.attributes.set_return(name, value)
+
+
+class FacetInitializationEndHandler(PassThroughHandler):
+    """state.facet.initialization.End"""

@@ -1,0 +1,295 @@
+"""A compiled program as an immutable index: declarations by full name, statements by their path in a run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError
+from afl.runtime.block import MixinUse, StatementDefinition
+from afl.runtime.dependency import DependencyGraph, GraphBuilder, bind
+from afl.runtime.expression import EvaluationContext, Evaluate, compile_expression
+from afl.runtime.types import ObjectType, StatementId
+from afl.runtime.values import TypeSpec, unknown_name
+
+_GROUPS = ("facets", "eventFacets", "workflows", "schemas", "implicits", "declarations")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter, a return or a schema field."""
+
+    name: str
+    type: TypeSpec
+    default: Evaluate | None = None
+
+
+def _fields(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[Field, ...]:
+    return tuple(
+        Field(
+            node["name"],
+            node.get("type", "Any"),
+            compile_expression(node["default"]) if "default" in node else None,
+        )
+        for node in nodes or ()
+    )
+
+
+@dataclass
+class Declaration:
+    """A facet, event facet, workflow or schema, with its body prepared on first use."""
+
+    name: str
+    namespace: str
+    ast: Mapping[str, Any]
+    program: Program = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The declaration's node type, such as "EventFacetDecl"."""
+        return str(self.ast.get("type", ""))
+
+    @cached_property
+    def is_event(self) -> bool:
+        """Whether agents do its work."""
+        return self.kind == "EventFacetDecl"
+
+    @cached_property
+    def is_schema(self) -> bool:
+        """Whether calling it makes a value."""
+        return self.kind == "SchemaDecl"
+
+    @cached_property
+    def params(self) -> tuple[Field, ...]:
+        """Its parameters; a schema's are its fields."""
+        return _fields(self.ast.get("fields") if self.is_schema else self.ast.get("params"))
+
+    @cached_property
+    def returns(self) -> tuple[Field, ...] | None:
+        """Its returns; None without a return clause."""
+        return _fields(self.ast["returns"]) if "returns" in self.ast else None
+
+    @cached_property
+    def defaults(self) -> tuple[tuple[str, Evaluate], ...]:
+        """Parameters with a default."""
+        return tuple((f.name, f.default) for f in self.params if f.default is not None)
+
+    @cached_property
+    def mixins(self) -> tuple[MixinUse, ...]:
+        """Mixins of its signature."""
+        return tuple(self._builder.mixin(node) for node in self.ast.get("mixins") or [])
+
+    @cached_property
+    def bodies(self) -> tuple[DependencyGraph, ...]:
+        """Its andThen blocks."""
+        return self._builder.bodies(self.ast.get("body"), (self._yield_names,))
+
+    @cached_property
+    def catch(self) -> DependencyGraph | None:
+        """Its catch clause."""
+        return self._builder.catch(self.ast.get("catch"), (self._yield_names,))
+
+    @property
+    def _builder(self) -> GraphBuilder:
+        return GraphBuilder(self.program.full_name, self.namespace)
+
+    @cached_property
+    def _yield_names(self) -> frozenset[str]:
+        mixins = self.ast.get("mixins") or []
+        names = {self.name, *(m["target"] for m in mixins), *(m["alias"] for m in mixins if m.get("alias"))}
+        return frozenset(names | {name.rpartition(".")[2] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path of a run leads to: a statement (None for blocks) and the graph of the block it is or stands in."""
+
+    statement: StatementDefinition | None
+    graph: DependencyGraph | None
+
+
+class Program:
+    """The index over `{"program": <compiled program>, "workflow": <workflow node or name>}`; never changed."""
+
+    def __init__(self, compiled: Mapping[str, Any]) -> None:
+        self.compiled = compiled
+        self.source = str(compiled.get("source") or "")
+        self.declarations: dict[str, Declaration] = {}
+        self._short: dict[str, list[str]] = {}
+        self._uses: dict[str, list[str]] = {}
+        self._implicits: list[tuple[str, Mapping[str, Any]]] = []
+        self._supplied: dict[str, tuple[tuple[str, Evaluate], ...]] = {}
+        self._places: dict[str, Place] = {}
+        self._index(compiled.get("program") or {}, "")
+        self.workflow = self._entry(compiled.get("workflow"))
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical JSON, as stored."""
+        return codec.encode_canonical(self.compiled).decode()
+
+    @cached_property
+    def hash(self) -> str:
+        """What the program is stored under; equal programs have equal hashes."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are declarations to check names against; hand-made workflows may have none."""
+        return bool(self.declarations)
+
+    @cached_property
+    def schemas(self) -> dict[str, dict[str, TypeSpec]]:
+        """Field types by schema name."""
+        return {
+            d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema
+        }
+
+    def constant(self, expression: Evaluate, given: Mapping[str, Any]) -> Any:
+        """The value of an expression without steps, such as a default."""
+        return expression(constant_context(given))
+
+    def workflows(self) -> list[str]:
+        """Full names of all workflows."""
+        return [d.name for d in self.declarations.values() if d.kind == "WorkflowDecl"]
+
+    def full_name(self, name: str, namespace: str = "") -> str:
+        """The full name of a facet as seen from a namespace; the name itself when it is unknown."""
+        if name in self.declarations and ("." in name or not namespace):
+            return name
+        local = f"{namespace}.{name}" if namespace else name
+        if local in self.declarations:
+            return local
+        imported = [f"{used}.{name}" for used in self._uses.get(namespace, []) if f"{used}.{name}" in self.declarations]
+        if name in self.declarations:
+            imported.append(name)
+        candidates = imported or self._short.get(name, [])
+        if len(candidates) > 1:
+            raise InputError(f"'{name}' could be any of {', '.join(sorted(candidates))}; use the full name")
+        return candidates[0] if candidates else name
+
+    def declaration(self, name: str) -> Declaration | None:
+        """The declaration of that full (or unambiguous short) name, or None."""
+        found = self.declarations.get(name)
+        return found if found is not None else self.declarations.get(self.full_name(name))
+
+    def supplied(self, target: str) -> tuple[tuple[str, Evaluate], ...]:
+        """Arguments that implicits supply to a facet; the first implicit for it wins."""
+        if target not in self._supplied:
+            calls = (
+                call
+                for namespace, call in self._implicits
+                if self.full_name(call.get("target", ""), namespace) == target
+            )
+            self._supplied[target] = bind(next(calls, {}).get("args"))
+        return self._supplied[target]
+
+    def place(self, path: str) -> Place:
+        """What a step's path (its id without the run's) leads to; indices of foreach elements do not matter."""
+        found = self._places.get(path)
+        if found is None:
+            segments = [("#" if s.startswith("#") else s) for s in path.split("/")] if path else []
+            key = "/".join(segments)
+            found = self._places.get(key)
+            if found is None:
+                found = self._places[key] = self._locate(segments)
+        return found
+
+    def _locate(self, segments: list[str]) -> Place:
+        if not segments:
+            return Place(None, None)
+        parent = self.place("/".join(segments[:-1]))
+        segment = segments[-1]
+        if segment == "#":
+            return Place(None, parent.graph)
+        if segment.startswith("?") and parent.graph is not None:
+            return Place(None, parent.graph.cases[int(segment[1:])].graph)
+        if segment == "!":
+            return Place(None, self._catch_of(parent.statement))
+        if segment.startswith("@"):
+            return Place(self._mixin_statement(parent.statement, segment[1:]), None)
+        if segment.isdigit():
+            return Place(None, self.bodies_of(parent.statement)[int(segment)])
+        assert parent.graph is not None
+        return Place(parent.graph.by_key[segment], parent.graph)
+
+    def bodies_of(self, statement: StatementDefinition | None) -> tuple[DependencyGraph, ...]:
+        """The blocks a step of the statement runs (None: the workflow itself); an inline body wins."""
+        if statement is None:
+            return self.workflow.bodies
+        if statement.bodies or statement.object_type == ObjectType.YIELD_ASSIGNMENT:
+            return statement.bodies
+        called = self.declarations.get(statement.facet_name)
+        return called.bodies if called is not None else ()
+
+    def _catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
+        if statement is None:
+            return self.workflow.catch
+        called = self.declarations.get(statement.facet_name)
+        return statement.catch or (called.catch if called is not None else None)
+
+    def catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
+        """The catch block of a statement's step (None: of the workflow): its own, else its facet's."""
+        return self._catch_of(statement)
+
+    def _mixin_statement(self, owner: StatementDefinition | None, alias: str) -> StatementDefinition:
+        declaration = self.workflow if owner is None else self.declarations[owner.facet_name]
+        use = next(mixin for mixin in declaration.mixins if mixin.alias == alias)
+        return StatementDefinition(
+            id=StatementId(f"{declaration.name}@{alias}"),
+            name=alias,
+            key=f"@{alias}",
+            object_type=ObjectType.FACET,
+            facet_name=use.target,
+            bindings=use.bindings,
+        )
+
+    def _entry(self, workflow: Any) -> Declaration:
+        if isinstance(workflow, Mapping):
+            name = str(workflow.get("name", ""))
+            known = self.declarations.get(name)
+            return known if known is not None and known.ast is workflow else Declaration(name, "", workflow, self)
+        names = self.workflows()
+        if workflow is None:
+            if len(names) == 1:
+                return self.declarations[names[0]]
+            return Declaration("", "", {}, self)
+        full = self.full_name(str(workflow))
+        if full not in names:
+            raise InputError(unknown_name("workflow", str(workflow), names))
+        return self.declarations[full]
+
+    def _index(self, node: Mapping[str, Any], namespace: str) -> None:
+        seen: set[int] = set()
+        for group in ("namespaces", *_GROUPS):
+            for child in node.get(group) or []:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    self._add(child, namespace)
+
+    def _add(self, node: Mapping[str, Any], namespace: str) -> None:
+        kind = node.get("type")
+        if kind == "Namespace":
+            inner = f"{namespace}.{node['name']}" if namespace else str(node["name"])
+            self._uses.setdefault(inner, []).extend(node.get("uses") or [])
+            self._index(node, inner)
+        elif kind == "ImplicitDecl":
+            self._implicits.append((namespace, node["call"]))
+        elif kind in ("FacetDecl", "EventFacetDecl", "WorkflowDecl", "SchemaDecl"):
+            full = f"{namespace}.{node['name']}" if namespace else str(node["name"])
+            if full not in self.declarations:
+                self.declarations[full] = Declaration(full, namespace, node, self)
+                self._short.setdefault(str(node["name"]), []).append(full)
+
+
+def _no_steps(step: str, attribute: str | None) -> Any:
+    raise InputError(f"a default value cannot refer to the step '{step}'")
+
+
+def constant_context(inputs: Mapping[str, Any]) -> EvaluationContext:
+    """A context without steps, for defaults and implicits."""
+    return EvaluationContext(inputs, _no_steps)

@@ -1,0 +1,88 @@
+"""Programs by what they were made from, by hash and by run; each is prepared once per process."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError, StoreCorrupt
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.types import WorkflowId
+
+_KEPT = 256
+
+
+class ProgramCache:
+    """Prepared programs of one store."""
+
+    def __init__(self, persistence: PersistenceAPI) -> None:
+        self._persistence = persistence
+        self._lock = threading.Lock()
+        self._by_hash: OrderedDict[str, Program] = OrderedDict()
+        self._by_text: OrderedDict[bytes, Program] = OrderedDict()
+        self._by_run: OrderedDict[str, str] = OrderedDict()
+        self._stored: set[str] = set()
+
+    def of(self, workflow: Mapping[str, Any] | str | None, program: Mapping[str, Any] | None) -> Program:
+        """The program of a workflow node (or name) and the compiled program it belongs to."""
+        key = codec.encode([workflow, program], what="the program", limit=1 << 40).encode()
+        with self._lock:
+            found = self._by_text.get(key)
+        if found is None:
+            found = Program(_compact(workflow, program))
+            self._keep(self._by_text, key, found)
+        return found
+
+    def store(self, program: Program) -> None:
+        """Make sure the store has the program."""
+        if program.hash not in self._stored:
+            self._persistence.save_program(program.hash, program.text)
+            self._stored.add(program.hash)
+            self._keep(self._by_hash, program.hash, program)
+
+    def load(self, program_hash: str) -> Program:
+        """The stored program of a hash."""
+        with self._lock:
+            found = self._by_hash.get(program_hash)
+        if found is None:
+            text = self._persistence.get_program(program_hash)
+            if text is None:
+                raise StoreCorrupt(f"the program {program_hash[:12]} of a run is missing from the store")
+            found = Program(codec.decode(text))
+            self._keep(self._by_hash, program_hash, found)
+        return found
+
+    def of_run(self, workflow_id: WorkflowId) -> Program:
+        """The program of a run."""
+        with self._lock:
+            program_hash = self._by_run.get(workflow_id)
+        if program_hash is None:
+            run = self._persistence.get_run(workflow_id)
+            if run is None:
+                raise InputError(f"there is no run {workflow_id} in this store")
+            program_hash = run.program_hash
+            self._keep(self._by_run, workflow_id, program_hash)
+        return self.load(program_hash)
+
+    def _keep(self, cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        with self._lock:
+            cache[key] = value
+            while len(cache) > _KEPT:
+                cache.popitem(last=False)
+
+
+def _compact(workflow: Mapping[str, Any] | str | None, program: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is stored: the program, and the workflow by name where the program has it."""
+    compiled: dict[str, Any] = {"program": program} if program else {}
+    if isinstance(workflow, Mapping) and program:
+        index = Program({"program": program})
+        for declaration in index.declarations.values():
+            if declaration.ast == workflow:
+                return {**compiled, "workflow": declaration.name}
+    if workflow is not None:
+        compiled["workflow"] = workflow
+    return compiled

@@ -1,0 +1,265 @@
+"""A session: one evaluator's hold on one run. It evaluates to a fixed point and commits on the way.
+
+A commit is due when somebody outside could see the difference (a task was created, the run pauses or ends), or when
+enough steps or time have gathered; it always ends at an iteration boundary. What is lost with an uncommitted
+iteration is pure computation, which the next holder repeats.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import PayloadError
+from afl.runtime import recovery
+from afl.runtime.changers import get_state_changer
+from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
+from afl.runtime.context import ExecutionContext
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.outcome import completed
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.types import ObjectType, StepId, WorkflowId
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When to commit and how much to keep in memory."""
+
+    commit_steps: int = 256
+    commit_seconds: float = 0.020
+    foreach_window: int = 256
+    cached_steps: int = 20_000
+
+
+class Session:
+    """Evaluates one run while it is held. After `close` (or FencedError) it must not be used."""
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        program: Program,
+        run: RunDefinition,
+        telemetry: Telemetry,
+        *,
+        new: bool = False,
+        pace: Pace | None = None,
+        serves: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.run = run
+        self.iterations = 0
+        self.timed_out = False
+        self._pace = pace or Pace()
+        self._persistence = persistence
+        self._unsettled = not new and not run.settled
+        self._last_commit = time.monotonic()
+        self.context = ExecutionContext(
+            persistence=persistence,
+            telemetry=telemetry,
+            changes=IterationChanges(run=run, new_run=new),
+            workflow_id=WorkflowId(run.workflow_id),
+            runner_id=run.runner_id,
+            program=program,
+            run=run,
+            serves=serves,
+            foreach_window=self._pace.foreach_window,
+        )
+        if new:
+            self._create_root()
+
+    def _create_root(self) -> None:
+        root = self.context.create_step(
+            StepId(self.run.workflow_id), ObjectType.WORKFLOW, facet_name=self.run.workflow_name
+        )
+        for name, value in self.run.inputs.items():
+            root.set_attribute(name, value)
+
+    @property
+    def root(self) -> StepDefinition:
+        """The root step."""
+        return self.context.require_step(StepId(self.run.workflow_id))
+
+    # -- what arrives from outside ----------------------------------------------------------------------------
+
+    def consume(self, marks: list[EventDefinition]) -> None:
+        """Let the steps that StepContinue events name go on; one for a step that already did changes nothing."""
+        self._recover()
+        self.context.preload([mark.step_id for mark in marks])
+        for mark in marks:
+            self.context.changes.consumed_events.append(mark.id)
+            step = self.context.step(mark.step_id)
+            if step is None or step.workflow_id != self.run.workflow_id:
+                continue
+            if mark.payload.get("failed"):
+                self._take_failure(step)
+            elif step.state == StepState.EVENT_TRANSMIT and not step.is_requesting_state_change:
+                if mark.payload.get("closed"):
+                    self._go_on(step)
+                else:
+                    self._close_foreign(step)
+
+    def deliver(self, outcomes: list[Outcome]) -> None:
+        """Take outcomes of tasks this session claimed itself; they are stored with its next commit."""
+        for outcome in outcomes:
+            self._apply(self.context.adopt(outcome.step), outcome)
+
+    def _close_foreign(self, step: StepDefinition) -> None:
+        """An agent wrote the returns itself and only says so: check them, and close its task and event."""
+        task = self._persistence.get_task_by_step(step.id)
+        self._apply(step, completed(self.context.program, step, task, {}))
+
+    def _apply(self, step: StepDefinition, outcome: Outcome) -> None:
+        if outcome.task is not None:
+            self.context.changes.updated_tasks.append(outcome.task)
+        if outcome.event is not None:
+            self.context.changes.add_updated_event(outcome.event)
+        if step.is_error:
+            self._take_failure(step)
+        else:
+            self._go_on(step)
+
+    def _go_on(self, step: StepDefinition) -> None:
+        self.context.waiting_changed(-1)
+        self.context.changes.touch(step)
+        step.request_state_change(True)
+        self.context.wake(step.id)
+
+    def _take_failure(self, step: StepDefinition) -> None:
+        if step.is_error:
+            self.context.waiting_changed(-1)
+            self.context.fail(step, step.transition.error or StepFailure("failed without a reason"))
+
+    # -- evaluation -------------------------------------------------------------------------------------------
+
+    def advance(self, max_iterations: int | None = None) -> None:
+        """Evaluate to a fixed point: until nothing changes any more."""
+        self._recover()
+        telemetry, context = self.context.telemetry, self.context
+        while True:
+            if max_iterations is not None and self.iterations >= max_iterations:
+                self.timed_out = True
+                return
+            self.iterations += 1
+            telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
+            progressed = self._iterate()
+            telemetry.log_iteration_end(
+                self.run.workflow_id,
+                self.iterations,
+                len(context.changes.created_steps),
+                len(context.changes.updated_steps),
+            )
+            if not progressed:
+                return
+            if self._commit_due():
+                self.commit(settled=False)
+
+    def _recover(self) -> None:
+        if self._unsettled:
+            marks = self._persistence.get_marks(self.context.workflow_id, limit=1_000_000)
+            recovery.rescan(self.context, {mark.step_id for mark in marks if mark.payload.get("failed")})
+            self._unsettled = False
+
+    def _iterate(self) -> bool:
+        context = self.context
+        context.now = wall_ms()
+        agenda, context.agenda = context.agenda, {}
+        context.preload(list(agenda))
+        progressed = False
+        for step_id in agenda:
+            step = context.require_step(step_id)
+            if not step.is_terminal:
+                progressed |= self._process(step)
+        while context.arrivals:
+            progressed |= self._process(context.arrivals.popleft())
+        return progressed
+
+    def _process(self, step: StepDefinition) -> bool:
+        before = step.state
+        get_state_changer(step, self.context).process()
+        if step.state == before:
+            return False
+        self.context.changes.touch(step)
+        return True
+
+    # -- storing ----------------------------------------------------------------------------------------------
+
+    def _commit_due(self) -> bool:
+        changes = self.context.changes
+        return (
+            bool(changes.created_tasks)
+            or changes.step_count >= self._pace.commit_steps
+            or time.monotonic() - self._last_commit >= self._pace.commit_seconds
+        )
+
+    def commit(self, *, settled: bool) -> None:
+        """Store everything gathered so far; FencedError if the run is no longer ours."""
+        changes, run = self.context.changes, self.run
+        run.settled, run.updated = settled, wall_ms()
+        written = [*changes.created_steps, *changes.updated_steps]
+        self._persistence.commit(changes)
+        self.context.telemetry.log_commit(run.workflow_id, len(written), len(changes.created_tasks))
+        changes.clear()
+        self._last_commit = time.monotonic()
+        self.context.forget_closed(written)
+        if self.context.cached_steps > self._pace.cached_steps:
+            self.context.forget_all()
+
+    def settle(self) -> None:
+        """At a fixed point: record where the run stands, and keep it."""
+        self._conclude()
+        self.commit(settled=True)
+
+    def close(self) -> None:
+        """At a fixed point: record where the run stands, and let it go."""
+        if not self.timed_out:
+            self._conclude()
+        self.run.owner = ""
+        try:
+            self.commit(settled=not self.timed_out)
+        except PayloadError as error:
+            self._fail_unstorable(error)
+
+    def _conclude(self) -> None:
+        run, root = self.run, self.root
+        run.iterations += self.iterations
+        if root.is_complete:
+            run.state, run.ended = RunnerState.COMPLETED, wall_ms()
+            run.outputs = _outputs(root, self.context.program)
+        elif root.is_error:
+            self._end_failed(root.transition.error or StepFailure("Workflow error"))
+        elif run.waiting <= 0 and not self.context.agenda:
+            self._end_failed(StepFailure("Workflow did not complete", step=run.workflow_name))
+
+    def _end_failed(self, error: Exception) -> None:
+        self.run.state, self.run.ended = RunnerState.FAILED, wall_ms()
+        failure = error if isinstance(error, StepFailure) else StepFailure(str(error), type(error).__name__)
+        self.run.error = failure.to_dict()
+
+    def _fail_unstorable(self, error: PayloadError) -> None:
+        """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
+        new = self.context.changes.new_run
+        self.context.changes = IterationChanges(run=self.run, new_run=new)
+        self.run.outputs = {}
+        self._end_failed(StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
+        self._persistence.commit(self.context.changes)
+
+    @property
+    def tasks(self) -> list[TaskDefinition]:
+        """Tasks this session claimed at their birth and that nobody has taken from it yet; empties the list."""
+        claimed, self.context.claimed = self.context.claimed, []
+        return claimed
+
+
+def _outputs(root: StepDefinition, program: Program) -> dict[str, Any]:
+    values = {name: attribute.value for name, attribute in root.attributes.returns.items()}
+    declared = {field.name for field in program.workflow.returns or ()}
+    return {name: value for name, value in values.items() if name in declared or name not in ("error", "error_type")}

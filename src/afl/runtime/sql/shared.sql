@@ -1,0 +1,267 @@
+-- name: get_program
+select compiled from afl_programs where hash = :hash
+-- name: save_program
+insert into afl_programs (hash, compiled) values (:hash, :compiled) on conflict (hash) do nothing
+
+-- name: get_step
+select * from afl_steps where id = :id
+-- name: get_steps
+select * from afl_steps where id {in:ids}
+-- name: get_open_steps
+select * from afl_steps
+where workflow_id = :workflow_id and state <> 'state.statement.Complete' and state <> 'state.statement.Error'
+order by started, id
+-- name: get_steps_by_workflow
+select * from afl_steps where workflow_id = :workflow_id order by started, id
+-- name: get_steps_by_state
+select * from afl_steps where state = :state order by started, id
+-- name: get_steps_by_block
+select * from afl_steps where block_id = :block_id order by started, id
+-- name: get_steps_by_container
+select * from afl_steps where container_id = :container_id order by started, id
+-- name: get_workflow_root
+select * from afl_steps where workflow_id = :workflow_id and root_id is null and container_id is null
+order by started, id limit 1
+-- name: step_exists
+select 1 as found from afl_steps
+where statement_id = :statement_id and coalesce(block_id, '') = coalesce(cast(:block_id as text), '') limit 1
+-- name: insert_step
+insert into afl_steps (
+    id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id, facet_name,
+    params, returns, error, progress, extra, started, ended
+) values (
+    :id, :workflow_id, :object_type, :state, :statement_id, :container_type, :container_id, :block_id, :root_id,
+    :facet_name, :params, :returns, :error, :progress, :extra, :started, :ended
+)
+-- name: upsert_step
+insert into afl_steps (
+    id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id, facet_name,
+    params, returns, error, progress, extra, started, ended
+) values (
+    :id, :workflow_id, :object_type, :state, :statement_id, :container_type, :container_id, :block_id, :root_id,
+    :facet_name, :params, :returns, :error, :progress, :extra, :started, :ended
+) on conflict (id) do update set
+    workflow_id = excluded.workflow_id, object_type = excluded.object_type, state = excluded.state,
+    statement_id = excluded.statement_id, container_type = excluded.container_type,
+    container_id = excluded.container_id, block_id = excluded.block_id, root_id = excluded.root_id,
+    facet_name = excluded.facet_name, params = excluded.params, returns = excluded.returns, error = excluded.error,
+    progress = excluded.progress, extra = excluded.extra, started = excluded.started, ended = excluded.ended
+-- name: update_step
+update afl_steps set
+    state = :state, params = :params, returns = :returns, error = :error, progress = :progress, extra = :extra,
+    ended = :ended
+where id = :id
+-- name: lock_step
+select state from afl_steps where id = :id {for_update}
+-- name: finish_step
+update afl_steps set state = :state, returns = :returns, error = :error, ended = :ended
+where id = :id and state = 'state.EventTransmit'
+
+-- name: get_event
+select * from afl_events where id = :id
+-- name: get_events_by_workflow
+select * from afl_events where workflow_id = :workflow_id order by id
+-- name: get_marks
+select * from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue' order by id limit :limit
+-- name: get_marked_runs
+select distinct e.workflow_id from afl_events e join afl_runs r on r.workflow_id = e.workflow_id
+where e.event_type = 'StepContinue' and (r.owner = '' or r.lease_until < {now}) and r.state = 'running'
+order by e.workflow_id limit :limit
+-- name: insert_event
+insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
+values (:id, :step_id, :workflow_id, :state, :event_type, :payload)
+-- name: upsert_event
+insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
+values (:id, :step_id, :workflow_id, :state, :event_type, :payload)
+on conflict (id) do update set step_id = excluded.step_id, workflow_id = excluded.workflow_id,
+    state = excluded.state, event_type = excluded.event_type, payload = excluded.payload
+-- name: insert_mark
+insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
+values (:id, :step_id, :workflow_id, :state, :event_type, :payload) on conflict (id) do nothing
+-- name: update_event
+update afl_events set state = :state, payload = :payload where id = :id
+-- name: set_event_states
+update afl_events set state = :state where id {in:ids}
+-- name: delete_events
+delete from afl_events where id {in:ids}
+
+-- name: get_task
+select * from afl_tasks where uuid = :uuid
+-- name: get_task_by_step
+select * from afl_tasks where step_id = :step_id order by seq desc limit 1
+-- name: get_pending_tasks
+select * from afl_tasks where state = 'pending' and task_list_name = :task_list order by priority desc, seq
+-- name: get_tasks_by_workflow
+select * from afl_tasks where workflow_id = :workflow_id order by seq
+-- name: get_all_tasks
+select * from afl_tasks order by seq desc limit :limit
+-- name: insert_task
+insert into afl_tasks (
+    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
+    data_type, data, priority, owner, epoch, lease_until, deliveries, deaths
+) values (
+    :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch,
+    case when :owner = '' then 0 else {now} + :lease_ms end, :deliveries, :deaths
+)
+-- name: upsert_task
+insert into afl_tasks (
+    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
+    data_type, data, priority, owner, epoch, lease_until, deliveries, deaths
+) values (
+    :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :deliveries, :deaths
+) on conflict (uuid) do update set
+    name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
+    workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
+    state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
+    task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
+    priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
+    lease_until = excluded.lease_until, deliveries = excluded.deliveries, deaths = excluded.deaths
+-- name: claim_tasks
+update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1,
+    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end, updated = :updated
+where seq in (
+    select t.seq from afl_tasks t
+    where t.state = 'pending' and t.task_list_name = :task_list
+        and (t.name {in:names} or t.short_name {in:short_names})
+        and (t.step_id = '' or not exists (
+            select 1 from afl_tasks r where r.step_id = t.step_id and r.state = 'running'))
+    order by t.priority desc, t.seq limit :limit {skip_locked:t}
+) and state = 'pending'
+returning *
+-- name: close_held_task
+update afl_tasks set state = :state, error = :error, updated = :updated
+where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+-- name: close_task
+update afl_tasks set state = :state, error = :error, updated = :updated
+where uuid = :uuid and state in ('pending', 'running')
+-- name: renew_tasks
+update afl_tasks set lease_until = {now} + :lease_ms where owner = :owner and state = 'running' and lease_until > 0
+-- name: renew_runs
+update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
+-- name: release_tasks
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, deaths = deaths + :deaths,
+    updated = :updated
+where owner = :owner and state = 'running'
+returning uuid
+-- name: release_expired_tasks
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, deaths = deaths + 1,
+    updated = :updated
+where state = 'running' and lease_until > 0 and lease_until < {now}
+returning uuid
+-- name: task_owners
+select distinct owner from afl_tasks where state = 'running'
+
+-- name: get_run
+select * from afl_runs where workflow_id = :workflow_id
+-- name: get_runs
+select * from afl_runs
+where cast(:state as text) is null or state = cast(:state as text) order by workflow_id desc limit :limit
+-- name: upsert_run
+insert into afl_runs (
+    workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, inputs, outputs, error, iterations,
+    waiting, settled, created, updated, ended, owner, epoch, lease_until
+) values (
+    :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :inputs, :outputs, :error,
+    :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
+    case when :owner = '' then 0 else {now} + :lease_ms end
+) on conflict (workflow_id) do update set
+    state = excluded.state, outputs = excluded.outputs, error = excluded.error, iterations = excluded.iterations,
+    waiting = excluded.waiting, settled = excluded.settled, updated = excluded.updated, ended = excluded.ended,
+    owner = excluded.owner, lease_until = excluded.lease_until
+where afl_runs.epoch = excluded.epoch
+-- name: take_run
+update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
+where workflow_id = :workflow_id and state in ('created', 'running')
+    and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
+returning *
+-- name: release_run
+update afl_runs set owner = '', lease_until = 0
+where workflow_id = :workflow_id and owner = :owner and epoch = :epoch
+
+-- name: get_runner
+select * from afl_runners where uuid = :uuid
+-- name: get_runners_by_state
+select * from afl_runners where state = :state order by start_time desc, uuid
+-- name: get_runners_by_workflow
+select * from afl_runners where workflow_id = :workflow_id order by start_time desc, uuid
+-- name: get_all_runners
+select * from afl_runners order by start_time desc, uuid limit :limit
+-- name: save_runner
+insert into afl_runners (uuid, workflow_id, state, start_time, end_time, duration, record)
+values (:uuid, :workflow_id, :state, :start_time, :end_time, :duration, :record)
+on conflict (uuid) do update set workflow_id = excluded.workflow_id, state = excluded.state,
+    start_time = excluded.start_time, end_time = excluded.end_time, duration = excluded.duration,
+    record = excluded.record
+-- name: update_runner_state
+update afl_runners set state = :state where uuid = :uuid
+-- name: end_runner
+update afl_runners set state = :state, end_time = :ended, duration = :ended - start_time, workflow_id = :workflow_id
+where uuid = :uuid
+
+-- name: get_flow
+select record from afl_flows where uuid = :uuid
+-- name: get_flow_by_path
+select record from afl_flows where path = :path order by saved desc limit 1
+-- name: get_flow_by_name
+select record from afl_flows where name = :name order by saved desc limit 1
+-- name: get_all_flows
+select record from afl_flows order by saved, uuid
+-- name: save_flow
+insert into afl_flows (uuid, name, path, saved, record) values (:uuid, :name, :path, {now}, :record)
+on conflict (uuid) do update set name = excluded.name, path = excluded.path, record = excluded.record
+-- name: delete_flow
+delete from afl_flows where uuid = :uuid
+-- name: get_workflow
+select record from afl_workflows where uuid = :uuid
+-- name: get_workflow_by_name
+select record from afl_workflows where name = :name order by date desc, uuid limit 1
+-- name: get_workflows_by_flow
+select record from afl_workflows where flow_id = :flow_id order by date, uuid
+-- name: save_workflow
+insert into afl_workflows (uuid, name, flow_id, date, record) values (:uuid, :name, :flow_id, :date, :record)
+on conflict (uuid) do update set name = excluded.name, flow_id = excluded.flow_id, date = excluded.date,
+    record = excluded.record
+
+-- name: get_server
+select * from afl_servers where uuid = :uuid
+-- name: get_all_servers
+select * from afl_servers order by start_time, uuid
+-- name: get_servers_by_state
+select * from afl_servers where state = :state order by start_time, uuid
+-- name: save_server
+insert into afl_servers (uuid, state, start_time, ping_time, record)
+values (:uuid, :state, :start_time, :ping_time, :record)
+on conflict (uuid) do update set state = excluded.state, start_time = excluded.start_time,
+    ping_time = excluded.ping_time, record = excluded.record
+-- name: update_server_ping
+update afl_servers set ping_time = :ping_time where uuid = :uuid
+
+-- name: acquire_lock
+insert into afl_locks (key, owner, acquired_at, expires_at, meta)
+values (:key, :owner, {now}, {now} + :duration_ms, :meta)
+on conflict (key) do update set owner = excluded.owner, acquired_at = excluded.acquired_at,
+    expires_at = excluded.expires_at, meta = excluded.meta
+where afl_locks.expires_at <= {now} or (afl_locks.owner = excluded.owner and excluded.owner <> '')
+-- name: release_lock
+delete from afl_locks where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
+-- name: check_lock
+select * from afl_locks where key = :key and expires_at > {now}
+-- name: extend_lock
+update afl_locks set expires_at = {now} + :duration_ms
+where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
+
+-- name: insert_log
+insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :runner_id, :position, :time, :record)
+-- name: get_logs_by_runner
+select record from afl_logs where runner_id = :runner_id order by position, time, uuid
+
+-- name: clear_steps
+delete from afl_steps
+-- name: count_steps
+select count(*) as found from afl_steps
+-- name: count_events
+select count(*) as found from afl_events where event_type <> 'StepContinue'
+-- name: get_all_steps
+select * from afl_steps order by started, id

@@ -1,0 +1,219 @@
+"""Records to rows and back: the one place that knows how a step, task or run looks in SQL."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.database import Row
+from afl.runtime.changes import EventDefinition
+from afl.runtime.entities import RunDefinition, RunnerDefinition, ServerDefinition, TaskDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.states import StepState
+from afl.runtime.step import BlockProgress, StepDefinition, StepTransition
+from afl.runtime.types import AttributeValue, FacetAttributes, VersionInfo, infer_type_hint
+
+_DEFAULT_VERSION = VersionInfo()
+
+StepRow = tuple[Any, ...]
+
+
+def error_data(error: Exception | None) -> dict[str, Any] | None:
+    """An error as plain data."""
+    if error is None:
+        return None
+    if isinstance(error, StepFailure):
+        return error.to_dict()
+    return {"message": str(error), "error_type": type(error).__name__}
+
+
+def values_text(attributes: dict[str, AttributeValue], what: str) -> str:
+    """Attribute values as JSON."""
+    if not attributes:
+        return "{}"
+    return codec.encode({name: attribute.value for name, attribute in attributes.items()}, what=what)
+
+
+def step_values(step: StepDefinition) -> tuple[Any, ...]:
+    """What changes in the life of a step: state, params, returns, error, progress, extra, ended."""
+    error, progress = step.transition.error, step.progress
+    return (
+        step.state,
+        values_text(step.attributes.params, f"the parameters of step {step.id}"),
+        values_text(step.attributes.returns, f"the returns of step {step.id}"),
+        None if error is None else codec.encode(error_data(error)),
+        None if progress is None else _progress_text(progress),
+        _extra_text(step),
+        step.ended,
+    )
+
+
+def step_row(step: StepDefinition) -> StepRow:
+    """All columns of a step, in the order of the insert statement."""
+    state, params, returns, error, progress, extra, ended = step_values(step)
+    return (
+        step.id,
+        step.workflow_id,
+        step.object_type,
+        state,
+        step.statement_id,
+        step.container_type,
+        step.container_id,
+        step.block_id,
+        step.root_id,
+        step.facet_name,
+        params,
+        returns,
+        error,
+        progress,
+        extra,
+        step.started,
+        ended,
+    )
+
+
+def _progress_text(progress: BlockProgress) -> str:
+    return f"[{progress.total},{progress.opened},{progress.active},{progress.complete},{progress.errored}]"
+
+
+def _extra_text(step: StepDefinition) -> str | None:
+    """What is rarely anything but the default: type hints given by hand, version, timestamp, an open request."""
+    extra: dict[str, Any] = {}
+    for group in ("params", "returns"):
+        attributes: dict[str, AttributeValue] = getattr(step.attributes, group)
+        hints = {
+            name: attribute.type_hint
+            for name, attribute in attributes.items()
+            if attribute.type_hint != infer_type_hint(attribute.value)
+        }
+        if hints:
+            extra[group] = hints
+    if step.version != _DEFAULT_VERSION:
+        extra["version"] = asdict(step.version)
+    if step.timestamp is not None:
+        extra["timestamp"] = step.timestamp
+    if step.transition.request_transition:
+        extra["request"] = True
+    return codec.encode(extra) if extra else None
+
+
+def step_from(row: Row) -> StepDefinition:
+    """The step of a row."""
+    extra = codec.decode(row["extra"]) if row["extra"] else {}
+    progress = codec.decode(row["progress"]) if row["progress"] else None
+    state, error = row["state"], row["error"]
+    return StepDefinition(
+        id=row["id"],
+        object_type=row["object_type"],
+        workflow_id=row["workflow_id"],
+        statement_id=row["statement_id"],
+        container_type=row["container_type"],
+        container_id=row["container_id"],
+        block_id=row["block_id"],
+        root_id=row["root_id"],
+        state=state,
+        transition=StepTransition(
+            state,
+            state,
+            request_transition=bool(extra.get("request")) and not StepState.is_terminal(state),
+            error=None if error is None else StepFailure.from_dict(codec.decode(error)),
+        ),
+        facet_name=row["facet_name"],
+        attributes=FacetAttributes(
+            _attributes(row["params"], extra.get("params")), _attributes(row["returns"], extra.get("returns"))
+        ),
+        version=VersionInfo(**extra["version"]) if "version" in extra else VersionInfo(),
+        timestamp=extra.get("timestamp"),
+        progress=None if progress is None else BlockProgress(*progress),
+        started=row["started"],
+        ended=row["ended"],
+    )
+
+
+def _attributes(text: str, hints: dict[str, str] | None) -> dict[str, AttributeValue]:
+    if text == "{}":
+        return {}
+    given = hints or {}
+    return {
+        name: AttributeValue(name, value, given.get(name, "Any")) for name, value in codec.decode(text).items()
+    }
+
+
+def event_row(event: EventDefinition) -> tuple[Any, ...]:
+    """All columns of an event, in the order of the insert statement."""
+    payload = codec.encode(event.payload, what=f"the payload of event {event.id}")
+    return (event.id, event.step_id, event.workflow_id, event.state, event.event_type, payload)
+
+
+def event_from(row: Row) -> EventDefinition:
+    """The event of a row."""
+    return EventDefinition(
+        row["id"], row["step_id"], row["workflow_id"], row["state"], row["event_type"], codec.decode(row["payload"])
+    )
+
+
+_TASK_COLUMNS = (
+    "uuid name runner_id workflow_id flow_id step_id state created updated task_list_name data_type priority owner"
+    " epoch lease_until deliveries deaths"
+).split()
+
+
+def task_params(task: TaskDefinition) -> dict[str, Any]:
+    """A task as named parameters."""
+    params = {name: getattr(task, name) for name in _TASK_COLUMNS}
+    params["short_name"] = task.name.rpartition(".")[2]
+    params["error"] = None if task.error is None else codec.encode(task.error)
+    params["data"] = None if task.data is None else codec.encode(task.data, what=f"the data of task {task.uuid}")
+    return params
+
+
+def task_from(row: Row) -> TaskDefinition:
+    """The task of a row."""
+    task = TaskDefinition(**{name: row[name] for name in _TASK_COLUMNS})
+    task.error = codec.decode(row["error"]) if row["error"] else None
+    task.data = codec.decode(row["data"]) if row["data"] is not None else None
+    return task
+
+
+_RUN_COLUMNS = (
+    "workflow_id workflow_name program_hash state runner_id flow_id task_list iterations waiting created updated"
+    " ended owner epoch lease_until"
+).split()
+
+
+def run_params(run: RunDefinition) -> dict[str, Any]:
+    """A run as named parameters, without its lease, which the store's clock decides."""
+    params = {name: getattr(run, name) for name in _RUN_COLUMNS}
+    del params["lease_until"]
+    params["settled"] = int(run.settled)
+    params["inputs"] = codec.encode(run.inputs, what="the inputs")
+    params["outputs"] = codec.encode(run.outputs, what="the outputs")
+    params["error"] = None if run.error is None else codec.encode(run.error)
+    return params
+
+
+def run_from(row: Row) -> RunDefinition:
+    """The run of a row."""
+    run = RunDefinition(**{name: row[name] for name in _RUN_COLUMNS})
+    run.settled = bool(row["settled"])
+    run.inputs, run.outputs = codec.decode(row["inputs"]), codec.decode(row["outputs"])
+    run.error = codec.decode(row["error"]) if row["error"] else None
+    return run
+
+
+def runner_from(row: Row) -> RunnerDefinition:
+    """The runner record of a row; the columns that follow the run count."""
+    return replace(
+        codec.decode_as(row["record"], RunnerDefinition),
+        workflow_id=row["workflow_id"],
+        state=row["state"],
+        start_time=row["start_time"],
+        end_time=row["end_time"],
+        duration=row["duration"],
+    )
+
+
+def server_from(row: Row) -> ServerDefinition:
+    """The server of a row; the heartbeat writes the ping time alone."""
+    return replace(codec.decode_as(row["record"], ServerDefinition), ping_time=row["ping_time"])

@@ -1,0 +1,86 @@
+"""Runs and runner records in SQL."""
+
+from __future__ import annotations
+
+from afl.kernel import codec
+from afl.kernel.errors import HeldError
+from afl.kernel.presence import Life
+from afl.runtime.entities import RunDefinition, RunnerDefinition
+from afl.runtime.sql_store.rows import run_from, runner_from
+from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.types import WorkflowId
+
+
+class RunTables(Tables):
+    """The RunStore protocol."""
+
+    def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
+        rows = self.database.select(Q.get_run, workflow_id=workflow_id)
+        return run_from(rows[0]) if rows else None
+
+    def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
+        return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
+
+    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
+        taken = self._take(workflow_id, lease_ms)
+        if taken is not None:
+            return taken
+        run = self.get_run(workflow_id)
+        if run is None or run.is_over or not run.owner:
+            return run
+        presence = self.database.presence
+        if presence.proof(run.owner) is Life.DEAD:
+            taken = self._take(workflow_id, lease_ms, instead_of=run)
+            if taken is not None:
+                return taken
+        raise HeldError(f"run {workflow_id} is held by {presence.describe(run.owner)}, which is alive")
+
+    def _take(
+        self, workflow_id: WorkflowId, lease_ms: int, instead_of: RunDefinition | None = None
+    ) -> RunDefinition | None:
+        rows = self.database.atomic(
+            Q.take_run,
+            workflow_id=workflow_id,
+            owner=self.owner_id,
+            lease_ms=lease_ms,
+            holder=instead_of.owner if instead_of is not None else "",
+            epoch=instead_of.epoch if instead_of is not None else -1,
+        )
+        return run_from(rows[0]) if rows else None
+
+    def release_run(self, run: RunDefinition) -> None:
+        self.database.write(
+            lambda tx: tx.run(Q.release_run, workflow_id=run.workflow_id, owner=run.owner, epoch=run.epoch)
+        )
+
+    def get_runner(self, uuid: str) -> RunnerDefinition | None:
+        rows = self.database.select(Q.get_runner, uuid=uuid)
+        return runner_from(rows[0]) if rows else None
+
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        record = codec.encode(runner, what=f"runner {runner.uuid}")
+        self.database.write(
+            lambda tx: tx.run(
+                Q.save_runner,
+                uuid=runner.uuid,
+                workflow_id=runner.workflow_id,
+                state=runner.state,
+                start_time=runner.start_time,
+                end_time=runner.end_time,
+                duration=runner.duration,
+                record=record,
+            )
+        )
+
+    def update_runner_state(self, uuid: str, state: str) -> bool:
+        return bool(self.database.write(lambda tx: tx.run(Q.update_runner_state, uuid=uuid, state=state)))
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        return [runner_from(row) for row in self.database.select(Q.get_runners_by_state, state=state)]
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+        rows = self.database.select(Q.get_runners_by_workflow, workflow_id=workflow_id)
+        return [runner_from(row) for row in rows]
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        return [runner_from(row) for row in self.database.select(Q.get_all_runners, limit=limit)]

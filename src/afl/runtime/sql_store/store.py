@@ -1,0 +1,83 @@
+"""The SQL store as a whole, and its heart: the fenced, atomic commit of an iteration."""
+
+from __future__ import annotations
+
+from afl.kernel.database import Database, Transaction
+from afl.kernel.errors import FencedError
+from afl.runtime.changes import IterationChanges
+from afl.runtime.entities import RunDefinition
+from afl.runtime.sql_store.events import EventTables
+from afl.runtime.sql_store.flows import FlowTables
+from afl.runtime.sql_store.rows import event_row, run_params, step_row, step_values, task_params
+from afl.runtime.sql_store.runs import RunTables
+from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
+from afl.runtime.sql_store.steps import StepTables
+from afl.runtime.sql_store.tables import SCHEMA, Q
+from afl.runtime.sql_store.tasks import TaskTables
+
+
+class SqlStore(StepTables, EventTables, TaskTables, RunTables, FlowTables, ServerTables, LockTables, LogTables):
+    """PersistenceAPI over the kernel's database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.ensure(SCHEMA)
+
+    def commit(self, changes: IterationChanges) -> None:
+        rows = _Rows(changes)
+        self.database.write(lambda tx: self._commit(tx, changes, rows))
+
+    def _commit(self, tx: Transaction, changes: IterationChanges, rows: _Rows) -> None:
+        if changes.run is not None:
+            self._write_run(tx, changes.run)
+        if rows.created_steps:
+            tx.many(Q.insert_step, rows.created_steps)
+        if rows.updated_steps:
+            tx.many(Q.update_step, rows.updated_steps)
+        if changes.consumed_events:
+            tx.run(Q.delete_events, ids=list(changes.consumed_events))
+        for task in rows.created_tasks:
+            tx.run(Q.insert_task, **task, lease_ms=self.lease_ms)
+        for task in rows.updated_tasks:
+            _close_task(tx, task)
+        if rows.created_events:
+            tx.many(Q.insert_event, rows.created_events)
+        if rows.updated_events:
+            tx.many(Q.upsert_event, rows.updated_events)
+        if rows.logs:
+            tx.many(Q.insert_log, rows.logs)
+
+    def _write_run(self, tx: Transaction, run: RunDefinition) -> None:
+        if not tx.run(Q.upsert_run, **run_params(run), lease_ms=self.lease_ms):
+            raise FencedError(f"run {run.workflow_id} was taken over by another evaluator; nothing was written")
+        if run.is_over and run.runner_id:
+            tx.run(
+                Q.end_runner, uuid=run.runner_id, state=run.state, ended=run.ended, workflow_id=run.workflow_id
+            )
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class _Rows:
+    """The rows of a commit, made before the transaction begins: encoding takes longer than writing."""
+
+    def __init__(self, changes: IterationChanges) -> None:
+        created = {step.id for step in changes.created_steps}
+        self.created_steps = [step_row(step) for step in changes.created_steps]
+        self.updated_steps = [
+            (*step_values(step), step.id) for step in changes.updated_steps if step.id not in created
+        ]
+        self.created_events = [event_row(event) for event in changes.created_events]
+        self.updated_events = [event_row(event) for event in changes.updated_events]
+        self.created_tasks = [task_params(task) for task in changes.created_tasks]
+        self.updated_tasks = [task_params(task) for task in changes.updated_tasks]
+        self.logs = [log_row(log) for log in changes.logs]
+
+
+def _close_task(tx: Transaction, task: dict[str, object]) -> None:
+    closing = {name: task[name] for name in ("uuid", "state", "error", "updated")}
+    if not task["owner"]:
+        tx.run(Q.close_task, **closing)
+    elif not tx.run(Q.close_held_task, **closing, owner=task["owner"], epoch=task["epoch"]):
+        raise FencedError(f"task {task['uuid']} is no longer held; nothing was written")

@@ -1,0 +1,1 @@
+"""The import name of the coordination API; see afl.coordination."""

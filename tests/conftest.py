@@ -1,0 +1,76 @@
+"""Fixtures for every test: real servers, started once per session. One that cannot start fails the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.databases import fresh_mongo_database, fresh_postgres_database
+from support.servers import SessionServers
+
+_SERVERS = pytest.StashKey[SessionServers]()
+_MESSAGE = "afl_servers"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from_controller = getattr(config, "workerinput", None)
+    if from_controller is None:
+        config.stash[_SERVERS] = SessionServers.of_this_process()
+    else:
+        config.stash[_SERVERS] = SessionServers.from_controller(from_controller[_MESSAGE])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Called by xdist in the controller for each worker it starts."""
+    node.workerinput[_MESSAGE] = node.config.stash[_SERVERS].for_worker()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    servers = config.stash.get(_SERVERS, None)
+    if servers is not None and getattr(config, "workerinput", None) is None:
+        servers.end()
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> SessionServers:
+    return pytestconfig.stash[_SERVERS]
+
+
+@pytest.fixture(scope="session")
+def postgres_url(servers: SessionServers) -> str:
+    """A PostgreSQL server's database `postgres`; most tests want `postgres_database` instead."""
+    return servers.url("postgres")
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: SessionServers) -> str:
+    """A Redis server shared by all tests: use a key prefix of your own."""
+    return servers.url("redis")
+
+
+@pytest.fixture(scope="session")
+def nats_url(servers: SessionServers) -> str:
+    """A NATS server with JetStream shared by all tests: use stream and subject names of your own."""
+    return servers.url("nats")
+
+
+@pytest.fixture(scope="session")
+def mongo_url(servers: SessionServers) -> str:
+    """A MongoDB replica set; most tests want `mongo_database_url` instead."""
+    return servers.url("mongo")
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """The URL of a fresh, empty PostgreSQL database, dropped after the test."""
+    with fresh_postgres_database(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture
+def mongo_database_url(mongo_url: str) -> Iterator[str]:
+    """A MongoDB URL with a database name of its own, dropped after the test."""
+    with fresh_mongo_database(mongo_url) as url:
+        yield url
