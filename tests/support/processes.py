@@ -1,4 +1,4 @@
-"""Real processes for tests: run Python elsewhere, as somebody else, and kill it."""
+"""Real processes for tests: run Python in another one, wait for it, kill it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-
-_NAMESPACE = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 
 
 @contextmanager
@@ -33,8 +31,3 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(timeout=0.01)
             assert condition(), f"the process ended with status {status} before its work was done"
-
-
-def as_ordinary_user() -> tuple[str, ...]:
-    """What to put before a command so that it runs as a user who is not root (nothing if we are not)."""
-    return _NAMESPACE if os.geteuid() == 0 else ()

@@ -1,6 +1,6 @@
-"""As whom PostgreSQL runs, which refuses to be root.
+"""As whom PostgreSQL runs, which refuses to be root, or a user that the system has no name for.
 
-An ordinary user runs it as is. Root enters a user namespace where it is nobody: files stay root's own, so
+An ordinary user runs it as is. Others enter a user namespace where they are nobody: files stay their own, so
 any folder will do. Where namespaces are refused root becomes nobody for good, who can reach neither private
 folders nor a private virtual environment: data, and if need be programs, then live in the system's temporary
 folder.
@@ -9,6 +9,7 @@ folder.
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -38,15 +39,25 @@ class Identity:
 
 def ordinary_identity(home: Path, program: Path) -> Identity:
     """The first way that works here to run `program` as somebody other than root."""
-    if os.geteuid() != 0:
+    root = os.geteuid() == 0
+    if not root and _has_name(os.geteuid()):
         return Identity(home, program)
     if namespace_serves(home, program):
         return Identity(home, program, prefix=_NAMESPACE)
-    return _nobody(home, program)
+    return _nobody(home, program) if root else Identity(home, program)
+
+
+def _has_name(user: int) -> bool:
+    # Containers are often run as a bare number, which initdb refuses.
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return True
 
 
 def namespace_serves(home: Path, program: Path) -> bool:
-    """Whether root may enter a user namespace, and from there reach what it needs.
+    """Whether we may enter a user namespace, and from there reach what is needed.
 
     Containers often forbid it; and in there root no longer overrides the modes of other users' folders.
     """

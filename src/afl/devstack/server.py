@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from afl.devstack.binaries import Program
 from afl.devstack.process import Command, ProcessMark, launch
-from afl.kernel.errors import ServerError
+from afl.kernel.errors import InputError, ServerError
 
 _ATTEMPTS = 5
 _TAIL_LINES = 20
@@ -38,6 +38,11 @@ class Server(ABC):
         self.home = home
         self.data = home / "data"
         self.log = home / "server.log"
+
+    @property
+    def known(self) -> bool:
+        """Whether a server was ever started here; if not, the folder of that name is none of ours."""
+        return self.log.exists()
 
     @abstractmethod
     def command(self, port: int) -> Command:
@@ -62,28 +67,33 @@ class Server(ABC):
             return int(probe.getsockname()[1])
 
     def start(
-        self, port: int | None, previous: ProcessMark | None, record: Callable[[ProcessMark, int], None]
+        self, port: int | None, previous: ProcessMark | None, record: Callable[[int, ProcessMark], None]
     ) -> int:
         """Start the server on `port` if it is free, else on another; returns the port when it is ready.
 
-        `record` is called with the process and its port before the program runs.
+        `record` is called with the port and the process before the program runs.
         """
         self.program.find()  # first of all: a missing wheel leaves no folders behind
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.log.exists():
-            self.log.replace(self.log.with_suffix(".previous.log"))
-        self.log.touch()
+        self._take_home()
         self.prepare(previous)
         for attempt in range(_ATTEMPTS):
             chosen = port if port and attempt == 0 and _is_free(port) else self.free_port()
             before = self.log.stat().st_size
-            mark = launch(self.command(chosen), self.log, partial(_record_at, record, chosen))
+            mark = launch(self.command(chosen), self.log, partial(record, chosen))
             try:
                 return self.wait_ready(mark, chosen)
             except ServerError:
                 if _PORT_TAKEN not in self._log_since(before).lower():
                     raise
         raise self.failure(f"found no free port in {_ATTEMPTS} attempts")
+
+    def _take_home(self) -> None:
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.known:
+            self.log.replace(self.log.with_suffix(".previous.log"))
+        elif any(self.home.iterdir()):
+            raise InputError(f"{self.home} holds something else: choose another folder for local servers")
+        self.log.touch()
 
     def wait_ready(self, mark: ProcessMark, port: int) -> int:
         """The port once the server answers; a server that does not is ended and its log shown."""
@@ -105,7 +115,7 @@ class Server(ABC):
 
     def remove(self) -> None:
         """Delete everything the server wrote; it must be stopped."""
-        if self.home.exists():
+        if self.known:
             shutil.rmtree(self.home)
 
     def failure(self, what: str) -> ServerError:
@@ -118,10 +128,6 @@ class Server(ABC):
         if not self.log.exists():
             return ""
         return self.log.read_bytes()[offset:].decode(errors="replace")
-
-
-def _record_at(record: Callable[[ProcessMark, int], None], port: int, mark: ProcessMark) -> None:
-    record(mark, port)
 
 
 def _is_free(port: int) -> bool:

@@ -74,7 +74,7 @@ class Stack:
     def status(self) -> list[ServerStatus]:
         """Every server that was ever started here."""
         state = self._file.read()
-        known = [name for name in SERVERS if name in state.servers or (self.folder / name).exists()]
+        known = [name for name in SERVERS if self._server(name).known]
         return [self._status(name, state.servers.get(name)) for name in known]
 
     def _server(self, name: str) -> Server:
@@ -97,7 +97,7 @@ class Stack:
         return url
 
     def _start(self, server: Server, state: State, old: Entry | None) -> None:
-        def record(mark: ProcessMark, port: int) -> None:
+        def record(port: int, mark: ProcessMark) -> None:
             state.servers[server.name] = Entry(mark, port, wall_ms())
             self._file.write(state)
 

@@ -73,25 +73,33 @@ class StateFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Wait until no other process or thread changes this stack."""
-        file = self._open_lock()
-        # flock belongs to this open file: two threads of one process exclude each other as well.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        while not self._is_current(file):
-            # Whoever held it before deleted it with the folder: this lock guards nothing.
-            file.close()
-            file = self._open_lock()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        with file:
+        with self._take_lock():
             yield
+
+    def _take_lock(self) -> TextIO:
+        while True:
+            file = self._open_lock()
+            # flock belongs to this open file: two threads of one process exclude each other as well.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if self._is_current(file):
+                os.set_inheritable(file.fileno(), True)  # for process.run
+                return file
+            file.close()  # whoever held it before deleted it with the folder: it guards nothing
 
     def _open_lock(self) -> TextIO:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = self._lock.open("a")
+            while True:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if file := self._open_unless_deleted():
+                    return file
         except OSError as error:
             raise InputError(f"{self.folder} cannot hold the data of servers: {error.strerror}") from error
-        os.set_inheritable(file.fileno(), True)  # see process.run
-        return file
+
+    def _open_unless_deleted(self) -> TextIO | None:
+        try:
+            return self._lock.open("a")
+        except FileNotFoundError:
+            return None  # the folder was there a moment ago: somebody removes the stack
 
     def _is_current(self, file: TextIO) -> bool:
         try:

@@ -50,7 +50,7 @@ def _compile(sources: Mapping[str, str]) -> Compiled:
 
 
 def _parse(sources: Mapping[str, str]) -> Program:
-    """All sources as one program. With syntax errors nothing else is checked: half of the names are missing."""
+    """All sources as one program. Syntax errors end it: with half the names missing, no check makes sense."""
     programs: list[Program] = []
     problems: list[Diagnostic] = []
     for source_id, text in sources.items():

@@ -13,7 +13,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode_string(spelling: str) -> str:
-    """The text of a quoted literal. Unknown escapes keep their backslash; ValueError for half a surrogate pair."""
+    """The text of a literal. Unknown escapes keep their backslash; ValueError for half a surrogate pair."""
     inner = spelling[1:-1]
     if "\\" not in inner:
         return inner

@@ -1,8 +1,8 @@
 """Names and what they mean: one resolver for the validator and the emitter.
 
-A namespace is one scope however many blocks it has. A dotted name is a full name. Any other is looked for in its
-own namespace, then in the imported ones and the top level together, then in the whole program, then in `sys`; at
-each stage more than one match is ambiguous.
+A namespace is one scope however many blocks it has. A dotted name is a full name. Any other is looked for in
+its own namespace, then in the imported ones and the top level together, then in the whole program, then in
+`sys`; at each stage more than one match is ambiguous.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Binary operators: their precedence, and folding a flat run of operands into a tree.
 
-The grammar yields `[a, op, b, op, c]`; precedence in a table spares the parser a reduction per level and atom.
+The grammar yields `[a, op, b, op, c]`; a table of precedence spares the parser a reduction per level and atom.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spelling(operator: str) -> str:
 
 
 def fold(run: list[Any], chained: Callable[[Any], None]) -> Expression:
-    """The tree of `[operand, operator, operand, ...]`; `chained` hears of a second comparison at one level."""
+    """The tree of `[operand, operator, operand, ...]`; `chained` hears of a second comparison in a row."""
     operands: list[Expression] = [run[0]]
     pending: list[tuple[str, int]] = []
     concats: set[int] = set()

@@ -127,7 +127,9 @@ class BlockAnalysis:
     done: bool = False
 
     @classmethod
-    def load(cls, step: StepDefinition, blocks: Iterable[StepDefinition], mixins: bool = False) -> BlockAnalysis:
+    def load(
+        cls, step: StepDefinition, blocks: Iterable[StepDefinition], mixins: bool = False
+    ) -> BlockAnalysis:
         """Sort the owner's blocks, or with `mixins` its mixin steps, by whether they are over."""
         analysis = cls(step)
         for block in blocks:

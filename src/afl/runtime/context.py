@@ -110,7 +110,9 @@ class ExecutionContext:
             statement_id=statement.id if statement is not None else None,
             container_type=owner.object_type if owner is not None and is_block else None,
             container_id=owner.id if owner is not None else None,
-            block_id=paths.block(step_id) if statement is not None and object_type != ObjectType.FACET else None,
+            block_id=paths.block(step_id)
+            if statement is not None and object_type != ObjectType.FACET
+            else None,
             root_id=StepId(self.workflow_id) if owner is not None else None,
             facet_name=facet_name,
             started=self.now,
@@ -161,7 +163,9 @@ class ExecutionContext:
         if found is None:
             graph = self.program.place(paths.relative(block_id, self.workflow_id)).graph
             if graph is None:
-                raise EvaluationError(block_id, "the program has no such block; was the run started with another one?")
+                raise EvaluationError(
+                    block_id, "the program has no such block; was the run started with another one?"
+                )
             found = self._frames[block_id] = Frame(self, block_id, graph)
         return found
 
@@ -173,7 +177,7 @@ class ExecutionContext:
 
     def declaration(self, step: StepDefinition) -> Declaration | None:
         """What a step calls; None for an undeclared facet."""
-        if step.id == self.workflow_id:
+        if step.id == StepId(self.workflow_id):
             return self.program.workflow
         return self.program.declarations.get(step.facet_name)
 
@@ -210,9 +214,13 @@ class ExecutionContext:
         if isinstance(error, StepFailure) and error.step:
             return error
         statement = None if step.is_block else self.statement(step)
-        located = getattr(error, "location", None) or (statement.location if statement is not None else None) or {}
+        located = (
+            getattr(error, "location", None) or (statement.location if statement is not None else None) or {}
+        )
         message, kind = (
-            (error.message, error.error_type) if isinstance(error, StepFailure) else (str(error), type(error).__name__)
+            (error.message, error.error_type)
+            if isinstance(error, StepFailure)
+            else (str(error), type(error).__name__)
         )
         return StepFailure(
             message=message,

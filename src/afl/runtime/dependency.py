@@ -102,7 +102,9 @@ class GraphBuilder:
         self._resolve = resolve
         self._namespace = namespace
 
-    def bodies(self, body: Any, owners: Sequence[Names], *, inline: bool = False) -> tuple[DependencyGraph, ...]:
+    def bodies(
+        self, body: Any, owners: Sequence[Names], *, inline: bool = False
+    ) -> tuple[DependencyGraph, ...]:
         """The graphs of a body: nothing, one block or a list of blocks."""
         if not body:
             blocks: list[dict[str, Any]] = [] if body is None or isinstance(body, list) else [body]
@@ -142,7 +144,9 @@ class GraphBuilder:
             graph.object_type = ObjectType.AND_CATCH
         return graph
 
-    def _when(self, graph: DependencyGraph, when: dict[str, Any], owners: Sequence[Names], inline: bool) -> None:
+    def _when(
+        self, graph: DependencyGraph, when: dict[str, Any], owners: Sequence[Names], inline: bool
+    ) -> None:
         graph.object_type = ObjectType.AND_WHEN
         for case in when.get("cases", []):
             condition = case.get("condition")
@@ -185,7 +189,11 @@ class GraphBuilder:
 
     def _owner_names(self, target: str, call: dict[str, Any]) -> Names:
         mixins = call.get("mixins") or []
-        names = {target, *(mixin["target"] for mixin in mixins), *(m["alias"] for m in mixins if m.get("alias"))}
+        names = {
+            target,
+            *(mixin["target"] for mixin in mixins),
+            *(m["alias"] for m in mixins if m.get("alias")),
+        }
         return frozenset(names | {name.rpartition(".")[2] for name in names})
 
     def _system(self, node: dict[str, Any], kind: str, position: int) -> StatementDefinition:
@@ -196,7 +204,8 @@ class GraphBuilder:
             key=f"~{position}",
             object_type=kind,
             facet_name="sys.log" if kind == ObjectType.SYS_LOG else "sys.assert",
-            args=node.get("args") or ([{"name": "condition", "value": condition}] if condition is not None else []),
+            args=node.get("args")
+            or ([{"name": "condition", "value": condition}] if condition is not None else []),
             bindings=bind(node.get("args")),
             condition=None if condition is None else compile_expression(condition),
             location=node.get("location"),
@@ -229,8 +238,10 @@ class GraphBuilder:
         used = {path[0] for path in references(statement.args) if path}
         used.update(path[0] for mixin in statement.mixins for path in references(mixin.ast) if path)
         used.discard(graph.variable or "")
-        statement.needs = tuple(name for name in graph.by_key if name in used) if len(used) > 8 else tuple(
-            sorted(name for name in used if name in graph.by_key)
+        statement.needs = (
+            tuple(name for name in graph.by_key if name in used)
+            if len(used) > 8
+            else tuple(sorted(name for name in used if name in graph.by_key))
         )
         statement.dependencies = {graph.by_key[name].id for name in statement.needs}
         graph.dependencies[statement.id] = statement.dependencies

@@ -30,7 +30,9 @@ class InvalidStepStateError(WorkflowRuntimeError):
     expected_states: list[str]
 
     def __str__(self) -> str:
-        return f"Step {self.step_id} is in state '{self.current_state}', expected one of: {self.expected_states}"
+        return (
+            f"Step {self.step_id} is in state '{self.current_state}', expected one of: {self.expected_states}"
+        )
 
 
 @dataclass(eq=False)

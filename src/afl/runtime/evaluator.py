@@ -59,9 +59,7 @@ class ExecutionResult:
     held_by: str = ""
 
 
-_BEFORE_TRANSMIT = frozenset(
-    list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)]
-)
+_BEFORE_TRANSMIT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
 
 
 class Evaluator:
@@ -96,7 +94,9 @@ class Evaluator:
         run_id = WorkflowId(sortable_id())
         try:
             program = self.programs.of(workflow_ast, program_ast)
-            session = self.begin(program, inputs, runner_id=runner_id, task_list=task_list, workflow_id=run_id)
+            session = self.begin(
+                program, inputs, runner_id=runner_id, task_list=task_list, workflow_id=run_id
+            )
             return self._finish(session)
         except Exception as error:
             return self._broken(run_id, error)
@@ -111,6 +111,7 @@ class Evaluator:
         flow_id: str = "",
         workflow_id: WorkflowId | None = None,
         serves: Callable[[str], bool] | None = None,
+        observe: Callable[[list[StepDefinition]], None] | None = None,
     ) -> Session:
         """A session on a new run; nothing is stored before its first commit. InputError if an input does not fit."""
         values = check_inputs(program, inputs or {})
@@ -129,7 +130,14 @@ class Evaluator:
         )
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         return Session(
-            self.persistence, program, run, self.telemetry, new=True, pace=self.pace, serves=serves
+            self.persistence,
+            program,
+            run,
+            self.telemetry,
+            new=True,
+            pace=self.pace,
+            serves=serves,
+            observe=observe,
         )
 
     def resume(
@@ -166,9 +174,14 @@ class Evaluator:
             run = session.run
             if session.timed_out:
                 return result
-        return self._result(run, max(iterations, 1))
+        return self.result(run, max(iterations, 1))
 
-    def take(self, workflow_id: WorkflowId, serves: Callable[[str], bool] | None = None) -> Session | None:
+    def take(
+        self,
+        workflow_id: WorkflowId,
+        serves: Callable[[str], bool] | None = None,
+        observe: Callable[[list[StepDefinition]], None] | None = None,
+    ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
         run = self.persistence.take_run(workflow_id, lease_ms=LEASE_MS)
         if run is None:
@@ -177,7 +190,9 @@ class Evaluator:
             return None
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
-        return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
+        return Session(
+            self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves, observe=observe
+        )
 
     def _finish(self, session: Session) -> ExecutionResult:
         session.advance(self.max_iterations)
@@ -187,9 +202,10 @@ class Evaluator:
             self.telemetry.log_workflow_complete(run.workflow_id, run.outputs)
         elif run.error is not None:
             self.telemetry.log_workflow_error(run.workflow_id, StepFailure.from_dict(run.error))
-        return self._result(run, session.iterations, timed_out=session.timed_out)
+        return self.result(run, session.iterations, timed_out=session.timed_out)
 
-    def _result(self, run: RunDefinition, iterations: int, *, timed_out: bool = False) -> ExecutionResult:
+    def result(self, run: RunDefinition, iterations: int, *, timed_out: bool = False) -> ExecutionResult:
+        """The result that a run's record amounts to."""
         workflow_id = WorkflowId(run.workflow_id)
         result = ExecutionResult(True, workflow_id, iterations=iterations)
         if run.state == RunnerState.COMPLETED:
@@ -231,9 +247,7 @@ class Evaluator:
         outcome = completed(self.programs.of_run(step.workflow_id), step, claim, result)
         return self.persistence.finish([outcome])[0]
 
-    def fail_step(
-        self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None
-    ) -> bool:
+    def fail_step(self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None) -> bool:
         """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it."""
         step = self._step_at_transmit(step_id)
         if step is None:
@@ -264,9 +278,7 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
     codec.encode(inputs, what="the inputs")
     values = dict(inputs)
     declared = {param.name: param for param in workflow.params}
-    problems = [
-        unknown_name("input", name, declared) for name in inputs if declared and name not in declared
-    ]
+    problems = [unknown_name("input", name, declared) for name in inputs if declared and name not in declared]
     for name, param in declared.items():
         if name in values:
             problem = misfit(values[name], param.type, program.schemas, f"input '{name}'")

@@ -129,7 +129,9 @@ def _step_ref(expr: dict[str, Any]) -> Evaluate:
     if not path:
 
         def empty(context: EvaluationContext) -> Any:
-            raise UnresolvedReferenceError("", "Step reference requires at least step.attribute", context.step_id)
+            raise UnresolvedReferenceError(
+                "", "Step reference requires at least step.attribute", context.step_id
+            )
 
         return empty
     name, attribute, reference = path[0], (path[1] if len(path) > 1 else None), ".".join(path)
@@ -144,7 +146,9 @@ def _step_ref(expr: dict[str, Any]) -> Evaluate:
     return evaluate
 
 
-def _guard(expr: dict[str, Any], context: EvaluationContext, problem: Exception, symbol: str) -> EvaluationError:
+def _guard(
+    expr: dict[str, Any], context: EvaluationContext, problem: Exception, symbol: str
+) -> EvaluationError:
     if isinstance(problem, ZeroDivisionError):
         message = "Division by zero"
     elif symbol == "[]":

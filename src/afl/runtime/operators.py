@@ -10,7 +10,15 @@ from typing import Any
 from afl.kernel import codec
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NAMES = {type(None): "null", bool: "Boolean", int: "Long", float: "Double", str: "String", list: "List", dict: "Map"}
+_NAMES = {
+    type(None): "null",
+    bool: "Boolean",
+    int: "Long",
+    float: "Double",
+    str: "String",
+    list: "List",
+    dict: "Map",
+}
 
 
 def type_name(value: Any) -> str:

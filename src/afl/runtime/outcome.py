@@ -7,6 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import PayloadError
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ResultError, StepFailure
@@ -47,9 +48,11 @@ def _check_fields(called: Declaration, result: dict[str, Any], program: Program)
 def completed(program: Program, step: StepDefinition, task: TaskDefinition | None, result: Any) -> Outcome:
     """The work is done; a result that does not fit the return clause fails the step instead."""
     try:
-        given = None if result is None else {**_returned(step), **result} if isinstance(result, dict) else result
+        given = (
+            None if result is None else {**_returned(step), **result} if isinstance(result, dict) else result
+        )
         values = check_result(program, step.facet_name, given)
-    except (ResultError, codec.PayloadError) as error:
+    except (ResultError, PayloadError) as error:
         return failed(step, task, str(error), type(error).__name__)
     for name, value in values.items():
         step.set_attribute(name, value, is_return=True)
@@ -61,7 +64,9 @@ def completed(program: Program, step: StepDefinition, task: TaskDefinition | Non
     )
 
 
-def failed(step: StepDefinition, task: TaskDefinition | None, message: str, kind: str = "AgentError") -> Outcome:
+def failed(
+    step: StepDefinition, task: TaskDefinition | None, message: str, kind: str = "AgentError"
+) -> Outcome:
     """The work failed."""
     step.mark_error(StepFailure(message, kind))
     return Outcome(
@@ -76,11 +81,15 @@ def _returned(step: StepDefinition) -> dict[str, Any]:
     return {name: attribute.value for name, attribute in step.attributes.returns.items()}
 
 
-def _closed(task: TaskDefinition | None, state: str, error: dict[str, Any] | None = None) -> TaskDefinition | None:
+def _closed(
+    task: TaskDefinition | None, state: str, error: dict[str, Any] | None = None
+) -> TaskDefinition | None:
     return None if task is None else replace(task, state=state, error=error, updated=wall_ms())
 
 
-def _event(step: StepDefinition, task: TaskDefinition | None, state: str, **outcome: Any) -> EventDefinition | None:
+def _event(
+    step: StepDefinition, task: TaskDefinition | None, state: str, **outcome: Any
+) -> EventDefinition | None:
     if task is None:
         return None
     payload = {name: attribute.value for name, attribute in step.attributes.params.items()}

@@ -135,9 +135,16 @@ class TaskStore(Protocol):
         """
 
     def claim_tasks(
-        self, task_names: list[str], task_list: str = "default", *, limit: int, owner: str = "", lease_ms: int = 0
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        limit: int,
+        owner: str = "",
+        lease_ms: int = 0,
+        workflow_id: str | None = None,
     ) -> list[TaskDefinition]:
-        """As `claim_task`, up to `limit` tasks in one round trip, in claim order."""
+        """As `claim_task`, up to `limit` tasks in one round trip, in claim order; of one run only, if named."""
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         """The handlers of these claimed tasks begin: their events become Processing."""

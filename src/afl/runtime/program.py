@@ -12,7 +12,7 @@ from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.runtime.block import MixinUse, StatementDefinition
 from afl.runtime.dependency import DependencyGraph, GraphBuilder, bind
-from afl.runtime.expression import EvaluationContext, Evaluate, compile_expression
+from afl.runtime.expression import Evaluate, EvaluationContext, compile_expression
 from afl.runtime.types import ObjectType, StatementId
 from afl.runtime.values import TypeSpec, unknown_name
 
@@ -145,9 +145,7 @@ class Program:
     @cached_property
     def schemas(self) -> dict[str, dict[str, TypeSpec]]:
         """Field types by schema name."""
-        return {
-            d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema
-        }
+        return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
 
     def constant(self, expression: Evaluate, given: Mapping[str, Any]) -> Any:
         """The value of an expression without steps, such as a default."""
@@ -164,7 +162,11 @@ class Program:
         local = f"{namespace}.{name}" if namespace else name
         if local in self.declarations:
             return local
-        imported = [f"{used}.{name}" for used in self._uses.get(namespace, []) if f"{used}.{name}" in self.declarations]
+        imported = [
+            f"{used}.{name}"
+            for used in self._uses.get(namespace, [])
+            if f"{used}.{name}" in self.declarations
+        ]
         if name in self.declarations:
             imported.append(name)
         candidates = imported or self._short.get(name, [])
@@ -252,7 +254,11 @@ class Program:
         if isinstance(workflow, Mapping):
             name = str(workflow.get("name", ""))
             known = self.declarations.get(name)
-            return known if known is not None and known.ast is workflow else Declaration(name, "", workflow, self)
+            return (
+                known
+                if known is not None and known.ast is workflow
+                else Declaration(name, "", workflow, self)
+            )
         names = self.workflows()
         if workflow is None:
             if len(names) == 1:

@@ -28,8 +28,6 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import ObjectType, StepId, WorkflowId
 
-Clock = Callable[[], float]
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -54,9 +52,12 @@ class Session:
         new: bool = False,
         pace: Pace | None = None,
         serves: Callable[[str], bool] | None = None,
+        observe: Callable[[list[StepDefinition]], None] | None = None,
     ) -> None:
         self.run = run
         self.iterations = 0
+        self._earlier = run.iterations
+        self._observe = observe
         self.timed_out = False
         self._pace = pace or Pace()
         self._persistence = persistence
@@ -159,7 +160,9 @@ class Session:
             )
             if not progressed:
                 return
-            if self._commit_due():
+            if (
+                context.agenda and self._commit_due()
+            ):  # with nothing on the agenda the caller's commit follows at once
                 self.commit(settled=False)
 
     def _recover(self) -> None:
@@ -209,13 +212,17 @@ class Session:
         self.context.telemetry.log_commit(run.workflow_id, len(written), len(changes.created_tasks))
         changes.clear()
         self._last_commit = time.monotonic()
+        if self._observe is not None:
+            self._observe(written)
         self.context.forget_closed(written)
         if self.context.cached_steps > self._pace.cached_steps:
             self.context.forget_all()
 
     def settle(self) -> None:
-        """At a fixed point: record where the run stands, and keep it."""
+        """At a fixed point: record where the run stands, and keep it while it is not over."""
         self._conclude()
+        if self.run.is_over:
+            self.run.owner = ""
         self.commit(settled=True)
 
     def close(self) -> None:
@@ -230,7 +237,7 @@ class Session:
 
     def _conclude(self) -> None:
         run, root = self.run, self.root
-        run.iterations += self.iterations
+        run.iterations = self._earlier + self.iterations
         if root.is_complete:
             run.state, run.ended = RunnerState.COMPLETED, wall_ms()
             run.outputs = _outputs(root, self.context.program)
@@ -262,4 +269,8 @@ class Session:
 def _outputs(root: StepDefinition, program: Program) -> dict[str, Any]:
     values = {name: attribute.value for name, attribute in root.attributes.returns.items()}
     declared = {field.name for field in program.workflow.returns or ()}
-    return {name: value for name, value in values.items() if name in declared or name not in ("error", "error_type")}
+    return {
+        name: value
+        for name, value in values.items()
+        if name in declared or name not in ("error", "error_type")
+    }

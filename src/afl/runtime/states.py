@@ -7,6 +7,8 @@ unless a `catch` takes it through CATCH_TRANSITIONS back to statement capture.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from afl.runtime.types import ObjectType
 
 
@@ -73,7 +75,7 @@ class EventState:
 
 
 def _chain(*states: str) -> dict[str, str]:
-    return dict(zip(states, states[1:], strict=False))
+    return dict(pairwise(states))
 
 
 STEP_TRANSITIONS: dict[str, str] = _chain(

@@ -55,7 +55,12 @@ class Telemetry:
         return json.dumps([event.to_dict() for event in self.events], indent=indent)
 
     def _add(
-        self, event_type: str, workflow_id: str, step: StepDefinition | None = None, state: str | None = None, **details: Any
+        self,
+        event_type: str,
+        workflow_id: str,
+        step: StepDefinition | None = None,
+        state: str | None = None,
+        **details: Any,
     ) -> None:
         if not self.enabled:
             return
@@ -81,7 +86,9 @@ class Telemetry:
 
     def log_iteration_end(self, workflow_id: str, iteration: int, created: int, updated: int) -> None:
         """An iteration ended."""
-        self._add("iteration.end", workflow_id, iteration=iteration, stepsCreated=created, stepsUpdated=updated)
+        self._add(
+            "iteration.end", workflow_id, iteration=iteration, stepsCreated=created, stepsUpdated=updated
+        )
 
     def log_commit(self, workflow_id: str, steps: int, tasks: int) -> None:
         """Changes were stored."""
@@ -102,11 +109,15 @@ class Telemetry:
 
     def log_state_transition(self, step: StepDefinition, from_state: str, to_state: str) -> None:
         """A step went on."""
-        self._add("state.transition", step.workflow_id, step, to_state, fromState=from_state, toState=to_state)
+        self._add(
+            "state.transition", step.workflow_id, step, to_state, fromState=from_state, toState=to_state
+        )
 
     def log_error(self, step: StepDefinition, state: str, error: Exception) -> None:
         """A handler failed."""
-        self._add("step.error", step.workflow_id, step, state, error=str(error), errorType=type(error).__name__)
+        self._add(
+            "step.error", step.workflow_id, step, state, error=str(error), errorType=type(error).__name__
+        )
 
     def log_dependency_resolved(self, step: StepDefinition, dependency_id: str) -> None:
         """What a step waited for is there."""

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.processes import as_ordinary_user
 
 from afl.devstack import down, status, up
-from afl.devstack.identity import ordinary_identity
+from afl.devstack.identity import Identity, namespace_serves, ordinary_identity
 from afl.devstack.postgres import Postgres
 
 NOBODY = 65534
+NAMELESS = 4242
 
 
 def asks_postgres(url: str) -> bool:
@@ -24,20 +24,33 @@ def asks_postgres(url: str) -> bool:
         return connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_an_ordinary_user_needs_no_detour(folder: Path) -> None:
-    script = (
-        "import os, sys; from pathlib import Path; from afl.devstack import *; "
-        "from afl.devstack.identity import ordinary_identity; assert os.geteuid() != 0; "
-        "urls = up(sys.argv[1]); assert len(urls) == 3; assert len(down(sys.argv[1])) == 3; "
-        "print(ordinary_identity(Path(sys.argv[1]), Path('/program')))"
-    )
-    answer = subprocess.run(
-        [*as_ordinary_user(), sys.executable, "-c", script, str(folder / "servers")],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert "prefix=(), user=None" in answer.stdout
+def test_an_ordinary_user_needs_no_detour(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    assert ordinary_identity(folder, Path("/program")) == Identity(folder, Path("/program"))
+
+
+if namespace_serves(Path("/tmp"), Path("/bin/sh")):  # the way to be somebody else and yet reach this code
+    BECOME = "unshare --user --map-user={0} --map-group={0}"
+    SCRIPT = """
+import os, sys
+from afl.devstack import down, up
+assert os.geteuid() == int(sys.argv[2])
+assert len(up(sys.argv[1])) == 3
+print(*down(sys.argv[1]))
+"""
+
+    @pytest.mark.parametrize("user", [NOBODY, NAMELESS])
+    def test_any_user_can_have_servers(folder: Path, user: int) -> None:
+        command = [
+            *BECOME.format(user).split(),
+            sys.executable,
+            "-c",
+            SCRIPT,
+            str(folder / "servers"),
+            str(user),
+        ]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert answer.stdout.split() == ["postgres", "redis", "nats"]
 
 
 if os.geteuid() == 0:  # these ways exist for root only
@@ -48,11 +61,11 @@ if os.geteuid() == 0:  # these ways exist for root only
     def elsewhere(folder: Path) -> Path:
         return Path((folder / "postgres" / "elsewhere").read_text())
 
-    def test_root_keeps_its_data_in_a_private_folder(folder: Path) -> None:
+    def test_root_can_use_a_private_folder(folder: Path) -> None:
         folder.chmod(0o700)
-        assert asks_postgres(up(folder, ["postgres"])["postgres"])
-        assert ordinary_identity(folder, Postgres.program.find()).folder == folder
-        assert (folder / "postgres" / "data" / "PG_VERSION").exists()
+        assert asks_postgres(up(folder / "servers", ["postgres"])["postgres"])
+        in_folder = (folder / "servers" / "postgres" / "data" / "PG_VERSION").exists()
+        assert in_folder == namespace_serves(folder, Postgres.program.find())
 
     def test_root_without_namespaces_becomes_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("afl.devstack.identity.namespace_serves", refuse)

@@ -121,9 +121,10 @@ def test_threads_at_once_start_one_server(folder: Path) -> None:
 def test_down_with_remove_while_others_start_leaves_a_working_stack(folder: Path) -> None:
     place = folder / "stack"
     with ThreadPoolExecutor(8) as pool:
-        for _ in range(5):
-            pool.submit(up, place, ["redis"])
-            pool.submit(down, place, remove=True)
+        ups = [pool.submit(up, place, ["redis"]) for _ in range(8)]
+        downs = [pool.submit(down, place, remove=True) for _ in range(8)]
+    assert all(set(each.result()) == {"redis"} for each in ups)
+    assert all(set(each.result()) <= {"redis"} for each in downs)
     with redis.Redis.from_url(up(place, ["redis"])["redis"]) as client:
         assert client.ping()
 
@@ -173,6 +174,7 @@ def test_a_server_that_is_never_ready_is_ended(folder: Path, monkeypatch: pytest
 def test_half_of_a_database_is_made_again(folder: Path) -> None:
     half = folder / "postgres" / "data.new"
     half.mkdir(parents=True)
+    (folder / "postgres" / "server.log").touch()
     (half / "PG_VERSION").write_text("garbage")
     with psycopg.connect(up(folder, ["postgres"])["postgres"]) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -185,10 +187,21 @@ def test_an_unknown_service_names_the_near_one(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_that_is_a_file_is_refused(folder: Path) -> None:
+def test_a_folder_that_cannot_be_one_is_refused(folder: Path) -> None:
     (folder / "file").touch()
-    with pytest.raises(InputError, match="cannot hold the data of servers"):
-        up(folder / "file", ["redis"])
+    for place in (folder / "file", folder / "file" / "below", "/proc/servers"):
+        with pytest.raises(InputError, match="cannot hold the data of servers"):
+            up(place, ["redis"])
+
+
+def test_a_folder_of_a_servers_name_that_holds_something_else_is_left_alone(folder: Path) -> None:
+    (folder / "redis").mkdir()
+    (folder / "redis" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something else"):
+        up(folder, ["nats", "redis"])
+    assert [server.service for server in status(folder)] == ["nats"]
+    down(folder, remove=True)
+    assert [path.name for path in folder.rglob("*")] == ["redis", "notes.txt"]
 
 
 def test_removing_leaves_what_is_not_ours(folder: Path) -> None:

@@ -7,8 +7,8 @@ import threading
 import pytest
 from notes_table import ADD, ADD_RETURNING, ALL, BROKEN, GET, SET, SET_ALL, ids, make_notes
 
-from afl.kernel.database import Database, Query, Transaction, connect
-from afl.kernel.errors import InputError, PayloadError, StoreConflict, StoreError
+from afl.kernel.database import Database, Query, Transaction
+from afl.kernel.errors import PayloadError, StoreConflict, StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -182,18 +182,3 @@ def test_a_read_sees_one_unchanging_picture(url: str, database: Database) -> Non
 
     assert database.read(look_twice) == (0, 0)
     assert ids(database) == [1]
-
-
-def test_each_memory_store_is_private() -> None:
-    with connect("memory://") as one, connect("memory://") as other:
-        make_notes(one)
-        with pytest.raises(StoreError):
-            other.select(ALL)
-        assert ids(one) == []
-
-
-@pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "sqlite://", "sqlite:///", "sqlite:///:memory:", "nonsense"])
-def test_a_url_that_names_no_store_is_refused_with_the_forms(url: str) -> None:
-    with pytest.raises(InputError, match="expected sqlite:///") as caught:
-        connect(url)
-    assert "secret" not in str(caught.value)

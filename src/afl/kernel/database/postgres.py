@@ -21,7 +21,7 @@ try:
     from psycopg.rows import dict_row
     from psycopg.types.numeric import Int8Dumper
 
-    from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable
+    from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
     from afl.kernel.database.postgres_pool import Connection, Pool
     from afl.kernel.database.postgres_transaction import PostgresTransaction, fetch_all
     from afl.kernel.presence.postgres import SessionPresence
@@ -36,6 +36,12 @@ POOL_SIZE = 10
 ATTEMPTS = 5
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# Statements are few, small and prepared: plan each once, and by its index, since a plan made on an empty table
+# would otherwise read all of the grown one.
+_PLANNING = (
+    "set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off;"
+    " set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off"
+)
 _DEFAULTS = {
     "connect_timeout": "10",
     "application_name": "agentflow",
@@ -77,6 +83,8 @@ class PostgresDatabase(Database):
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepare_threshold = None if self.pooled else 2
         connection.prepared_max = 500
+        if not self.pooled:
+            connection.execute(_PLANNING)
         return connection
 
     def ensure(self, schema: Schema) -> None:
@@ -208,7 +216,18 @@ def _unknown_outcome(store: str) -> StoreUnavailable:
 
 
 def _settings(url: str, name: str) -> dict[str, Any]:
+    given = _parse(url)
+    if given is None:
+        raise unreadable(name)
+    return _DEFAULTS | given
+
+
+def _parse(url: str) -> dict[str, Any] | None:
+    """The parts of the URL. A bare slash in a password makes the driver read parts of it as port and database."""
     try:
-        return _DEFAULTS | {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
-    except psycopg.Error as error:
-        raise unreachable(error, name) from None
+        given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.ProgrammingError:
+        return None
+    ports = str(given.get("port", "5432")).split(",")
+    misread = "@" in str(given.get("dbname", "")) or not all(port.isdigit() or not port for port in ports)
+    return None if misread else given

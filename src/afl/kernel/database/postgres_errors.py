@@ -36,13 +36,16 @@ def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadErr
 
 
 def unreachable(error: Exception, store: str) -> StoreUnavailable:
-    """Why no connection could be made. A URL that cannot be read is not quoted: it may hold a password."""
-    if isinstance(error, psycopg.ProgrammingError):
-        return StoreUnavailable(
-            f"the URL of {store} cannot be read; expected postgresql://user:password@host:port/database "
-            "with special characters in the password percent-encoded"
-        )
+    """Why no connection could be made."""
     text = " ".join(str(error).split())
     return StoreUnavailable(
         f"cannot connect to {store}: {text}; check that the server runs, and host, port, user and database"
+    )
+
+
+def unreadable(store: str) -> StoreUnavailable:
+    """For a URL the driver cannot read; its own words are not repeated, since they may hold a password."""
+    return StoreUnavailable(
+        f"the URL {store} cannot be read; expected postgresql://user:password@host:port/database "
+        "with special characters in the password percent-encoded"
     )

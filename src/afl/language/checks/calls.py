@@ -63,10 +63,9 @@ class Calls:
         """What the mixin adds to the attributes of the step."""
         symbol = self._context.find(mixin, mixin.name, scope.namespace, FACETS)
         if symbol is None:
-            types = self.infer_all(mixin.args, scope)
-        else:
-            types = self.check_arguments(mixin, symbol, scope, ())
-        if symbol is not None and symbol.is_policy:
+            return self.infer_all(mixin.args, scope)
+        types = self.check_arguments(mixin, symbol, scope, ())
+        if symbol.is_policy:
             return {}
         return {mixin.alias: MAP} if mixin.alias is not None else types
 

@@ -34,11 +34,11 @@ class Context:
         found = self.names.find(name, namespace, kinds)
         if found.is_ambiguous:
             options = ", ".join(symbol.full_name for symbol in found.candidates)
-            self.error(
-                node,
-                "REF_AMBIGUOUS_FACET",
-                f"Ambiguous facet reference '{name}': could be {options}. Use fully qualified name to disambiguate.",
+            message = (
+                f"Ambiguous facet reference '{name}': could be {options}. "
+                "Use fully qualified name to disambiguate."
             )
+            self.error(node, "REF_AMBIGUOUS_FACET", message)
         elif found.symbol is None:
             fix = did_you_mean(name, self.names.known(kinds))
             self.error(node, "REF_UNKNOWN_FACET", f"Unknown facet '{name}'", fix)
@@ -56,7 +56,9 @@ class Context:
         for namespace, implicit in self.implicits():
             symbol = self.names.symbol(implicit.call.name, namespace)
             if symbol is not None:
-                implied.setdefault(symbol.full_name, set()).update(arg.name for arg in implicit.call.args)
+                first = next((param.name for param in symbol.params), "")
+                names = (arg.name or first for arg in implicit.call.args)
+                implied.setdefault(symbol.full_name, set()).update(names)
         return implied
 
 

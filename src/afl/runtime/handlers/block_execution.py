@@ -82,9 +82,13 @@ class BlockHandler(StateHandler):
         if progress.active:
             return self.stay()
         if progress.errored:
-            return self.error(self.step.transition.error or Exception(f"Block has {progress.errored} errored step(s)"))
+            return self.error(
+                self.step.transition.error or Exception(f"Block has {progress.errored} errored step(s)")
+            )
         waiting = [key for key in self.frame().graph.by_key if not self.frame().is_done(key)]
-        return self.error(StepFailure(f"these steps wait for each other: {', '.join(waiting)}", "DependencyCycle"))
+        return self.error(
+            StepFailure(f"these steps wait for each other: {', '.join(waiting)}", "DependencyCycle")
+        )
 
 
 class BlockExecutionBeginHandler(BlockHandler):
@@ -114,7 +118,9 @@ class BlockExecutionBeginHandler(BlockHandler):
         standings = {name: enclosing.standing(name) for name in sorted(frame.graph.outer)}
         for name, standing in standings.items():
             if standing is Standing.FAILED:
-                raise StepFailure(f"it refers to step '{name}', which failed or was skipped", "DependencyFailed")
+                raise StepFailure(
+                    f"it refers to step '{name}', which failed or was skipped", "DependencyFailed"
+                )
         return Standing.WAITING not in standings.values()
 
     def _open_cases(self, frame: Frame) -> None:
@@ -131,7 +137,9 @@ class BlockExecutionBeginHandler(BlockHandler):
             raise StepFailure("no case of the when applies, and it has no default", "NoCase")
         self.step.progress = BlockProgress(len(chosen), len(chosen), len(chosen))
         for position in chosen:
-            self.context.create_step(paths.child(self.step.id, f"?{position}"), ObjectType.BLOCK, owner=self.step)
+            self.context.create_step(
+                paths.child(self.step.id, f"?{position}"), ObjectType.BLOCK, owner=self.step
+            )
 
 
 class BlockExecutionContinueHandler(BlockHandler):
@@ -169,4 +177,3 @@ class BlockExecutionContinueHandler(BlockHandler):
 
 class BlockExecutionEndHandler(PassThroughHandler):
     """state.block.execution.End"""
-

@@ -18,7 +18,9 @@ class MixinBlocksBeginHandler(StateHandler):
             self.context.begin_children(self.step, len(aliased))
         for mixin in aliased:
             step_id = paths.child(self.step.id, f"@{mixin.alias}")
-            statement = self.context.program.place(paths.relative(step_id, self.context.workflow_id)).statement
+            statement = self.context.program.place(
+                paths.relative(step_id, self.context.workflow_id)
+            ).statement
             self.context.create_step(
                 step_id, ObjectType.FACET, statement=statement, owner=self.step, facet_name=mixin.target
             )

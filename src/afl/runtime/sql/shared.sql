@@ -124,6 +124,7 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
 where seq in (
     select t.seq from afl_tasks t
     where t.state = 'pending' and t.task_list_name = :task_list
+        and (cast(:workflow_id as text) is null or t.workflow_id = cast(:workflow_id as text))
         and (t.name {in:names} or t.short_name {in:short_names})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks r where r.step_id = t.step_id and r.state = 'running'))

@@ -16,7 +16,9 @@ class EventTables(Tables):
         return event_from(rows[0]) if rows else None
 
     def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
-        return [event_from(row) for row in self.database.select(Q.get_events_by_workflow, workflow_id=workflow_id)]
+        return [
+            event_from(row) for row in self.database.select(Q.get_events_by_workflow, workflow_id=workflow_id)
+        ]
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         rows = self.database.select(Q.get_marks, workflow_id=workflow_id, limit=limit)

@@ -29,12 +29,16 @@ class FlowTables(Tables):
         return _flow(self.database.select(Q.get_flow_by_name, name=name))
 
     def get_all_flows(self) -> list[FlowDefinition]:
-        return [codec.decode_as(row["record"], FlowDefinition) for row in self.database.select(Q.get_all_flows)]
+        return [
+            codec.decode_as(row["record"], FlowDefinition) for row in self.database.select(Q.get_all_flows)
+        ]
 
     def save_flow(self, flow: FlowDefinition) -> None:
         record = codec.encode(flow, what=f"flow {flow.uuid}")
         name, path = flow.name.name, flow.name.path
-        self.database.write(lambda tx: tx.run(Q.save_flow, uuid=flow.uuid, name=name, path=path, record=record))
+        self.database.write(
+            lambda tx: tx.run(Q.save_flow, uuid=flow.uuid, name=name, path=path, record=record)
+        )
 
     def delete_flow(self, uuid: str) -> bool:
         return bool(self.database.write(lambda tx: tx.run(Q.delete_flow, uuid=uuid)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from afl.kernel import codec
@@ -16,7 +16,28 @@ from afl.runtime.types import AttributeValue, FacetAttributes, VersionInfo, infe
 
 _DEFAULT_VERSION = VersionInfo()
 
-StepRow = tuple[Any, ...]
+STEP_VALUES = ("state", "params", "returns", "error", "progress", "extra", "ended", "id")
+STEP_COLUMNS = (
+    "id",
+    "workflow_id",
+    "object_type",
+    "state",
+    "statement_id",
+    "container_type",
+    "container_id",
+    "block_id",
+    "root_id",
+    "facet_name",
+    "params",
+    "returns",
+    "error",
+    "progress",
+    "extra",
+    "started",
+    "ended",
+)
+EVENT_COLUMNS = ("id", "step_id", "workflow_id", "state", "event_type", "payload")
+LOG_COLUMNS = ("uuid", "runner_id", "position", "time", "record")
 
 
 def error_data(error: Exception | None) -> dict[str, Any] | None:
@@ -36,7 +57,7 @@ def values_text(attributes: dict[str, AttributeValue], what: str) -> str:
 
 
 def step_values(step: StepDefinition) -> tuple[Any, ...]:
-    """What changes in the life of a step: state, params, returns, error, progress, extra, ended."""
+    """What changes in the life of a step, then its id: STEP_VALUES."""
     error, progress = step.transition.error, step.progress
     return (
         step.state,
@@ -46,14 +67,15 @@ def step_values(step: StepDefinition) -> tuple[Any, ...]:
         None if progress is None else _progress_text(progress),
         _extra_text(step),
         step.ended,
+        step.id,
     )
 
 
-def step_row(step: StepDefinition) -> StepRow:
-    """All columns of a step, in the order of the insert statement."""
-    state, params, returns, error, progress, extra, ended = step_values(step)
+def step_row(step: StepDefinition) -> tuple[Any, ...]:
+    """All columns of a step: STEP_COLUMNS."""
+    state, params, returns, error, progress, extra, ended, step_id = step_values(step)
     return (
-        step.id,
+        step_id,
         step.workflow_id,
         step.object_type,
         state,
@@ -136,12 +158,13 @@ def _attributes(text: str, hints: dict[str, str] | None) -> dict[str, AttributeV
         return {}
     given = hints or {}
     return {
-        name: AttributeValue(name, value, given.get(name, "Any")) for name, value in codec.decode(text).items()
+        name: AttributeValue(name, value, given.get(name, "Any"))
+        for name, value in codec.decode(text).items()
     }
 
 
 def event_row(event: EventDefinition) -> tuple[Any, ...]:
-    """All columns of an event, in the order of the insert statement."""
+    """All columns of an event: EVENT_COLUMNS."""
     payload = codec.encode(event.payload, what=f"the payload of event {event.id}")
     return (event.id, event.step_id, event.workflow_id, event.state, event.event_type, payload)
 
@@ -149,14 +172,16 @@ def event_row(event: EventDefinition) -> tuple[Any, ...]:
 def event_from(row: Row) -> EventDefinition:
     """The event of a row."""
     return EventDefinition(
-        row["id"], row["step_id"], row["workflow_id"], row["state"], row["event_type"], codec.decode(row["payload"])
+        row["id"],
+        row["step_id"],
+        row["workflow_id"],
+        row["state"],
+        row["event_type"],
+        codec.decode(row["payload"]),
     )
 
 
-_TASK_COLUMNS = (
-    "uuid name runner_id workflow_id flow_id step_id state created updated task_list_name data_type priority owner"
-    " epoch lease_until deliveries deaths"
-).split()
+_TASK_COLUMNS = [field.name for field in fields(TaskDefinition) if field.name not in ("error", "data")]
 
 
 def task_params(task: TaskDefinition) -> dict[str, Any]:
@@ -164,7 +189,9 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     params = {name: getattr(task, name) for name in _TASK_COLUMNS}
     params["short_name"] = task.name.rpartition(".")[2]
     params["error"] = None if task.error is None else codec.encode(task.error)
-    params["data"] = None if task.data is None else codec.encode(task.data, what=f"the data of task {task.uuid}")
+    params["data"] = (
+        None if task.data is None else codec.encode(task.data, what=f"the data of task {task.uuid}")
+    )
     return params
 
 
@@ -176,10 +203,8 @@ def task_from(row: Row) -> TaskDefinition:
     return task
 
 
-_RUN_COLUMNS = (
-    "workflow_id workflow_name program_hash state runner_id flow_id task_list iterations waiting created updated"
-    " ended owner epoch lease_until"
-).split()
+_RUN_JSON = ("inputs", "outputs", "error", "settled")
+_RUN_COLUMNS = [field.name for field in fields(RunDefinition) if field.name not in _RUN_JSON]
 
 
 def run_params(run: RunDefinition) -> dict[str, Any]:

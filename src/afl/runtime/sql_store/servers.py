@@ -30,7 +30,9 @@ class ServerTables(Tables):
         )
 
     def update_server_ping(self, uuid: str, ping_time: int) -> bool:
-        return bool(self.database.write(lambda tx: tx.run(Q.update_server_ping, uuid=uuid, ping_time=ping_time)))
+        return bool(
+            self.database.write(lambda tx: tx.run(Q.update_server_ping, uuid=uuid, ping_time=ping_time))
+        )
 
     def get_all_servers(self) -> list[ServerDefinition]:
         return [server_from(row) for row in self.database.select(Q.get_all_servers)]
@@ -65,7 +67,9 @@ class LockTables(Tables):
 
     def extend_lock(self, key: str, duration_ms: int, *, owner: str = "") -> bool:
         return bool(
-            self.database.write(lambda tx: tx.run(Q.extend_lock, key=key, duration_ms=duration_ms, owner=owner))
+            self.database.write(
+                lambda tx: tx.run(Q.extend_lock, key=key, duration_ms=duration_ms, owner=owner)
+            )
         )
 
 
@@ -82,5 +86,5 @@ class LogTables(Tables):
 
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:
-    """All columns of a log entry, in the order of the insert statement."""
+    """All columns of a log entry: LOG_COLUMNS."""
     return (log.uuid, log.runner_id, log.order, log.time, codec.encode(log, what="a log entry"))

@@ -27,7 +27,9 @@ class StepTables(Tables):
         return [step_from(row) for row in self.database.select(Q.get_steps_by_block, block_id=block_id)]
 
     def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
-        return [step_from(row) for row in self.database.select(Q.get_steps_by_workflow, workflow_id=workflow_id)]
+        return [
+            step_from(row) for row in self.database.select(Q.get_steps_by_workflow, workflow_id=workflow_id)
+        ]
 
     def get_steps_by_state(self, state: str) -> list[StepDefinition]:
         return [step_from(row) for row in self.database.select(Q.get_steps_by_state, state=state)]

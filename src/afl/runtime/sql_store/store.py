@@ -16,7 +16,9 @@ from afl.runtime.sql_store.tables import SCHEMA, Q
 from afl.runtime.sql_store.tasks import TaskTables
 
 
-class SqlStore(StepTables, EventTables, TaskTables, RunTables, FlowTables, ServerTables, LockTables, LogTables):
+class SqlStore(
+    StepTables, EventTables, TaskTables, RunTables, FlowTables, ServerTables, LockTables, LogTables
+):
     """PersistenceAPI over the kernel's database."""
 
     def __init__(self, database: Database) -> None:
@@ -24,10 +26,10 @@ class SqlStore(StepTables, EventTables, TaskTables, RunTables, FlowTables, Serve
         database.ensure(SCHEMA)
 
     def commit(self, changes: IterationChanges) -> None:
-        rows = _Rows(changes)
+        rows = ChangeRows(changes)
         self.database.write(lambda tx: self._commit(tx, changes, rows))
 
-    def _commit(self, tx: Transaction, changes: IterationChanges, rows: _Rows) -> None:
+    def _commit(self, tx: Transaction, changes: IterationChanges, rows: ChangeRows) -> None:
         if changes.run is not None:
             self._write_run(tx, changes.run)
         if rows.created_steps:
@@ -49,24 +51,30 @@ class SqlStore(StepTables, EventTables, TaskTables, RunTables, FlowTables, Serve
 
     def _write_run(self, tx: Transaction, run: RunDefinition) -> None:
         if not tx.run(Q.upsert_run, **run_params(run), lease_ms=self.lease_ms):
-            raise FencedError(f"run {run.workflow_id} was taken over by another evaluator; nothing was written")
+            raise FencedError(
+                f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
+            )
         if run.is_over and run.runner_id:
             tx.run(
-                Q.end_runner, uuid=run.runner_id, state=run.state, ended=run.ended, workflow_id=run.workflow_id
+                Q.end_runner,
+                uuid=run.runner_id,
+                state=run.state,
+                ended=run.ended,
+                workflow_id=run.workflow_id,
             )
 
     def close(self) -> None:
         self.database.close()
 
 
-class _Rows:
+class ChangeRows:
     """The rows of a commit, made before the transaction begins: encoding takes longer than writing."""
 
     def __init__(self, changes: IterationChanges) -> None:
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
         self.updated_steps = [
-            (*step_values(step), step.id) for step in changes.updated_steps if step.id not in created
+            step_values(step) for step in changes.updated_steps if step.id not in created
         ]
         self.created_events = [event_row(event) for event in changes.created_events]
         self.updated_events = [event_row(event) for event in changes.updated_events]

@@ -31,7 +31,9 @@ class TaskTables(Tables):
         return [task_from(row) for row in self.database.select(Q.get_pending_tasks, task_list=task_list)]
 
     def get_tasks_by_workflow(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
-        return [task_from(row) for row in self.database.select(Q.get_tasks_by_workflow, workflow_id=workflow_id)]
+        return [
+            task_from(row) for row in self.database.select(Q.get_tasks_by_workflow, workflow_id=workflow_id)
+        ]
 
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         return [task_from(row) for row in self.database.select(Q.get_all_tasks, limit=limit)]
@@ -47,7 +49,14 @@ class TaskTables(Tables):
         return claimed[0] if claimed else None
 
     def claim_tasks(
-        self, task_names: list[str], task_list: str = "default", *, limit: int, owner: str = "", lease_ms: int = 0
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        limit: int,
+        owner: str = "",
+        lease_ms: int = 0,
+        workflow_id: str | None = None,
     ) -> list[TaskDefinition]:
         if not task_names or limit < 1:
             return []
@@ -63,6 +72,7 @@ class TaskTables(Tables):
                 names=[name for name in task_names if "." in name],
                 short_names=[name for name in task_names if "." not in name],
                 limit=limit,
+                workflow_id=workflow_id,
             )
             tx.run(Q.set_event_states, state=EventState.DISPATCHED, ids=[row["uuid"] for row in rows])
             ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))

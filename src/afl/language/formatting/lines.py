@@ -1,0 +1,147 @@
+"""Logical lines: which pieces stand together before any of them is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from afl.language.formatting.starts import Starts
+from afl.language.formatting.tokens import Piece
+
+
+@dataclass
+class Line:
+    """One statement, brace or comment, with its depth and whether a blank line stands before it."""
+
+    depth: int
+    blank: bool
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def opens(self) -> bool:
+        return any(piece.text == "{" for piece in self._code()[-1:])
+
+    @property
+    def closes(self) -> bool:
+        return any(piece.text == "}" for piece in self._code()[-1:])
+
+    def _code(self) -> list[Piece]:
+        return [piece for piece in self.pieces if not piece.is_comment]
+
+
+class LineBuilder:
+    """Divides the pieces of a text into lines."""
+
+    def __init__(self, found: Sequence[Piece], starts: Starts) -> None:
+        self._pieces = found
+        self._starts = starts
+        self._begins = self._beginnings()
+        self._next = self._next_tokens()
+
+    def lines(self) -> list[Line]:
+        lines: list[Line] = []
+        depth = 0
+        for number, piece in enumerate(self._pieces):
+            closing = self._begins[number] and piece.text == "}"
+            if self._is_new(number, lines):
+                blank = (
+                    not closing
+                    and bool(lines)
+                    and not lines[-1].opens
+                    and self._is_separated(number, lines[-1])
+                )
+                lines.append(Line(depth - closing, blank))
+            lines[-1].pieces.append(piece)
+            depth += self._change(number)
+        return lines
+
+    def _is_new(self, number: int, lines: list[Line]) -> bool:
+        piece = self._pieces[number]
+        if not lines:
+            return True
+        if not piece.is_comment:
+            # A comment that has a line to itself ends it.
+            return self._begins[number] or all(one.is_comment for one in lines[-1].pieces)
+        after = self._next[number]
+        if after is None or not self._begins[after]:
+            return after is None and piece.gap > 0
+        documents = piece.text.startswith("/**") and self._place(after) in self._starts.declarations
+        return piece.gap > 0 or documents
+
+    def _is_separated(self, number: int, previous: Line) -> bool:
+        """A blank line is kept, and set between a closed block and the next declaration."""
+        piece = self._pieces[number]
+        if piece.gap > 1:
+            return True
+        after = self._next[number] if piece.is_comment else number
+        return previous.closes and after is not None and self._place(after) in self._starts.declarations
+
+    def _place(self, number: int) -> tuple[int, int]:
+        return self._pieces[number].line, self._pieces[number].column
+
+    # ---- what is known beforehand
+
+    def _next_tokens(self) -> list[int | None]:
+        """For every piece, the position of the next one that is no comment."""
+        following: list[int | None] = [None] * len(self._pieces)
+        after: int | None = None
+        for number in range(len(self._pieces) - 1, -1, -1):
+            following[number] = after
+            if not self._pieces[number].is_comment:
+                after = number
+        return following
+
+    def _beginnings(self) -> list[bool]:
+        """For every piece, whether it begins a line: a node of the program, a directive, a brace of a block."""
+        begins: list[bool] = []
+        owners: list[str] = []
+        for number, piece in enumerate(self._pieces):
+            before = self._pieces[number - 1] if number else None
+            begins.append(self._is_beginning(piece, number, before, owners))
+            if piece.kind == "open":
+                owners.append("prompt" if before is not None and before.text == "prompt" else piece.text)
+            elif piece.kind == "close":
+                owners.pop()
+        return begins
+
+    def _is_beginning(self, piece: Piece, number: int, before: Piece | None, owners: list[str]) -> bool:
+        if piece.is_comment:
+            return False
+        if piece.text == "}":
+            is_block = owners[-1] in ("{", "prompt")
+            return is_block and not (before is not None and before.text == "{")
+        if owners and owners[-1] == "prompt" and piece.kind == "name":
+            return True
+        # A yield of a mixin is a node of its own but stands in the line of its yield.
+        return self._place(number) in self._starts.lines and piece.text != "with"
+
+    def _change(self, number: int) -> int:
+        piece = self._pieces[number]
+        if piece.text == "{":
+            return 1
+        if piece.text != "}":
+            return 0
+        before = self._pieces[number - 1]
+        return -1 if self._begins[number] or before.text == "{" else 0
+
+
+def needed(found: Sequence[Piece]) -> Iterator[Piece]:
+    """All but semicolons, commas between schema fields, and trailing commas."""
+    owners: list[str] = []
+    tokens = [piece for piece in found if not piece.is_comment]
+    following = {id(piece): after for piece, after in pairwise(tokens)}
+    before = ("", "")
+    for piece in found:
+        if piece.kind == "open":
+            owners.append(before[0])
+        elif piece.kind == "close":
+            owners.pop()
+        if not piece.is_comment:
+            after = following.get(id(piece))
+            in_schema = bool(owners) and owners[-1] == "schema"
+            trailing = after is not None and after.kind == "close"
+            if piece.text == ";" or (piece.text == "," and (in_schema or trailing)):
+                continue
+            before = (before[1], piece.text)
+        yield piece

@@ -1,0 +1,31 @@
+"""Opening a store by its URL."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from afl.kernel.errors import InputError
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.sqlite_store import SqliteStore
+
+_KNOWN = (
+    "sqlite:///path/to/file.db, postgresql://user@host/database, mongodb://host/?replicaSet=rs0 or memory://"
+)
+
+
+def open_store(url: str) -> PersistenceAPI:
+    """The store behind a URL; InputError for a kind that is not known."""
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
+        return MemoryStore()
+    if scheme == "sqlite":
+        return SqliteStore(url)
+    if scheme in ("postgresql", "postgres"):
+        return PostgresStore(url)
+    if scheme in ("mongodb", "mongodb+srv"):
+        from afl.runtime.mongo_store import MongoStore  # noqa: PLC0415  needs an extra
+
+        return MongoStore(url)
+    raise InputError(f"the store {url!r} is of no known kind; give {_KNOWN}")

@@ -1,0 +1,111 @@
+"""Something between client and server that can disturb them: a cut line, or a pooler that poses as the server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from urllib.parse import urlsplit, urlunsplit
+
+
+class Proxy:
+    """Forwards a PostgreSQL server. `cut_at` closes a line when the client sends these bytes.
+
+    `deliver` says whether the server still gets them. With `pooler` the server's greeting carries a process number
+    that is not the backend's, as pgbouncer's does.
+    """
+
+    def __init__(self, server_url: str, *, pooler: bool = False) -> None:
+        parts = urlsplit(server_url)
+        assert parts.hostname is not None and parts.port is not None
+        self._server = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        netloc = f"{parts.username}@127.0.0.1:{port}"
+        self.url = urlunsplit(parts._replace(netloc=netloc, query="sslmode=disable&gssencmode=disable"))
+        self.cut_at: bytes | None = None
+        self.deliver = True
+        self.lines = 0
+        self._pooler = pooler
+        self._threads: list[threading.Thread] = []
+        self._sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Proxy:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join()
+
+    def cut(self) -> None:
+        """Close every line there is."""
+        for end in self._sockets:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:  # closed already
+                continue
+        self._sockets.clear()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:  # the test is over
+                return
+            server = socket.create_connection(self._server)
+            self.lines += 1
+            self._sockets += [client, server]
+            self._start(lambda client=client, server=server: self._pump(client, server, self._watch))
+            greet = _Greeting() if self._pooler else (lambda data: (data, True))
+            self._start(lambda client=client, server=server, greet=greet: self._pump(server, client, greet))
+
+    def _watch(self, data: bytes) -> tuple[bytes, bool]:
+        if self.cut_at is None or self.cut_at not in data:
+            return data, True
+        self.cut_at = None
+        return data if self.deliver else b"", False
+
+    def _pump(
+        self, source: socket.socket, target: socket.socket, change: Callable[[bytes], tuple[bytes, bool]]
+    ) -> None:
+        go_on = True
+        try:
+            while go_on and (data := source.recv(65536)):
+                data, go_on = change(data)
+                target.sendall(data)
+            if not go_on:
+                source.shutdown(socket.SHUT_RDWR)  # the server's end stays until it has done its work
+            target.shutdown(socket.SHUT_WR)
+        except OSError:  # the other side closed first
+            pass
+        finally:
+            source.close()
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+class _Greeting:
+    """Changes the process number in the server's BackendKeyData message, once."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def __call__(self, data: bytes) -> tuple[bytes, bool]:
+        position = 0
+        while not self._done and position + 9 <= len(data):
+            length = int.from_bytes(data[position + 1 : position + 5], "big")
+            if data[position : position + 1] == b"K":
+                data = data[: position + 5] + (4_000_001).to_bytes(4, "big") + data[position + 9 :]
+                self._done = True
+            position += 1 + length
+        return data, True

@@ -1,0 +1,151 @@
+"""One commit for all who wait, and nobody pays for another's fault."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from notes_table import ADD, ids, make_notes
+
+from afl.kernel.database import Database, Query, Transaction
+from afl.kernel.database.sqlite import SqliteDatabase
+from afl.kernel.database.sqlite_writer import Writer
+from afl.kernel.errors import StoreConflict
+
+Work = Callable[[Transaction], Any]
+
+
+class Together:
+    """Runs transitions so that one leads and all the others wait for it, in the order given."""
+
+    def __init__(self, database: Database) -> None:
+        assert isinstance(database, SqliteDatabase)
+        self.database = database
+        self.writer: Writer = database._file.writer
+        self.outcomes: dict[int, Any] = {}
+        self.commits: list[str] = []
+
+    def run(self, *works: Work) -> dict[int, Any]:
+        inside, go_on = threading.Event(), threading.Event()
+
+        def lead(tx: Transaction) -> None:
+            inside.set()
+            go_on.wait()
+
+        threads = [threading.Thread(target=self._call, args=(-1, lead))]
+        threads[0].start()
+        inside.wait()
+        for number, work in enumerate(works):
+            threads.append(threading.Thread(target=self._call, args=(number, work)))
+            threads[-1].start()
+            while len(self.writer._waiting) <= number:
+                pass
+        assert self.writer._connection is not None
+        self.writer._connection.set_trace_callback(self._trace)
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        return self.outcomes
+
+    def _call(self, number: int, work: Work) -> None:
+        try:
+            self.outcomes[number] = self.database.write(work)
+        except Exception as error:
+            self.outcomes[number] = error
+
+    def _trace(self, statement: str) -> None:
+        if statement == "COMMIT":
+            self.commits.append(statement)
+
+
+@pytest.fixture
+def together(sqlite: Database) -> Together:
+    make_notes(sqlite)
+    return Together(sqlite)
+
+
+def add(number: int) -> Work:
+    return lambda tx: tx.run(ADD, id=number, text="x") and number
+
+
+def test_all_who_wait_share_one_commit(together: Together) -> None:
+    outcomes = together.run(*(add(number) for number in range(1, 21)))
+    assert [outcomes[number] for number in range(20)] == list(range(1, 21))
+    assert ids(together.database) == list(range(1, 21))
+    assert len(together.commits) == 2  # the leader's own, and one for the twenty
+
+
+def test_a_transition_that_raises_loses_only_its_own(together: Together) -> None:
+    def fails(tx: Transaction) -> None:
+        tx.run(ADD, id=7, text="gone")
+        raise LookupError("mine alone")
+
+    outcomes = together.run(add(1), fails, add(2), lambda tx: tx.run(ADD, id=1, text="twin"), add(3))
+    assert isinstance(outcomes[1], LookupError)
+    assert isinstance(outcomes[3], StoreConflict)
+    assert [outcomes[number] for number in (0, 2, 4)] == [1, 2, 3]
+    assert ids(together.database) == [1, 2, 3]
+    assert len(together.commits) == 2
+
+
+def test_a_fault_that_shows_only_at_the_commit_hits_its_author_alone(together: Together) -> None:
+    together.database.write(
+        lambda tx: tx.run(
+            Query.of("create table child (id integer references notes (id) deferrable initially deferred) strict")
+        )
+    )
+    orphan = Query.of("insert into child (id) values (99)")
+    outcomes = together.run(add(1), lambda tx: tx.run(orphan), add(2))
+    assert (outcomes[0], outcomes[2]) == (1, 2)
+    assert isinstance(outcomes[1], StoreConflict)
+    assert ids(together.database) == [1, 2]
+
+
+def test_when_sqlite_gives_up_the_transaction_the_others_still_succeed(together: Together) -> None:
+    give_up = Query.of("insert or rollback into notes (id, text) values (1, 'twin')")
+    outcomes = together.run(add(1), lambda tx: tx.run(give_up), add(2))
+    assert (outcomes[0], outcomes[2]) == (1, 2)
+    assert isinstance(outcomes[1], StoreConflict)
+    assert ids(together.database) == [1, 2]
+
+
+def test_an_interrupted_leader_leaves_the_rest_to_another(together: Together) -> None:
+    runs = []
+
+    def interrupted(tx: Transaction) -> None:
+        runs.append(threading.current_thread())
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+
+    outcomes: dict[int, Any] = {}
+
+    def run() -> None:
+        outcomes.update(together.run(add(1), interrupted, add(2)))
+
+    hook, threading.excepthook = threading.excepthook, lambda args: None
+    try:
+        run()
+    finally:
+        threading.excepthook = hook
+    # The first to wait led the group, was interrupted by its neighbour's transition, and was undone.
+    assert 0 not in outcomes
+    assert outcomes[2] == 2
+    assert len(runs) == 2
+    assert ids(together.database) == [2]
+
+
+def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database) -> None:
+    make_notes(sqlite)
+    foreign = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False)
+    foreign.execute("BEGIN IMMEDIATE")
+    foreign.execute("insert into notes (id, text) values (1, 'foreign')")
+    writer = threading.Thread(target=lambda: sqlite.write(add(2)))
+    writer.start()
+    assert ids(sqlite) == []
+    foreign.execute("COMMIT")
+    foreign.close()
+    writer.join()
+    assert ids(sqlite) == [1, 2]

@@ -1,0 +1,212 @@
+"""PostgreSQL: lost connections, unknown outcomes, deadlocks, and what is said about them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from conversation import SCRIPT, heard
+from notes_table import ADD, ADD_RETURNING, GET, SET, ids, make_notes
+from postgres_proxy import Proxy
+from support.processes import python
+
+from afl.devstack import temporary_stack
+from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
+from afl.kernel.errors import MissingExtraError, StoreConflict, StoreUnavailable
+
+PID = Query.of("select pg_backend_pid() as pid")
+
+
+@pytest.fixture
+def proxy(postgres_database: str) -> Iterator[Proxy]:
+    with Proxy(postgres_database) as between:
+        yield between
+
+
+@pytest.fixture
+def shaky(proxy: Proxy, postgres: Database) -> Iterator[Database]:
+    """A store behind a line that can be cut; `postgres` is the same store on a good one."""
+    make_notes(postgres)
+    with connect(proxy.url) as database:
+        yield database
+
+
+@pytest.mark.parametrize("deliver", [True, False])
+def test_a_commit_whose_answer_is_lost_is_not_repeated(
+    shaky: Database, postgres: Database, proxy: Proxy, deliver: bool
+) -> None:
+    runs = []
+    proxy.cut_at, proxy.deliver = b"COMMIT\x00", deliver
+
+    def work(tx: Transaction) -> None:
+        runs.append(tx.run(ADD, id=1, text="a"))
+
+    with pytest.raises(StoreUnavailable, match="may or may not have taken effect"):
+        shaky.write(work)
+    assert len(runs) == 1
+    # Waits for the row's fate: the server undoes or keeps it when it is done with the lost connection.
+    twin = Query.of("insert into notes (id, text) values (1, 'twin') on conflict do nothing")
+    assert postgres.write(lambda tx: tx.run(twin)) == (0 if deliver else 1)
+
+
+def test_a_single_statement_whose_answer_is_lost_is_not_repeated(
+    shaky: Database, postgres: Database, proxy: Proxy
+) -> None:
+    proxy.cut_at = b"insert into notes"
+    with pytest.raises(StoreUnavailable, match="look before you repeat it"):
+        shaky.atomic(ADD_RETURNING, id=1, text="a")
+    with pytest.raises(StoreConflict):
+        postgres.atomic(ADD, id=1, text="twin")
+
+
+def test_a_line_lost_before_the_commit_costs_nothing(shaky: Database, proxy: Proxy) -> None:
+    runs = []
+    proxy.cut_at = b"insert into notes"
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.run(ADD, id=1, text="a")
+
+    shaky.write(work)
+    assert len(runs) == 2
+    assert ids(shaky) == [1]
+
+
+def test_lines_lost_while_idle_are_replaced_even_for_single_statements(shaky: Database, proxy: Proxy) -> None:
+    barrier = threading.Barrier(3)
+    threads = [threading.Thread(target=lambda: shaky.read(lambda tx: barrier.wait())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert proxy.lines == 3
+    proxy.cut()
+    for number in range(1, 4):
+        shaky.atomic(ADD, id=number, text="a")
+    assert ids(shaky) == [1, 2, 3]
+
+
+def test_a_session_ended_by_the_administrator_is_replaced(postgres: Database) -> None:
+    make_notes(postgres)
+    (row,) = postgres.select(PID)
+    assert isinstance(postgres, PostgresDatabase)
+    with postgres.new_connection() as admin:
+        admin.execute("select pg_terminate_backend(%s::int, 10000)", [row["pid"]])
+    postgres.atomic(ADD, id=1, text="a")
+    assert ids(postgres) == [1]
+
+
+def test_the_last_connection_given_back_goes_out_first(postgres: Database) -> None:
+    assert len({postgres.select(PID)[0]["pid"] for _ in range(20)}) == 1
+
+
+def test_more_threads_than_connections_take_turns(postgres: Database) -> None:
+    make_notes(postgres)
+    numbers = range(1, POOL_SIZE * 3 + 1)
+    threads = [
+        threading.Thread(target=lambda n=n: postgres.write(lambda tx: tx.run(ADD, id=n, text="a"))) for n in numbers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ids(postgres) == list(numbers)
+
+
+def test_a_deadlock_is_run_again(postgres_database: str) -> None:
+    with connect(f"{postgres_database}?options=-c%20deadlock_timeout%3D20ms") as database:
+        make_notes(database)
+        database.write(lambda tx: tx.many(ADD, [(1, "0"), (2, "0")]))
+        barrier = threading.Barrier(2)
+        runs: list[str] = []
+
+        def cross(first: int, second: int) -> None:
+            tried: list[int] = []
+
+            def work(tx: Transaction) -> None:
+                tx.run(SET, id=first, text=f"from {first}")
+                tried.append(1)
+                if len(tried) == 1:
+                    barrier.wait()
+                tx.run(SET, id=second, text=f"from {first}")
+
+            database.write(work)
+            runs.extend("x" * len(tried))
+
+        threads = [threading.Thread(target=cross, args=pair) for pair in ((1, 2), (2, 1))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(runs) == 3
+        assert database.select(GET, id=1)[0]["text"] == database.select(GET, id=2)[0]["text"]
+
+
+def test_a_server_that_restarts_is_found_again() -> None:
+    with temporary_stack() as stack:
+        with connect(stack.up(["postgres"])["postgres"]) as database:
+            make_notes(database)
+            stack.down()
+            with pytest.raises(StoreUnavailable, match=r"cannot connect to postgresql://postgres@127.0.0.1"):
+                database.write(lambda tx: tx.run(ADD, id=1, text="lost"))
+            stack.up(["postgres"])
+            database.write(lambda tx: tx.run(ADD, id=2, text="kept"))
+            assert ids(database) == [2]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s3cr%20et@127.0.0.1:1/db?connect_timeout=2",
+        "postgresql://me:s3cr/et@127.0.0.1:1/db",
+        "postgresql://me:12/s3cret@127.0.0.1:1/db",
+        "postgresql://me:s?s3cret@127.0.0.1:1/db",
+        "postgresql://me:s3cret@127.0.0.1:notaport/db",
+        "postgresql://me@127.0.0.1:1/db?password=s3cret&nonsense=1",
+    ],
+)
+def test_an_error_to_connect_keeps_the_password_to_itself(url: str) -> None:
+    with pytest.raises(StoreUnavailable, match="me(:[*]+)?@127.0.0.1") as caught:
+        connect(url)
+    shown = [repr(error) for error in (caught.value, caught.value.__cause__, caught.value.__context__)]
+    assert not any("s3cr" in text for text in shown)
+
+
+def test_a_database_that_does_not_exist(postgres_url: str) -> None:
+    with pytest.raises(StoreUnavailable, match='"no_such_database" does not exist.*check'):
+        connect(postgres_url.rpartition("/")[0] + "/no_such_database")
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("psycopg", "afl.kernel.database.postgres"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "afl.kernel.presence.postgres")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install agentflow\[postgres\]"):
+        connect("postgresql://me@127.0.0.1/db")
+
+
+def test_a_forked_child_has_connections_and_presence_of_its_own(postgres_database: str) -> None:
+    with python(SCRIPT, "fork", postgres_database) as process:
+        report = heard(process)
+        assert process.wait() == 0
+    assert report["child_sees"] == [1, 2]
+    assert report["parent_sees"] == [1, 2, 3]
+    assert report["parent_as_seen_by_child"] == "alive"
+    assert report["parent_id_kept"]
+    assert report["child_as_seen_later"] in ("alive", "unknown")
+
+
+def test_a_new_connection_is_the_callers_own(postgres: Database) -> None:
+    assert isinstance(postgres, PostgresDatabase)
+    with postgres.new_connection() as listener, postgres.new_connection() as caller:
+        listener.execute("listen bell")
+        caller.execute("select pg_notify('bell', 'ding')")
+        assert [note.payload for note in listener.notifies(stop_after=1)] == ["ding"]
+        assert isinstance(listener, psycopg.Connection)
+
+

@@ -1,0 +1,68 @@
+"""Several real processes on one SQLite file."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import ExitStack
+
+from conversation import SCRIPT, heard, tell
+from notes_table import ADD, ids, make_notes
+from support.processes import python
+
+from afl.kernel.database import Database, Query, connect
+
+
+def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(sqlite_url: str) -> None:
+    total = 2000
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(python(SCRIPT, "share", sqlite_url, f"p{number}", str(total))) for number in range(4)
+        ]
+        for word in ("ready", "open", "done"):
+            for process in processes:
+                assert heard(process) == word
+            for process in processes if word != "done" else ():
+                tell(process)
+        assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    with connect(sqlite_url) as database:
+        rows = database.select(Query.of("select who, count(*) as rows from shares group by who"))
+    shares = Counter({row["who"]: row["rows"] for row in rows})
+    assert len(shares) == 4
+    assert min(shares.values()) >= shares.total() / 4 / 2, shares
+
+
+def test_a_writer_killed_in_its_transaction_leaves_the_file_usable(sqlite_url: str, sqlite: Database) -> None:
+    make_notes(sqlite)
+    with python(SCRIPT, "stuck", sqlite_url) as process:
+        assert heard(process) == "inside"
+        waiting = threading.Thread(target=lambda: sqlite.write(lambda tx: tx.run(ADD, id=2, text="waited")))
+        waiting.start()
+        assert ids(sqlite) == []  # a reader does not wait for the writer
+        process.kill()
+        waiting.join()
+    assert ids(sqlite) == [2]
+    assert sqlite.select(Query.of("pragma integrity_check"))[0]["integrity_check"] == "ok"
+
+
+def test_a_file_whose_only_user_was_killed_opens_again(sqlite_url: str) -> None:
+    with connect(sqlite_url) as database:
+        make_notes(database)
+    with python(SCRIPT, "stuck", sqlite_url) as process:
+        assert heard(process) == "inside"
+        process.kill()
+        process.wait()
+    with connect(sqlite_url) as database:
+        database.write(lambda tx: tx.run(ADD, id=3, text="after"))
+        assert ids(database) == [3]
+
+
+def test_a_forked_child_has_connections_and_presence_of_its_own(sqlite_url: str) -> None:
+    with python(SCRIPT, "fork", sqlite_url) as process:
+        report = heard(process)
+        assert process.wait() == 0
+    assert report["child_sees"] == [1, 2]
+    assert report["parent_sees"] == [1, 2, 3]
+    assert report["parent_as_seen_by_child"] == "alive"
+    assert report["parent_id_kept"]
+    assert report["child_as_seen_later"] == "dead"
