@@ -213,10 +213,11 @@ class ExecutionContext:
         """The error with the place where it happened; one that already has a place keeps it."""
         if isinstance(error, StepFailure) and error.step:
             return error
-        statement = None if step.is_block else self.statement(step)
-        located = (
-            getattr(error, "location", None) or (statement.location if statement is not None else None) or {}
-        )
+        place = self.program.place(paths.relative(step.id, self.workflow_id))
+        around = place.statement.location if place.statement is not None else None
+        if around is None and place.graph is not None:
+            around = place.graph.location
+        located = getattr(error, "location", None) or around or {}
         message, kind = (
             (error.message, error.error_type)
             if isinstance(error, StepFailure)
@@ -225,7 +226,7 @@ class ExecutionContext:
         return StepFailure(
             message=message,
             error_type=kind,
-            step=paths.relative(step.id, self.workflow_id) or self.program.workflow.name,
+            step=paths.shown(step.id, self.workflow_id) or self.program.workflow.name,
             facet=step.facet_name,
             line=located.get("line"),
             column=located.get("column"),

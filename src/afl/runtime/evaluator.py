@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.kernel import codec
+from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.kernel.lease import LEASE_MS
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.changes import STEP_CONTINUE, EventDefinition, Outcome
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
@@ -184,6 +184,7 @@ class Evaluator:
     ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
         run = self.persistence.take_run(workflow_id, lease_ms=LEASE_MS)
+        crashpoint.reach("take.after")
         if run is None:
             raise InputError(f"there is no run {workflow_id} in this store")
         if run.is_over or run.state == RunnerState.PAUSED:
@@ -245,7 +246,7 @@ class Evaluator:
             return False
         claim = task if task is not None else self._unclaimed(step_id)
         outcome = completed(self.programs.of_run(step.workflow_id), step, claim, result)
-        return self.persistence.finish([outcome])[0]
+        return self._finish_work(outcome)
 
     def fail_step(self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None) -> bool:
         """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it."""
@@ -253,7 +254,13 @@ class Evaluator:
         if step is None:
             return False
         claim = task if task is not None else self._unclaimed(step_id)
-        return self.persistence.finish([failed(step, claim, error_message)])[0]
+        return self._finish_work(failed(step, claim, error_message))
+
+    def _finish_work(self, outcome: Outcome) -> bool:
+        crashpoint.reach("finish.before")
+        done = self.persistence.finish([outcome])[0]
+        crashpoint.reach("finish.after")
+        return done
 
     def _step_at_transmit(self, step_id: StepId) -> StepDefinition | None:
         step = self.persistence.get_step(step_id)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
+from afl.kernel import crashpoint
 from afl.kernel.lease import LEASE_MS
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
@@ -113,6 +114,7 @@ class LocalRunner:
         tasks = self._store.claim_tasks(
             self._handlers.names, run.task_list, limit=1000, lease_ms=LEASE_MS, workflow_id=run.workflow_id
         )
+        crashpoint.reach("claim.after")
         self._store.start_tasks(tasks)
         return tasks
 
@@ -120,12 +122,16 @@ class LocalRunner:
         each = self._handlers.find(task.name)
         assert each is not None  # only tasks that are served are kept
         context = HandlerContext(task.uuid, task.step_id, task.workflow_id, task.name, task.deliveries)
-        return each(task.data or {}, context)
+        crashpoint.reach("handler.before")
+        answer = each(task.data or {}, context)
+        crashpoint.reach("handler.after")
+        return answer
 
     def _collect(self, session: Session, work: dict[Future[Any], TaskDefinition]) -> None:
         """Wait for at least one handler, and deliver everything that is done by then."""
         done = self._wait(work)
         outcomes = [self._outcome(session, future, work.pop(future)) for future in done]
+        crashpoint.reach("deliver.before")
         session.deliver(outcomes)
         marks = (
             self._store.get_marks(WorkflowId(session.run.workflow_id))
@@ -149,7 +155,7 @@ class LocalRunner:
         except Exception as error:
             outcome = failed(step, task, str(error) or type(error).__name__, type(error).__name__)
         else:
-            outcome = completed(session.context.program, step, task, answer)
+            outcome = completed(session.context.program, step, task, {} if answer is None else answer)
         if self._observer is not None:
             problem = outcome.task.error if outcome.task is not None else None
             self._observer.task_ended(task, problem["message"] if problem else None)

@@ -46,3 +46,15 @@ def owner(block_id: str, workflow_id: WorkflowId) -> StepId:
 def block(step_id: str) -> BlockId:
     """The block a statement's step stands in."""
     return BlockId(parent(step_id))
+
+
+def shown(step_id: str, workflow_id: WorkflowId) -> str:
+    """The path as people read it: `fetch[3].parse`, with blocks left out; empty for the root."""
+    text = ""
+    for segment in relative(step_id, workflow_id).split("/"):
+        if segment.startswith("#"):
+            text += f"[{segment[1:]}]"
+        elif not is_block(segment):
+            name = {">": "yield", "~": "sys"}.get(segment[:1], segment)
+            text += f".{name}" if text else name
+    return text

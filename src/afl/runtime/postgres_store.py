@@ -46,7 +46,9 @@ class PostgresStore(SqlStore):
             logs=_records(LOG_COLUMNS, rows.logs),
         )
         if not answer[0]["held"]:
-            raise FencedError(f"run {run.workflow_id} or one of its tasks was taken over; nothing was written")
+            raise FencedError(
+                f"run {run.workflow_id} or one of its tasks was taken over; nothing was written"
+            )
 
 
 def _json(value: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.runtime import recovery
@@ -158,7 +159,7 @@ class Session:
                 len(context.changes.created_steps),
                 len(context.changes.updated_steps),
             )
-            if not progressed:
+            if not progressed and not context.agenda:
                 return
             if (
                 context.agenda and self._commit_due()
@@ -208,7 +209,9 @@ class Session:
         changes, run = self.context.changes, self.run
         run.settled, run.updated = settled, wall_ms()
         written = [*changes.created_steps, *changes.updated_steps]
+        crashpoint.reach("commit.before")
         self._persistence.commit(changes)
+        crashpoint.reach("commit.after")
         self.context.telemetry.log_commit(run.workflow_id, len(written), len(changes.created_tasks))
         changes.clear()
         self._last_commit = time.monotonic()

@@ -79,9 +79,9 @@ class Proxy:
         try:
             while go_on and (data := source.recv(65536)):
                 data, go_on = change(data)
+                if not go_on:
+                    source.shutdown(socket.SHUT_RDWR)  # first, so that no answer gets through
                 target.sendall(data)
-            if not go_on:
-                source.shutdown(socket.SHUT_RDWR)  # the server's end stays until it has done its work
             target.shutdown(socket.SHUT_WR)
         except OSError:  # the other side closed first
             pass

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 Connection = psycopg.Connection[dict[str, Any]]
 
@@ -61,17 +61,12 @@ class Pool:
 
 
 def is_fresh(connection: Connection) -> bool:
-    """Whether an idle connection still has a server: one that went away has left a last word or an end."""
+    """Whether an idle connection still has a server, which says nothing unasked but that it goes away."""
     if connection.closed:
         return False
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    if poll.poll(0):
-        try:
-            connection.pgconn.consume_input()
-        except psycopg.OperationalError:
-            return False
-    return connection.pgconn.status == ConnStatus.OK
+    return not poll.poll(0)
 
 
 _inherited: list[Connection] = []

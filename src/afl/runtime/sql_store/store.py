@@ -73,9 +73,7 @@ class ChangeRows:
     def __init__(self, changes: IterationChanges) -> None:
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
-        self.updated_steps = [
-            step_values(step) for step in changes.updated_steps if step.id not in created
-        ]
+        self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
         self.created_events = [event_row(event) for event in changes.created_events]
         self.updated_events = [event_row(event) for event in changes.updated_events]
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
