@@ -37,10 +37,10 @@ def check_facts(text: str) -> dict[str, Any]:
     time.sleep(0.6 + len(text) % 7 / 10)
     if "cheese" in text:
         raise ValueError("no second source has ever said so")
-    return {"score": 60 + len(text) % 40}
+    return {"score": 60 if "may" in text else 90}
 
 
 @handler("newsroom.Print")
-def print_page(title: str, stories: list[str]) -> dict[str, str]:
+def print_page(title: str, stories: list[str]) -> dict[str, list[str]]:
     time.sleep(0.5)
-    return {"page": "\n".join([title, *(f"* {story}" for story in stories)])}
+    return {"page": [title, *stories]}

@@ -2,6 +2,8 @@
 
 ring TOPIC     commit a change that rings
 echo IN OUT    until the end: answer every change of IN with one of OUT
+
+With a topic on the command line it only rings that, in as short a life as it can.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
 COUNT = Query.of("select count(*) as n from touched where topic = :topic", name="count")
 
 
-def main(store: str, doorbell: str) -> None:
+def main(store: str, doorbell: str, topic: str | None = None) -> None:
     with connect(store) as database, open_doorbell(database, doorbell) as bell:
+        if topic is not None:
+            return ring(database, bell, topic)
         if not bell.connected(60):
             raise SystemExit("the doorbell is not connected")
         print("ready", flush=True)

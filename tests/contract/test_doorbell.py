@@ -23,6 +23,7 @@ from afl.kernel.errors import InputError
 SECONDS = 60.0  # far more than anything here takes: a ring that needs it is a lost ring
 CREATE = Query.of("create table touched (topic text not null)", name="create")
 TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
+PROGRAM = Path(__file__).with_name("doorbell_process.py")
 WIRES = ["local", "sqlite", "postgres", "nats"]
 CROSSING = ["sqlite", "postgres", "nats"]
 
@@ -49,9 +50,8 @@ class House:
     @contextmanager
     def neighbour(self) -> Iterator[subprocess.Popen[str]]:
         """Another process with the same store and doorbell."""
-        program = Path(__file__).with_name("doorbell_process.py")
         process = subprocess.Popen(
-            [sys.executable, str(program), self.store, self.doorbell],
+            [sys.executable, str(PROGRAM), self.store, self.doorbell],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -249,6 +249,14 @@ def test_another_process_is_heard(house: House, topic: str) -> None:
     with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
         settle(ear)
         assert tell(neighbour, f"ring {topic}") == "rung"
+        assert hear(ear, topic)
+
+
+@crossing
+def test_a_process_that_rings_and_ends_at_once_is_heard(house: House, topic: str) -> None:
+    with house.bell.listen([topic]) as ear:
+        settle(ear)
+        subprocess.run([sys.executable, str(PROGRAM), house.store, house.doorbell, topic], check=True)
         assert hear(ear, topic)
 
 

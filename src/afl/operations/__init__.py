@@ -6,6 +6,7 @@ formatting    sources in the standard form
 agents        a module's handlers
 inputs        the inputs of a run, from text and files
 runs          start, resume and find runs
+embedding     one call for programs that use AgentFlow as a library
 run_tree      a run's steps as a tree, foreach folded
 servers       the local servers
 """

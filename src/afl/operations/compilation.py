@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from afl.language.ast import Program as Ast
 from afl.language.compiler import Compiled, compile_input
@@ -72,11 +71,6 @@ def emit(
         indent=None if compact else 2,
     )
     return emitter.emit(ast)
-
-
-def program_of(compiled: Compiled) -> dict[str, Any]:
-    """The compiled program with the source of every place, so that a failing run can name its file."""
-    return JSONEmitter(include_provenance=True).emit_program(compiled.ast, compiled.names)
 
 
 def _shown(diagnostic: Diagnostic) -> Diagnostic:

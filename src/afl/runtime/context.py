@@ -274,9 +274,12 @@ class ExecutionContext:
     # -- memory -----------------------------------------------------------------------------------------------
 
     def forget_closed(self, steps: list[StepDefinition]) -> None:
-        """Drop stored steps that nobody can refer to any more: finished ones below finished ones."""
+        """Drop stored steps that nobody can refer to any more: finished ones below finished ones.
+
+        Yields stay while there is room, since their owner wants to read them once more.
+        """
         for step in steps:
-            if step.is_terminal:
+            if step.is_terminal and step.object_type != ObjectType.YIELD_ASSIGNMENT:
                 holder = self._steps.get(paths.parent(step.id))
                 if holder is None or holder.is_terminal:
                     self._drop(step.id)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
@@ -12,16 +13,17 @@ from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.kernel.lease import LEASE_MS
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import STEP_CONTINUE, EventDefinition, Outcome
+from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
+from afl.runtime.events import EventManager
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.program_cache import ProgramCache
 from afl.runtime.session import Pace, Session
-from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
+from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId, WorkflowId
@@ -34,6 +36,38 @@ __all__ = [
     "ExecutionStatus",
     "get_state_changer",
 ]
+
+
+class PendingEvents(Sequence[EventDefinition]):
+    """The events a paused run waits for, read when somebody looks: a run may wait for ten thousand."""
+
+    def __init__(self, persistence: PersistenceAPI, workflow_id: WorkflowId) -> None:
+        self._manager = EventManager(persistence)
+        self._workflow_id = workflow_id
+
+    @cached_property
+    def _events(self) -> list[EventDefinition]:
+        return self._manager.get_pending_events(self._workflow_id)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @overload
+    def __getitem__(self, position: int) -> EventDefinition: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[EventDefinition]: ...
+
+    def __getitem__(self, position: int | slice) -> EventDefinition | list[EventDefinition]:
+        return self._events[position]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (list, PendingEvents)) and self._events == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._events)
 
 
 class ExecutionStatus:
@@ -55,7 +89,7 @@ class ExecutionResult:
     error: Exception | None = None
     iterations: int = 0
     status: str = ExecutionStatus.COMPLETED
-    pending_events: list[EventDefinition] = field(default_factory=list)
+    pending_events: Sequence[EventDefinition] = field(default_factory=list)
     held_by: str = ""
 
 
@@ -219,11 +253,7 @@ class Evaluator:
             result.error = StepFailure(f"not finished after {iterations} iterations", "Timeout")
         else:
             result.status = ExecutionStatus.PAUSED
-            result.pending_events = [
-                event
-                for event in self.persistence.get_events_by_workflow(workflow_id)
-                if event.event_type != STEP_CONTINUE and not EventState.is_terminal(event.state)
-            ]
+            result.pending_events = PendingEvents(self.persistence, workflow_id)
         return result
 
     def _broken(self, workflow_id: WorkflowId, error: Exception) -> ExecutionResult:

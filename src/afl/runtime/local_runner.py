@@ -17,6 +17,7 @@ from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import HandlerContext, Handlers
+from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.outcome import completed, failed
 from afl.runtime.program import Program
 from afl.runtime.session import Session
@@ -81,11 +82,12 @@ class LocalRunner:
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
         work: dict[Future[Any], TaskDefinition] = {}
-        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="afl-handler") as pool:
+        with LeaseKeeper(self._store) as keeper, ThreadPoolExecutor(self._concurrency, "afl-handler") as pool:
             try:
                 while True:
                     session.advance()
                     session.settle()
+                    keeper.holding = not session.run.is_over
                     self._start(session, pool, work)
                     if not work:
                         break
@@ -103,10 +105,20 @@ class LocalRunner:
         tasks = session.tasks
         if not tasks and not work and not session.run.is_over:
             tasks = self._claim(session)
+        alone = len(tasks) == 1 and session.run.waiting == 1
         for task in tasks:
             if self._observer is not None:
                 self._observer.task_started(task)
-            work[pool.submit(self._call, task)] = task
+            work[self._call_here(task) if alone else pool.submit(self._call, task)] = task
+
+    def _call_here(self, task: TaskDefinition) -> Future[Any]:
+        """Run a handler that nothing else waits beside on this thread: no hand-over between threads."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(self._call(task))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def _claim(self, session: Session) -> list[TaskDefinition]:
         """Tasks of this run that an earlier process left behind."""
@@ -129,7 +141,7 @@ class LocalRunner:
 
     def _collect(self, session: Session, work: dict[Future[Any], TaskDefinition]) -> None:
         """Wait for at least one handler, and deliver everything that is done by then."""
-        done = self._wait(work)
+        done, _ = wait(work, return_when=FIRST_COMPLETED)
         outcomes = [self._outcome(session, future, work.pop(future)) for future in done]
         crashpoint.reach("deliver.before")
         session.deliver(outcomes)
@@ -140,13 +152,6 @@ class LocalRunner:
         )
         if marks:
             session.consume(marks)
-
-    def _wait(self, work: Mapping[Future[Any], TaskDefinition]) -> set[Future[Any]]:
-        while True:
-            done, _ = wait(work, timeout=LEASE_MS / 3000, return_when=FIRST_COMPLETED)
-            if done:
-                return done
-            self._store.renew(self._store.owner_id, LEASE_MS)
 
     def _outcome(self, session: Session, future: Future[Any], task: TaskDefinition) -> Outcome:
         step = session.context.require_step(StepId(task.step_id))

@@ -1,1 +1,16 @@
-"""The MongoDB store."""
+"""The MongoDB store's public name; it needs the extra `mongo`."""
+
+from __future__ import annotations
+
+from afl.kernel.errors import MissingExtraError
+
+try:
+    from afl.runtime.mongo.store import MongoStore
+except ModuleNotFoundError as missing:
+    if missing.name is None or missing.name.partition(".")[0] not in ("pymongo", "bson"):
+        raise
+    raise MissingExtraError(
+        "pymongo is required for MongoStore. Install it with: pip install agentflow[mongo]"
+    ) from missing
+
+__all__ = ["MongoStore"]

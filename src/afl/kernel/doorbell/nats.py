@@ -73,7 +73,7 @@ class NatsWire(ServerWire):
         except _LOST as error:
             await self._on_error(error)
         finally:
-            self._whole.clear()
+            self._is_broken()
             await client.close()
 
     async def _connect(self, client: Client, call: asyncio.Event) -> bool:
@@ -109,7 +109,8 @@ class NatsWire(ServerWire):
 
     async def _serve(self, client: Client, call: asyncio.Event) -> None:
         while True:
-            closing = self._closing.is_set()  # looked at before sending, so that the last rings are sent too
+            # Looked at before sending, so that the last rings are sent too.
+            closing = self._closing.is_set()
             call.clear()
             if client.is_connected:
                 await self._send(client)
@@ -124,6 +125,7 @@ class NatsWire(ServerWire):
                 await client.publish(SUBJECT, "\n".join(topics[first : first + _MOST_TOPICS]).encode())
             if topics:
                 await client.flush(_FLUSH_SECONDS)
+            self._have_sent()
         except _LOST:
             self._put_back(topics)  # sent again when the connection is back, of which `_on_return` tells
 
@@ -134,9 +136,11 @@ class NatsWire(ServerWire):
         level = logging.DEBUG if self._complained else logging.WARNING
         _log.log(level, "doorbell %s is out of order: %r; trying again", self.name, error)
         self._complained = True
+        if not self._whole.is_set():
+            self._is_broken()
 
     async def _on_loss(self) -> None:
-        self._whole.clear()
+        self._is_broken()
 
     async def _on_return(self) -> None:
         self._is_whole()

@@ -7,19 +7,21 @@ from collections.abc import Iterable
 
 from afl.kernel.doorbell.wire import Wire
 
+_LAST_WORDS_SECONDS = 2.0
+
 
 class ServerWire(Wire):
     """Rings are handed to the thread, so that ringing never waits for a network.
 
-    While the server is away they gather, each topic once, and are sent when it is back.
+    While the server is away they gather, each topic once, and are sent when it is back. Closing waits for what is
+    on its way, since a short command rings and ends before there is even a connection; not if that is broken.
     """
 
     crosses_processes = True
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._unsent: set[str] = set()
-        self._whole = threading.Event()
+        self._forget_parent()
 
     def carry(self, topics: Iterable[str]) -> None:
         if self._closing.is_set():
@@ -32,10 +34,20 @@ class ServerWire(Wire):
         self._begin()
         return self._whole.wait(timeout)
 
+    def close(self) -> None:
+        self._flushed.wait(_LAST_WORDS_SECONDS)
+        super().close()
+
     def forked(self) -> None:
         super().forked()
-        self._unsent = set()  # the parent sends what it rang
+        self._forget_parent()
+
+    def _forget_parent(self) -> None:
+        self._unsent: set[str] = set()  # after a fork the parent sends what it rang
         self._whole = threading.Event()
+        self._broken = False
+        self._flushed = threading.Event()  # nothing is on its way, or there is no way
+        self._flushed.set()
 
     def _take_unsent(self) -> list[str]:
         with self._guard:
@@ -46,8 +58,22 @@ class ServerWire(Wire):
     def _put_back(self, topics: Iterable[str]) -> None:
         with self._guard:
             self._unsent.update(topics)
+            if self._unsent and not self._broken:
+                self._flushed.clear()
+
+    def _have_sent(self) -> None:
+        with self._guard:
+            if not self._unsent:
+                self._flushed.set()
 
     def _is_whole(self) -> None:
         """The server is there (again): whatever was rung meanwhile is lost, so let everyone look."""
+        self._broken = False
         self._whole.set()
         self.ring_everyone()
+
+    def _is_broken(self) -> None:
+        with self._guard:
+            self._broken = True
+            self._whole.clear()
+            self._flushed.set()

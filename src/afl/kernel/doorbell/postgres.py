@@ -20,8 +20,6 @@ from afl.kernel.database import Transaction, queries
 from afl.kernel.doorbell.outbox import ServerWire
 from afl.kernel.setting_kinds import mask_url
 
-CHANNEL = "afl_doorbell"
-
 _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=5.0)
 _SETTLED_SECONDS = 5.0
@@ -78,7 +76,7 @@ class PostgresWire(ServerWire):
             try:
                 self._session()
             except psycopg.Error as error:
-                self._whole.clear()
+                self._is_broken()
                 failures = 1 if time.monotonic() - begun > _SETTLED_SECONDS else failures + 1
                 if failures == 1:
                     _log.warning(
@@ -92,7 +90,7 @@ class PostgresWire(ServerWire):
             self._connection = connection
             try:
                 connection.add_notify_handler(self._notified)
-                connection.execute(f"listen {CHANNEL}")
+                connection.execute(_Q.listen.postgres)
                 self._is_whole()
                 self._serve(connection)
             finally:
@@ -103,9 +101,8 @@ class PostgresWire(ServerWire):
             selector.register(connection.fileno(), selectors.EVENT_READ)
             selector.register(self._inside, selectors.EVENT_READ)
             while True:
-                closing = (
-                    self._closing.is_set()
-                )  # looked at before sending, so that the last rings are sent too
+                # Looked at before sending, so that the last rings are sent too.
+                closing = self._closing.is_set()
                 self._send(connection)
                 if closing:
                     return
@@ -120,17 +117,16 @@ class PostgresWire(ServerWire):
         if not topics:
             return
         try:
-            connection.execute(
-                f"select pg_notify('{CHANNEL}', topic) from unnest(%s::text[]) as topic", [topics]
-            )
+            connection.execute(_Q.notify_all.postgres, {"topics": topics})
         except psycopg.Error:
             self._put_back(topics)
             raise
+        self._have_sent()
 
     def _receive(self, connection: psycopg.Connection) -> None:
         connection.pgconn.consume_input()
         while found := connection.pgconn.notifies():
-            self._heard(found.extra.decode(), found.be_pid)
+            self._heard(found.extra.decode(errors="replace"), found.be_pid)
 
     def _notified(self, note: psycopg.Notify) -> None:
         """One that arrived while a statement of ours was under way."""

@@ -81,6 +81,7 @@ class Wire:
     @contextmanager
     def attention(self) -> Iterator[None]:
         """Somebody waits within this block."""
+        self._begin()  # in a forked child an ear may be older than the thread
         yield
 
     def connected(self, timeout: float) -> bool:
@@ -88,19 +89,21 @@ class Wire:
         return True
 
     def close(self) -> None:
-        """End the thread; what was rung before is sent if the wire is whole."""
+        """End the thread; what was rung before is sent first, unless the wire is broken."""
         self._closing.set()
         self._interrupt()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(
-                _FAREWELL_SECONDS
-            )  # it may be stuck in a connection attempt, and ends by itself later
+            # It may be stuck in a connection attempt; then it ends by itself later.
+            thread.join(_FAREWELL_SECONDS)
 
     def forked(self) -> None:
         """In the child: the ears are copied, the thread is not; what the parent holds open is left alone."""
+        closed = self._closing.is_set()
         self._guard = threading.Lock()
         self._closing = threading.Event()
+        if closed:
+            self._closing.set()
         self._thread = None
         for ear in self._ears:
             ear.forked()

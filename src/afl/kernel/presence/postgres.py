@@ -164,13 +164,9 @@ class HeldSession:
     def _open(self) -> Connection:
         connection = self._database.new_connection()
         try:
-            key, pid = lock_key(self._owner), os.getpid()
-            row = connection.execute(Q.take.postgres, {"key": key}).fetchone()
-            if row is None or not row["taken"]:
+            me = {"id": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
+            if connection.execute(Q.take.postgres, me | {"key": lock_key(self._owner)}).fetchone() is None:
                 raise StoreUnavailable(f"an older session of ours still holds the lock of {self._owner}")
-            connection.execute(
-                Q.announce.postgres, {"id": self._owner, "host": socket.gethostname(), "pid": pid}
-            )
         except psycopg.Error as error:
             connection.close()
             raise StoreUnavailable(

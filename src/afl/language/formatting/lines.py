@@ -134,7 +134,7 @@ def needed(found: Sequence[Piece]) -> Iterator[Piece]:
     before = ("", "")
     for piece in found:
         if piece.kind == "open":
-            owners.append(before[0])
+            owners.append(before[0] if piece.text == "{" else "")
         elif piece.kind == "close":
             owners.pop()
         if not piece.is_comment:

@@ -1,9 +1,10 @@
 -- name: take
-select pg_try_advisory_lock(:key) as taken
-
--- name: announce
-insert into afl_presence (id, server, host, pid) values (:id, pg_postmaster_start_time(), :host, :pid)
+-- Lock and row in one statement: whoever is killed on the way has either none of them or both.
+with lock as materialized (select pg_try_advisory_lock(:key) as taken)
+insert into afl_presence (id, server, host, pid)
+select :id, pg_postmaster_start_time(), :host, :pid from lock where taken
 on conflict (id) do update set server = excluded.server, since = clock_timestamp()
+returning id
 
 -- name: forget
 -- Those long gone; a process that still lives keeps its row by its lock, and one that just died keeps it as proof.

@@ -1,0 +1,134 @@
+"""The commands by name, each loaded when it is called: `afl --help` must not pay for the runtime."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from afl import __version__
+from afl.cli.problems import report
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and its line in the list."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Entry("run_command", "run", "Run a workflow; its result is printed as JSON."),
+    "resume": Entry("run_command", "resume", "Go on with a run that stopped or waits."),
+    "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
+    "check": Entry("compile_command", "check", "Look for mistakes in sources."),
+    "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),
+    "fmt": Entry("fmt_command", "fmt", "Rewrite sources in the standard form."),
+    "up": Entry("servers_command", "up", "Start local servers: PostgreSQL, Redis, NATS. No containers."),
+    "down": Entry("servers_command", "down", "Stop the local servers."),
+    "status": Entry("servers_command", "status", "Show the local servers."),
+}
+_OWN_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class LazyGroup(TyperGroup):
+    """Knows every command by its line; the command itself is imported when it is the one to run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        return None if entry is None else TyperCommand(cmd_name, help=entry.summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(str(command.name)), rest
+
+
+def _load(name: str) -> Any:
+    entry = COMMANDS[name]
+    function = vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function]
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_CONTEXT)
+    single.command(name, context_settings=_CONTEXT)(function)
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"afl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """AgentFlow: a durable runtime for agents.
+
+    [bold]afl run news.afl --agent agents.py --input topic=science[/bold]
+
+    Every run is kept in a store and can be resumed; without AFL_STORE it is
+    the file .afl/afl.db here.
+    Results go to standard output, all else to standard error. Exit code:
+    0 completed or paused, 1 failed, 2 wrong usage, 130 interrupted.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command `afl`; the exit code."""
+    given = list(sys.argv[1:] if args is None else args)
+    try:
+        problem = _misspelled(given)
+        if problem:
+            typer.echo(problem, err=True)
+            return 2
+        typer.main.get_command(app)(_dispatched(given), prog_name="afl")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if os.environ.get("AFL_DEBUG"):
+            raise
+        report(error)
+        return 1
+    return 0
+
+
+def _dispatched(given: list[str]) -> list[str]:
+    """What is no command is something to compile: `afl news.afl`, `afl -o out.json news.afl`, `afl < news.afl`."""
+    if not given:
+        return [] if sys.stdin.isatty() else ["compile"]
+    return (
+        given if given[0] in COMMANDS or given[0].partition("=")[0] in _OWN_OPTIONS else ["compile", *given]
+    )
+
+
+def _misspelled(given: list[str]) -> str:
+    """The text for a first word that is no file and almost a command."""
+    word = given[0] if given else ""
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    if word in COMMANDS or not word.isalpha() or not near or Path(word).exists():
+        return ""
+    return f"Error: there is no command {word!r}; did you mean {near[0]!r}? `afl --help` lists all."

@@ -1,0 +1,179 @@
+"""`afl compile` (also `afl FILE`) and `afl check`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from afl.cli.console import say
+from afl.cli.findings import print_findings
+from afl.cli.problems import problem
+from afl.config import load_config
+from afl.kernel.errors import InputError
+from afl.kernel.log import configure_logging
+from afl.language.loader import SourceLoader
+from afl.language.source import CompilerInput, SourceEntry
+from afl.operations.compilation import Report, emit, examine
+from afl.operations.sources import from_text, read_file, read_files
+
+
+class LogLevel(StrEnum):
+    """What --log-level takes."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+def compile_(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="One source file; standard input if none.")
+    ] = None,
+    primary: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A main source. Repeatable.")
+    ] = None,
+    library: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A library. Repeatable.")] = None,
+    mongo: Annotated[list[str] | None, typer.Option(metavar="ID:NAME", help="Not implemented yet.")] = None,
+    maven: Annotated[list[str] | None, typer.Option(metavar="G:A:V[:C]", help="Not implemented yet.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; standard output.")
+    ] = None,
+    no_locations: Annotated[
+        bool, typer.Option("--no-locations", help="Leave out lines and columns.")
+    ] = False,
+    include_provenance: Annotated[
+        bool, typer.Option("--include-provenance", help="Say of every place which source it is in.")
+    ] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="All on one line.")] = False,
+    no_validate: Annotated[
+        bool, typer.Option("--no-validate", help="Parse only; do not look for mistakes.")
+    ] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Look for mistakes and write nothing.")] = False,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file.")] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="The least important messages to log.")
+    ] = LogLevel.WARNING,
+    log_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to log; standard error.")
+    ] = None,
+) -> None:
+    """Compile sources to the JSON that the runtime executes. `afl FILE` does the same.
+
+    [bold]Examples[/bold]
+
+      afl news.afl > news.json
+      afl compile --primary news.afl --library common.afl -o news.json
+      cat news.afl | afl --check
+    """
+    with _logging(log_level, log_file):
+        load_config(config)
+        sources = _sources(file, primary or [], library or [], mongo or [], maven or [])
+        report = examine(sources, validate=not no_validate)
+        _require_valid(report)
+        if check_only:
+            _say_ok(report)
+            return
+        assert report.ast is not None
+        text = emit(
+            report.ast, sources, locations=not no_locations, provenance=include_provenance, compact=compact
+        )
+        _write(text, out)
+
+
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Sources; together they are one program.")
+    ],
+) -> None:
+    """Look for mistakes in sources: every one of them, with its line and a way out.
+
+    [bold]Examples[/bold]
+
+      afl check news.afl
+      afl check news.afl common.afl
+    """
+    report = examine(read_files(files))
+    _require_valid(report)
+    _say_ok(report)
+
+
+def _require_valid(report: Report) -> None:
+    print_findings(report.diagnostics, report.sources)
+    if not report.is_valid:
+        raise typer.Exit(1)
+
+
+def _say_ok(report: Report) -> None:
+    say(f"OK: {len(report.sources)} source(s) parsed successfully")
+
+
+def _sources(
+    file: Path | None, primary: list[Path], library: list[Path], mongo: list[str], maven: list[str]
+) -> CompilerInput:
+    if not (primary or library or mongo or maven):
+        return read_files([file]) if file is not None else from_text(_standard_input())
+    if file is not None:
+        raise InputError(
+            "Cannot use positional input with --primary/--library/--mongo/--maven. "
+            "Use --primary for the main source file."
+        )
+    libraries = [read_file(path, is_library=True) for path in library]
+    libraries += [_from_mongodb(spec) for spec in mongo] + [_from_maven(spec) for spec in maven]
+    return CompilerInput([read_file(path) for path in primary], libraries)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        say(f"Error reading input: {error}")
+        raise typer.Exit(1) from error
+
+
+def _from_mongodb(spec: str) -> SourceEntry:
+    collection, separator, name = spec.partition(":")
+    if not (collection and separator and name):
+        raise InputError(f"Invalid MongoDB spec '{spec}'. Expected format: ID:display_name")
+    return SourceLoader.load_mongodb(collection, name)
+
+
+def _from_maven(spec: str) -> SourceEntry:
+    parts = spec.split(":")
+    if len(parts) not in (3, 4) or not all(parts):
+        raise InputError(f"Invalid Maven spec '{spec}'. Expected format: group:artifact:version[:classifier]")
+    group, artifact, version, *classifier = parts
+    return SourceLoader.load_maven(group, artifact, version, classifier="".join(classifier))
+
+
+def _write(text: str, out: Path | None) -> None:
+    try:
+        if out is not None:
+            out.write_text(f"{text}\n", encoding="utf-8")
+        else:
+            sys.stdout.write(f"{text}\n")
+    except OSError as error:
+        say(f"Error writing output: {error}")
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def _logging(level: LogLevel, file: Path | None) -> Iterator[None]:
+    if file is None:
+        configure_logging(level)
+        yield
+        return
+    try:
+        stream = file.open("a", encoding="utf-8")
+    except OSError as error:
+        problem(f"Cannot write the log file {file}: {error.strerror}")
+        raise typer.Exit(1) from error
+    with stream:
+        configure_logging(level, stream=stream)
+        yield

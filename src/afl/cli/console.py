@@ -1,0 +1,42 @@
+"""Where the command line writes: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+
+def errors() -> Console:
+    """Standard error as it is now; made anew so that whoever redirects it is followed."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def output() -> Console:
+    """Standard output."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """A result."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(value, indent=2, ensure_ascii=not plain))
+
+
+def say(text: str | Text, style: str = "") -> None:
+    """A message to the person."""
+    errors().print(text if isinstance(text, Text) else Text(text), style=style)
+
+
+def duration(milliseconds: float) -> str:
+    """A duration as people read it."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,55 @@
+"""A failed run, and a run that is not there, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import typer
+from rich.text import Text
+
+from afl.cli.console import say
+from afl.cli.problems import problem
+from afl.language.diagnostics import Diagnostic, render
+from afl.operations.run_tree import readable
+from afl.operations.runs import UnknownRun
+from afl.runtime.entities import RunDefinition
+from afl.runtime.errors import StepFailure
+
+
+def failure_text(run: str, workflow: str, failure: StepFailure, source: str | None = None) -> Text:
+    """Which step, which facet, where and why; with the source line if there is one."""
+    text = Text.assemble(("Failed", "bold red"), f": run {run} of {workflow}")
+    facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
+    _line(text, "step", f"{readable(failure.step) or failure.step}{facet}")
+    if failure.line is not None:
+        place = ":".join(str(part) for part in (failure.source, failure.line, failure.column) if part)
+        _line(text, "at", place)
+        for line in _excerpt(failure, source):
+            text.append(f"\n         {line}", "dim")
+    _line(text, "cause", f"{failure.error_type}: {failure.message}")
+    _line(text, "look", f"afl show {run}")
+    return text
+
+
+def _line(text: Text, label: str, value: str) -> None:
+    text.append(f"\n  {label:<6} ", "bold").append(value)
+
+
+def _excerpt(failure: StepFailure, source: str | None) -> list[str]:
+    place = Diagnostic("", failure.line, failure.column, source_id=failure.source)
+    return render(place, source).split("\n")[2:] if source is not None else []
+
+
+def print_unknown_run(find: Callable[[], RunDefinition]) -> RunDefinition:
+    """The run; if there is none of that name, the latest ones are listed and the command ends."""
+    try:
+        return find()
+    except UnknownRun as error:
+        problem(str(error))
+        if error.latest:
+            say("The latest runs are:")
+        for each in error.latest:
+            began = datetime.fromtimestamp(each.created / 1000).strftime("%Y-%m-%d %H:%M:%S")
+            say(f"  {each.workflow_id}  {began}  {each.state:<9}  {each.workflow_name}")
+        raise typer.Exit(1) from error

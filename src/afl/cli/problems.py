@@ -1,0 +1,22 @@
+"""Errors as people read them: what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from afl.cli.console import say
+from afl.kernel.errors import AgentFlowError
+
+
+def report(error: Exception) -> None:
+    """Say what went wrong; a trace only helps those who set AFL_DEBUG."""
+    if isinstance(error, AgentFlowError):
+        problem(str(error))
+        return
+    problem(f"{type(error).__name__}: {error}")
+    say("This is a defect of AgentFlow; AFL_DEBUG=1 shows where it happened.", "dim")
+
+
+def problem(text: str) -> None:
+    """A message that begins with the word Error."""
+    say(Text.assemble(("Error:", "bold red"), " ", text))

@@ -1,0 +1,140 @@
+"""What a watcher knows about a run: its event steps, folded so that ten thousand of them are one line."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from afl.operations.run_tree import readable
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType
+
+_INDEX = re.compile(r"#\d+")
+_CATCHING = "state.statement.catch"
+
+
+@dataclass
+class Fold:
+    """All event steps at one place of the program. `expected` is how many there will be, if that is known."""
+
+    name: str
+    facet: str
+    began: float
+    expected: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    caught: int = 0
+    ended: float = 0.0
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> int:
+        """Steps whose handler ended, one way or the other."""
+        return self.done + self.failed + self.caught
+
+    @property
+    def started(self) -> int:
+        """Steps whose handler began."""
+        return self.running + self.over
+
+    @property
+    def is_many(self) -> bool:
+        """Whether the fold stands for more than one step."""
+        return max(self.expected, self.started) > 1
+
+    def seconds(self, now: float) -> float:
+        """From the first handler's beginning to the last one's end, or until now."""
+        return (now if self.running else self.ended) - self.began
+
+
+class Progress:
+    """The observer of a run. The display reads it from another thread, hence the lock."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.lock = threading.RLock()
+        self.clock = clock
+        self.run = ""
+        self.workflow = ""
+        self.began_at = clock()
+        self.folds: dict[str, Fold] = {}
+        self._failed: dict[str, Fold] = {}
+        self._loops: dict[str, dict[str, int]] = {}
+        self._started: dict[str, float] = {}
+
+    def began(self, workflow_id: str, workflow_name: str) -> None:
+        with self.lock:
+            self.run, self.workflow, self.began_at = workflow_id, workflow_name, self.clock()
+
+    def stored(self, steps: list[StepDefinition]) -> None:
+        with self.lock:
+            for step in steps:
+                if step.object_type == ObjectType.AND_MAP and step.progress is not None:
+                    self._loops.setdefault(_place(step.id), {})[step.id] = step.progress.total
+                elif step.id in self._failed and _is_caught(step):
+                    fold = self._failed.pop(step.id)
+                    fold.failed -= 1
+                    fold.caught += 1
+
+    def task_started(self, task: TaskDefinition) -> None:
+        with self.lock:
+            fold = self._fold(task)
+            fold.running += 1
+            self._started[task.uuid] = self.clock()
+
+    def task_ended(self, task: TaskDefinition, error: str | None) -> None:
+        with self.lock:
+            fold = self._fold(task)
+            fold.running -= 1
+            fold.ended = self.clock()
+            if error is None:
+                fold.done += 1
+            else:
+                fold.failed += 1
+                fold.errors.append(error)
+                self._failed[task.step_id] = fold
+
+    def seconds_of(self, task: TaskDefinition) -> float:
+        """How long a task that just ended took."""
+        return self.clock() - self._started.pop(task.uuid, self.clock())
+
+    @property
+    def total(self) -> Fold:
+        """All folds together."""
+        with self.lock:
+            every = list(self.folds.values())
+            return Fold(
+                "",
+                "",
+                self.began_at,
+                running=sum(fold.running for fold in every),
+                done=sum(fold.done for fold in every),
+                failed=sum(fold.failed for fold in every),
+                caught=sum(fold.caught for fold in every),
+            )
+
+    def _fold(self, task: TaskDefinition) -> Fold:
+        place = _place(task.step_id)
+        fold = self.folds.get(place)
+        if fold is None:
+            fold = self.folds[place] = Fold(readable(place), task.name, self.clock())
+        fold.expected = self._expected(place)
+        return fold
+
+    def _expected(self, place: str) -> int:
+        """How many elements the nearest foreach around a place has; 0 when a case decides who gets there."""
+        loop, _, inside = place.rpartition("/#/")
+        return 0 if "?" in inside else sum(self._loops.get(loop, {}).values())
+
+
+def _place(step_id: str) -> str:
+    """A step's path in the program: without the run's id and without indices."""
+    return _INDEX.sub("#", step_id.partition("/")[2])
+
+
+def _is_caught(step: StepDefinition) -> bool:
+    return step.is_complete or step.state.startswith(_CATCHING)

@@ -1,0 +1,192 @@
+"""`afl run` and `afl resume`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from afl.cli.console import duration, print_json, say
+from afl.cli.displays import Display, display_for
+from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.findings import print_findings
+from afl.cli.interruption import leaving_on_interrupt
+from afl.kernel.settings import load_settings
+from afl.operations import runs
+from afl.operations.agents import load_agents
+from afl.operations.compilation import examine
+from afl.operations.inputs import read_inputs
+from afl.operations.runs import RunReport
+from afl.operations.sources import read_files
+from afl.runtime.evaluator import ExecutionStatus
+
+_AGENTS = typer.Option(
+    "--agent",
+    "-a",
+    metavar="MODULE",
+    help="A module with @handler functions: agents.py, news.agents, or agents.py:name. Repeatable.",
+)
+_STORE = typer.Option("--store", metavar="URL", help="Where the run is kept (AFL_STORE).")
+_CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
+_JSON = typer.Option("--json", help="Print status, run and outputs (or the error) as one JSON object.")
+_QUIET = typer.Option("--quiet", "-q", help="No progress.")
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")],
+    workflow: Annotated[
+        str | None, typer.Argument(metavar="WORKFLOW", help="Which workflow, if the file has several.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; JSON if that fits. Repeatable."),
+    ] = None,
+    inputs_file: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
+    ] = None,
+    agents: Annotated[list[str] | None, _AGENTS] = None,
+    libraries: Annotated[
+        list[Path] | None, typer.Option("--library", metavar="FILE", help="More source. Repeatable.")
+    ] = None,
+    store: Annotated[str | None, _STORE] = None,
+    concurrency: Annotated[int, _CONCURRENCY] = runs.DEFAULT_CONCURRENCY,
+    as_json: Annotated[bool, _JSON] = False,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Run a workflow and print its outputs as JSON.
+
+    Event facets are work for agents: functions marked with @handler.
+    A step without an agent here makes the run pause; it goes on with
+    [bold]afl resume[/bold], here or anywhere that reaches the store.
+
+    [bold]Examples[/bold]
+
+      afl run hello.afl --input name=Ada
+      afl run news.afl news.MorningPage --inputs today.json --agent agents.py
+      afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
+    """
+    source = read_files([file], libraries or ())
+    report = examine(source)
+    print_findings(report.diagnostics, report.sources)
+    if report.compiled is None:
+        raise typer.Exit(1)
+    program = runs.choose_workflow(report.compiled, workflow, source=str(file))
+    values = read_inputs(program, inputs or (), inputs_file)
+    handlers = load_agents(agents or ())
+    settings = load_settings({"store": store})
+    with runs.opened(settings) as opened:
+        result = _watched(
+            lambda display: runs.start(
+                opened,
+                program,
+                values,
+                handlers=handlers,
+                settings=settings,
+                concurrency=concurrency,
+                observer=display.progress,
+            ),
+            _again(agents, store),
+            quiet,
+        )
+    _conclude(result, _again(agents, store), as_json, quiet, report.sources.get(str(file)))
+
+
+def resume(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")],
+    agents: Annotated[list[str] | None, _AGENTS] = None,
+    store: Annotated[str | None, _STORE] = None,
+    concurrency: Annotated[int, _CONCURRENCY] = runs.DEFAULT_CONCURRENCY,
+    as_json: Annotated[bool, _JSON] = False,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Go on with a run that was interrupted, killed, or waits for an agent.
+
+    Steps that are done stay done. The program is the one the run was started with.
+
+    [bold]Examples[/bold]
+
+      afl resume 01jd3v --agent agents.py
+    """
+    handlers = load_agents(agents or ())
+    settings = load_settings({"store": store})
+    with runs.opened(settings) as opened:
+        found = print_unknown_run(lambda: runs.find(opened, run_id))
+        result = _watched(
+            lambda display: runs.resume(
+                opened,
+                found.workflow_id,
+                handlers=handlers,
+                settings=settings,
+                concurrency=concurrency,
+                observer=display.progress,
+            ),
+            _again(agents, store),
+            quiet,
+        )
+    _conclude(result, _again(agents, store), as_json, quiet)
+
+
+def _watched(work: Callable[[Display], RunReport], again: str, quiet: bool) -> RunReport:
+    display = display_for(quiet=quiet)
+
+    def farewell() -> None:
+        display.__exit__(None, None, None)
+        started = display.progress.run
+        say(f"Interrupted. Go on with: afl resume {started}{again}" if started else "Interrupted.", "yellow")
+
+    with leaving_on_interrupt(farewell), display:
+        return work(display)
+
+
+def _again(agents: list[str] | None, store: str | None) -> str:
+    """The options that a later `afl resume` needs as well."""
+    words = [word for agent in agents or () for word in ("--agent", agent)]
+    words += ["--store", store] if store else []
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def _conclude(result: RunReport, again: str, as_json: bool, quiet: bool, source: str | None = None) -> None:
+    if as_json:
+        print_json(_envelope(result))
+    elif result.status == ExecutionStatus.COMPLETED:
+        print_json(result.outputs)
+    elif result.status == ExecutionStatus.PAUSED:
+        print_json(_paused(result))
+    if result.status == ExecutionStatus.PAUSED:
+        _say_paused(result, again)
+    elif result.error is not None:
+        say(failure_text(result.run, result.workflow, result.error, source))
+        raise typer.Exit(1)
+    elif not quiet:
+        took = duration(result.duration_ms)
+        say(Text.assemble(("Completed", "green"), f" in {took}; afl show {result.run} shows the steps."))
+
+
+def _paused(result: RunReport) -> dict[str, Any]:
+    waiting = [{"facet": each.facet, "steps": each.steps} for each in result.waiting_for]
+    return {"status": result.status, "run": result.run, "waiting_for": waiting}
+
+
+def _envelope(result: RunReport) -> dict[str, Any]:
+    if result.status == ExecutionStatus.PAUSED:
+        return _paused(result)
+    base: dict[str, Any] = {"status": result.status, "run": result.run}
+    if result.error is not None:
+        return base | {"error": {name: value for name, value in asdict(result.error).items() if value}}
+    return base | {"outputs": result.outputs}
+
+
+def _say_paused(result: RunReport, again: str) -> None:
+    text = Text.assemble(("Paused", "yellow"), f": run {result.run} waits for an agent.")
+    for each in result.waiting_for:
+        steps = f" ({each.steps} steps)" if each.steps > 1 else ""
+        near = f"; there is one for {each.near}" if each.near else ""
+        text.append(f"\n  no handler here for {each.facet}{steps}{near}")
+    options = again if "--agent" in again else f" --agent MODULE{again}"
+    text.append(f"\nGo on with: afl resume {result.run}{options}")
+    say(text)

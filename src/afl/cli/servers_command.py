@@ -1,0 +1,70 @@
+"""`afl up`, `afl down` and `afl status`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from afl.cli.console import errors, output, say
+from afl.operations import servers
+
+_FOLDER = typer.Option("--folder", metavar="DIR", help="Where the servers and their data live.")
+_COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "died": "red"}
+
+
+def up(
+    postgres: Annotated[bool, typer.Option("--postgres", help="PostgreSQL.")] = False,
+    redis: Annotated[bool, typer.Option("--redis", help="Redis (Valkey).")] = False,
+    nats: Annotated[bool, typer.Option("--nats", help="NATS with JetStream.")] = False,
+    folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER,
+) -> None:
+    """Start real servers from wheels on free loopback ports; all three, or those you name.
+
+    They run until [bold]afl down[/bold]; ports and data survive a restart. Needs pip install 'agentflow\\[local]'.
+
+    [bold]Examples[/bold]
+
+      afl up
+      afl up --postgres
+    """
+    asked = {"postgres": postgres, "redis": redis, "nats": nats}
+    services = [name for name, wanted in asked.items() if wanted] or servers.DEFAULT_SERVICES
+    console = errors()
+    with console.status("Starting " + ", ".join(services)):
+        urls = servers.up(folder, services)
+    for name, url in urls.items():
+        typer.echo(f"{name}\t{url}")
+    if "postgres" in urls:
+        say(f"Use it as a store: afl run FILE --store {urls['postgres']}", "dim")
+
+
+def down(
+    remove: Annotated[bool, typer.Option("--remove", help="Delete their data as well.")] = False,
+    folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER,
+) -> None:
+    """Stop the local servers, whoever started them. Their data stays unless you say --remove."""
+    stopped = servers.down(folder, remove=remove)
+    say(f"Stopped {', '.join(stopped)}" if stopped else "No server was running")
+
+
+def status(folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER) -> None:
+    """Show the local servers: state, address, since when."""
+    found = servers.status(folder)
+    if not found:
+        say("No server was ever started here; `afl up` starts some")
+        return
+    table = Table.grid(padding=(0, 2))
+    for each in found:
+        since = (
+            datetime.fromtimestamp(each.since_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+            if each.since_ms
+            else ""
+        )
+        address = each.url or (f"see {each.log}" if each.state == "died" else "")
+        table.add_row(each.service, Text(each.state, _COLOURS[each.state]), address, Text(since, "dim"))
+    output().print(table)

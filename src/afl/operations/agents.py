@@ -1,0 +1,134 @@
+"""Agents of a module: the functions it marks with @handler.
+
+A module is named by its file (`agents.py`) or by its import name (`news.agents`); `:name` behind it takes one
+attribute of it, such as a map of functions by facet.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+from afl.kernel.errors import InputError
+from afl.runtime.handler import Handlers
+
+_HOW = """a handler is a function like this one:
+
+    from afl import handler
+
+    @handler("namespace.Facet")
+    def work(parameter: str) -> dict:
+        return {"result": parameter}"""
+
+
+class AgentError(InputError):
+    """An agent module cannot be used; the text says why and what to do."""
+
+
+def load_agents(modules: Iterable[str]) -> Handlers:
+    """The handlers of all the modules together; one facet has one handler."""
+    together = Handlers()
+    origin: dict[str, str] = {}
+    for module in modules:
+        found = load_agent(module)
+        for name in found.names:
+            if name in origin:
+                raise AgentError(f"both {origin[name]} and {module} have a handler for {name}; leave one out")
+            origin[name] = module
+            handler = found.find(name)
+            assert handler is not None
+            together.add(handler)
+    return together
+
+
+def load_agent(module: str) -> Handlers:
+    """The handlers of one module."""
+    name, attribute = _split(module)
+    source: Any = _import_file(Path(name)) if _is_path(name) else _import_name(name)
+    if attribute:
+        if attribute not in vars(source):
+            raise AgentError(f"agent module {name} has no {attribute!r}")
+        source = vars(source)[attribute]
+    handlers = _handlers(source, module)
+    if not handlers.names:
+        raise AgentError(f"agent module {module} has no handlers; {_HOW}")
+    return handlers
+
+
+def _handlers(source: Any, module: str) -> Handlers:
+    try:
+        # One function alone is looked at as a module that has only it.
+        return Handlers.of(SimpleNamespace(only=source) if isinstance(source, FunctionType) else source)
+    except (InputError, TypeError) as error:
+        raise AgentError(f"agent module {module}: {error}") from error
+
+
+def _split(module: str) -> tuple[str, str]:
+    name, separator, attribute = module.rpartition(":")
+    return (name, attribute) if separator and attribute.isidentifier() else (module, "")
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".py") or os.sep in name
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file under its own name, with its folder importable, as `python agents.py` would have it."""
+    if not path.is_file():
+        raise AgentError(f"agent module {path} does not exist (from {Path.cwd()})")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
+        return known
+    name = path.stem if known is None else f"{path.stem}_{abs(hash(folder)):x}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise AgentError(f"agent module {path} is no Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise AgentError(_failed(str(path), error)) from error
+    return module
+
+
+def _import_name(name: str) -> ModuleType:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise AgentError(
+                f"there is no agent module {name!r}; give a file like agents.py, or the name of a module that "
+                f"can be imported from {Path.cwd()}"
+            ) from error
+        raise AgentError(_failed(name, error)) from error
+    except Exception as error:
+        raise AgentError(_failed(name, error)) from error
+
+
+def _failed(module: str, error: Exception) -> str:
+    """Why importing failed, with the last place outside of the import machinery."""
+    reason = f"agent module {module} cannot be imported: {type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        return reason
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and frame.filename != __file__
+    ]
+    return (
+        f"{reason}\n  at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else reason
+    )

@@ -1,0 +1,186 @@
+"""Runs: start one, take one up again, find one."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.settings import Settings, load_settings
+from afl.language.compiler import Compiled
+from afl.operations.sources import shown_name
+from afl.runtime.entities import RunDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.handler import Handlers
+from afl.runtime.local_runner import LocalRunner, Observer
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.session import Pace
+from afl.runtime.store import open_store
+from afl.runtime.types import WorkflowId
+
+DEFAULT_CONCURRENCY = 8
+_SEARCHED_RUNS = 100_000
+_LISTED_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Steps that wait for an agent. `near` is a handler of almost that name, if this process has one."""
+
+    facet: str
+    steps: int
+    near: str = ""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run came to. `status` is COMPLETED, PAUSED or ERROR."""
+
+    run: str
+    workflow: str
+    status: str
+    outputs: dict[str, Any] = field(default_factory=dict)
+    error: StepFailure | None = None
+    waiting_for: list[Waiting] = field(default_factory=list)
+    duration_ms: int = 0
+
+
+class RunFailed(AgentFlowError):
+    """A run ended in an error; `report` tells which step, where and why."""
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__(f"run {report.run} of {report.workflow} failed: {report.error}")
+        self.report = report
+
+
+class RunPaused(AgentFlowError):
+    """A run waits for agents that this process does not have; `report` tells for which."""
+
+    def __init__(self, report: RunReport) -> None:
+        facets = ", ".join(each.facet for each in report.waiting_for) or "an operator"
+        super().__init__(f"run {report.run} of {report.workflow} waits for {facets}")
+        self.report = report
+
+
+class UnknownRun(InputError):
+    """There is no such run; `latest` are those one may have meant."""
+
+    def __init__(self, name: str, latest: list[RunDefinition]) -> None:
+        super().__init__(f"there is no run {name} in this store")
+        self.latest = latest
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[PersistenceAPI]:
+    """The store of the settings, for a while."""
+    store = open_store(settings.store)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def choose_workflow(compiled: Compiled, name: str | None = None, *, source: str = "") -> Program:
+    """The program with the named workflow as its entry, or with its only one."""
+    shown = source or next((shown_name(each) for each in compiled.sources), "")
+    known = Program({"program": compiled.program}).workflows()
+    if name is None and len(known) != 1:
+        if not known:
+            raise InputError(f"{shown} declares no workflow; there is nothing to run")
+        raise InputError(f"{shown} declares several workflows: {', '.join(known)}; name the one to run")
+    program = {"program": compiled.program, "workflow": name or known[0], "source": shown}
+    try:
+        return Program(program)
+    except InputError as error:
+        raise InputError(f"{shown}: {error}") from error
+
+
+def start(
+    store: PersistenceAPI,
+    program: Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    handlers: Handlers,
+    settings: Settings | None = None,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    observer: Observer | None = None,
+) -> RunReport:
+    """Run a workflow until it ends, or until only others can go on. InputError before anything is stored."""
+    settings = settings or load_settings()
+    runner = _runner(store, handlers, settings, concurrency, observer)
+    result = runner.run(program, inputs, task_list=settings.task_list)
+    return _report(store, result, handlers)
+
+
+def resume(
+    store: PersistenceAPI,
+    run: str,
+    *,
+    handlers: Handlers,
+    settings: Settings | None = None,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    observer: Observer | None = None,
+) -> RunReport:
+    """Go on with a run wherever it stopped. HeldError if a live process works on it."""
+    found = find(store, run)
+    runner = _runner(store, handlers, settings or load_settings(), concurrency, observer)
+    return _report(store, runner.resume(WorkflowId(found.workflow_id)), handlers)
+
+
+def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
+    """The run of an id, or of a prefix that only it has; without a name the latest one."""
+    if name is None:
+        latest = store.get_runs(limit=1)
+        if not latest:
+            raise InputError("there is no run in this store yet")
+        return latest[0]
+    exact = store.get_run(WorkflowId(name))
+    if exact is not None:
+        return exact
+    runs = store.get_runs(limit=_SEARCHED_RUNS)
+    matches = [each for each in runs if each.workflow_id.startswith(name)]
+    if not name or not matches:
+        raise UnknownRun(name, runs[:_LISTED_RUNS])
+    if len(matches) > 1:
+        shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])
+        raise InputError(f"{len(matches)} runs begin with {name}: {shown}; write more of the id")
+    return matches[0]
+
+
+def _runner(
+    store: PersistenceAPI,
+    handlers: Handlers,
+    settings: Settings,
+    concurrency: int,
+    observer: Observer | None,
+) -> LocalRunner:
+    pace = Pace(settings.commit_steps, settings.commit_ms / 1000, settings.foreach_window)
+    return LocalRunner(Evaluator(store, pace=pace), handlers, concurrency=concurrency, observer=observer)
+
+
+def _report(store: PersistenceAPI, result: ExecutionResult, handlers: Handlers) -> RunReport:
+    record = store.get_run(result.workflow_id)
+    assert record is not None  # it was just committed
+    error = result.error
+    if error is not None and not isinstance(error, StepFailure):
+        error = StepFailure(str(error), type(error).__name__)
+    facets = Counter(event.event_type for event in result.pending_events)
+    return RunReport(
+        run=result.workflow_id,
+        workflow=record.workflow_name,
+        status=result.status,
+        outputs=result.outputs,
+        error=error,
+        waiting_for=[Waiting(facet, steps, _near(facet, handlers)) for facet, steps in facets.items()],
+        duration_ms=(record.ended or record.updated) - record.created,
+    )
+
+
+def _near(facet: str, handlers: Handlers) -> str:
+    return next(iter(difflib.get_close_matches(facet, handlers.names, n=1)), "")

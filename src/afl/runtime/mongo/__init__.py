@@ -1,0 +1,1 @@
+"""The MongoDB store, a file per noun; `afl.runtime.mongo_store` is its public name."""

@@ -1,0 +1,76 @@
+"""What all the collections of the store share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.lease import LEASE_MS
+from afl.runtime.mongo.connection import NOW, Connection, Document
+
+OLDEST_FIRST = [("seq", 1), ("uuid", 1)]
+NEWEST_FIRST = [("seq", -1), ("uuid", -1)]
+
+
+class Collections:
+    """A group of collections in a database."""
+
+    connection: Connection
+    lease_ms: int = LEASE_MS
+
+    @property
+    def owner_id(self) -> str:
+        """The name under which this process holds runs and tasks."""
+        return self.connection.owner_id
+
+    def _one(self, collection: str, query: Mapping[str, Any], **options: Any) -> Document | None:
+        return self.connection.call(lambda db: db[collection].find_one(query, **options))
+
+    def _all(self, collection: str, query: Mapping[str, Any], **options: Any) -> list[Document]:
+        return self.connection.call(lambda db: list(db[collection].find(query, **options)))
+
+    def _save(self, collection: str, document: Document) -> None:
+        """Insert or replace by uuid."""
+        key = {"uuid": document["uuid"]}
+        self.connection.upsert(lambda db: db[collection].replace_one(key, document, upsert=True))
+
+    def _save_in_order(self, collection: str, document: Document) -> None:
+        """As `_save`; what is new comes after all that there is, what is replaced keeps its place."""
+        key, change = {"uuid": document["uuid"]}, replacement(document, self.connection.ticket(1).first)
+        self.connection.upsert(lambda db: db[collection].update_one(key, change, upsert=True))
+
+    def _update(self, collection: str, query: Mapping[str, Any], change: Any) -> bool:
+        """Change the one document that fits; False if none does."""
+        return self.connection.call(lambda db: db[collection].update_one(query, change).matched_count == 1)
+
+
+def replacement(document: Document, seq: int) -> list[Document]:
+    """The update that replaces a document, or inserts it at a place in the order of creation."""
+    kept = {"_id": "$_id", "seq": {"$ifNull": ["$seq", seq]}}
+    return [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, kept]}}]
+
+
+def literal(document: Document) -> Document:
+    """Fields for an update that also computes: values are data, whatever they look like."""
+    return {name: {"$literal": value} for name, value in document.items()}
+
+
+def lease(lease_ms: int) -> Document:
+    """The end of a lease that begins now, by the server's clock."""
+    return {"$add": [NOW, lease_ms]}
+
+
+def lease_ended() -> Document:
+    """The condition that a lease was given and is over; its last millisecond still belongs to the holder."""
+    return {"$expr": {"$lt": ["$lease_until", NOW]}}
+
+
+def set_event_states(
+    database: Database[Document], session: ClientSession, ids: list[str], state: str
+) -> None:
+    """Events follow their tasks, whose ids they have."""
+    if ids:
+        database.events.update_many({"uuid": {"$in": ids}}, {"$set": {"state": state}}, session=session)

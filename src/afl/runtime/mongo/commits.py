@@ -1,0 +1,120 @@
+"""The heart of the store: the fenced, atomic commit of an iteration, in one transaction of few round trips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import DeleteMany, InsertOne, UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.errors import FencedError
+from afl.runtime.changes import EventDefinition, IterationChanges
+from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.mongo.collections import Collections, lease, literal, replacement
+from afl.runtime.mongo.connection import Document, Ticket
+from afl.runtime.mongo.outcomes import closing
+from afl.runtime.mongo.records import (
+    event_document,
+    run_document,
+    step_changes,
+    step_document,
+    task_document,
+)
+from afl.runtime.mongo.servers import log_document
+
+Write = InsertOne[Document] | UpdateOne | DeleteMany
+
+
+class CommitCollection(Collections):
+    """`commit` of PersistenceAPI."""
+
+    def commit(self, changes: IterationChanges) -> None:
+        writes = _Writes(changes, self.lease_ms)
+        ordered = writes.in_order(self.connection.ticket(writes.places)) if writes.places else writes
+        self.connection.transaction(lambda database, session: ordered.apply(database, session))
+
+
+class _Writes:
+    """The documents of a commit, made before the transaction begins: encoding takes longer than writing."""
+
+    def __init__(self, changes: IterationChanges, lease_ms: int) -> None:
+        self._run, self._new_run, self._lease_ms = changes.run, changes.new_run, lease_ms
+        self._run_fields = {} if changes.run is None else run_document(changes.run)
+        created = {step.id for step in changes.created_steps}
+        self._steps = [step_document(step) for step in changes.created_steps]
+        self._old_steps = [
+            UpdateOne({"uuid": step.id}, {"$set": step_changes(step)})
+            for step in changes.updated_steps
+            if step.id not in created
+        ]
+        self._consumed = list(changes.consumed_events)
+        self._events = [event_document(event) for event in changes.created_events]
+        self._old_events = [_event_update(event) for event in changes.updated_events]
+        self._tasks = [task_document(task) for task in changes.created_tasks]
+        self._held = [closing(task) for task in changes.updated_tasks if task.owner]
+        self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
+        self._logs = [log_document(log) for log in changes.logs]
+
+    @property
+    def places(self) -> int:
+        """How many places in the order of creation this needs."""
+        return len(self._steps) + len(self._events) + len(self._tasks)
+
+    def in_order(self, ticket: Ticket) -> _Writes:
+        """The same, with places in the order of creation, and leases for tasks that are born claimed."""
+        for seq, document in enumerate([*self._steps, *self._events, *self._tasks], ticket.first):
+            document["seq"] = seq
+        for task in self._tasks:
+            task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
+        return self
+
+    def apply(self, database: Database[Document], session: ClientSession) -> None:
+        """Write it all; the fences come first."""
+        if self._run is not None:
+            self._write_run(database, session, self._run)
+        if self._held:
+            closed = database.tasks.bulk_write(self._held, session=session)
+            if closed.matched_count != len(self._held):
+                raise FencedError("a task to be closed is no longer held; nothing was written")
+        consumed = [DeleteMany({"uuid": {"$in": self._consumed}})] if self._consumed else []
+        _write(database, session, "steps", [*map(_insert, self._steps), *self._old_steps])
+        _write(database, session, "events", [*consumed, *map(_insert, self._events), *self._old_events])
+        _write(database, session, "tasks", [*map(_insert, self._tasks), *self._unheld])
+        _write(database, session, "logs", [_insert(log) for log in self._logs])
+
+    def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
+        held = lease(self._lease_ms) if run.owner else 0
+        change = [{"$set": {**literal(self._run_fields), "lease_until": held}}]
+        if self._new_run:
+            # The query fits no stored run, so this inserts, or is refused as a conflict.
+            absent = {"uuid": run.workflow_id, "epoch": {"$exists": False}}
+            database.runs.update_one(absent, change, upsert=True, session=session)
+        else:
+            query = {"uuid": run.workflow_id, "epoch": run.epoch}
+            if not database.runs.update_one(query, change, session=session).matched_count:
+                raise FencedError(
+                    f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
+                )
+        if run.is_over and run.runner_id:
+            database.runners.update_one({"uuid": run.runner_id}, _runner_end(run), session=session)
+
+
+def _runner_end(run: RunDefinition) -> list[Document]:
+    """The runner record follows its run."""
+    fields = literal({"state": run.state, "end_time": run.ended, "workflow_id": run.workflow_id})
+    return [{"$set": {**fields, "duration": {"$subtract": [run.ended, "$start_time"]}}}]
+
+
+def _event_update(event: EventDefinition) -> UpdateOne:
+    return UpdateOne({"uuid": event.id}, replacement(event_document(event), 0), upsert=True)
+
+
+def _insert(document: Document) -> InsertOne[Document]:
+    # A copy: the driver adds an _id, and the same documents are written again if the transaction is.
+    return InsertOne(dict(document))
+
+
+def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:
+    if writes:
+        database[collection].bulk_write(writes, session=session)

@@ -1,0 +1,200 @@
+"""The way to a MongoDB database: reads, single writes and transactions, with every error in our words.
+
+Reads see what a majority has, and writes are acknowledged by a majority, so nothing that was seen is rolled back by
+a change of primary. Times that decide are the server's ($$NOW).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from pymongo import MongoClient, ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from afl.kernel.backoff import Backoff
+from afl.kernel.errors import StoreConflict, StoreUnavailable
+from afl.kernel.ids import sortable_id
+from afl.runtime.mongo.errors import DRIVER_ERRORS, failure, is_transient, not_a_replica_set, unreadable
+
+T = TypeVar("T")
+Document = dict[str, Any]
+Client = MongoClient[Document]
+Work = Callable[[Database[Document]], T]
+TransactionWork = Callable[[Database[Document], ClientSession], T]
+
+NOW: Document = {"$toLong": "$$NOW"}
+_MAJORITY = WriteConcern("majority")
+_PATIENCE_SECONDS = 15.0
+_BACKOFF = Backoff(0.002, cap=0.1)
+_WIRE_VERSION = 13  # MongoDB 5.0
+
+
+class ContendedError(Exception):
+    """Another transaction was writing to the same documents; this one had no effect. Never leaves the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Places in the order of creation, and the server's time when they were taken."""
+
+    first: int
+    now: int
+
+
+class Connection:
+    """One database; safe for threads, and for a forked child, which gets connections and an id of its own."""
+
+    def __init__(self, open_client: Callable[[], Client], owns_client: bool, name: str, where: str) -> None:
+        self.name = name
+        self.where = where
+        self._open_client = open_client
+        self._owns_client = owns_client
+        self._guard = threading.Lock()
+        self._random = Random()
+        self._pid = -1
+        self._clients: list[Client] = []
+        self._owner = ""
+        self.call(self._check)
+
+    # -- who we are -------------------------------------------------------------------------------------------
+
+    @property
+    def owner_id(self) -> str:
+        """This process and store object, readable: host, process, and an id that is never used twice."""
+        self._client()
+        return self._owner
+
+    def describe(self, owner: str) -> str:
+        """An owner in words."""
+        host, _, rest = owner.partition("|")
+        pid = rest.partition("|")[0]
+        return f"process {pid} on {host}" if pid else owner
+
+    def _client(self) -> Client:
+        if self._pid != os.getpid():
+            # A lock copied by fork may be held by a thread that does not exist here: make all anew.
+            self._guard = threading.Lock() if self._pid != -1 else self._guard
+            with self._guard:
+                if self._pid != os.getpid():
+                    self._begin_process()
+        return self._clients[-1]
+
+    def _begin_process(self) -> None:
+        # The parent's client stays referenced: collecting it would close sockets the parent is using.
+        if self._owns_client or not self._clients:
+            try:
+                self._clients.append(self._open_client())
+            except DRIVER_ERRORS as error:
+                raise unreadable(self.where) from error
+        self._owner = f"{socket.gethostname()}|{os.getpid()}|{sortable_id()}"
+        self._pid = os.getpid()
+
+    def _check(self, database: Database[Document]) -> None:
+        hello = database.client.admin.command("hello")
+        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+            raise not_a_replica_set(self.where)
+        if hello.get("maxWireVersion", 0) < _WIRE_VERSION:
+            raise StoreUnavailable(f"{self.where} is older than MongoDB 5.0; use a newer server")
+
+    def close(self) -> None:
+        """Close the client if it is ours."""
+        if self._owns_client and self._clients and self._pid == os.getpid():
+            self._clients[-1].close()
+
+    # -- work -------------------------------------------------------------------------------------------------
+
+    def _database(self) -> Database[Document]:
+        return self._client().get_database(
+            self.name, write_concern=_MAJORITY, read_concern=ReadConcern("majority")
+        )
+
+    def call(self, work: Work[T]) -> T:
+        """Reads, or one write that is atomic by itself. Cursors are read to their end inside."""
+        try:
+            return work(self._database())
+        except DRIVER_ERRORS as error:
+            raise failure(error, self.where) from error
+
+    def upsert(self, work: Work[T]) -> T:
+        """As `call`, for an upsert: when two insert the same key at once, the second one updates instead."""
+        try:
+            return self.call(work)
+        except StoreConflict:
+            return self.call(work)
+
+    def attempt(self, work: TransactionWork[T]) -> T:
+        """A transaction, tried once: ContendedError if another one was in its way."""
+        database = self._database()
+        try:
+            with database.client.start_session() as session:
+                session.start_transaction(ReadConcern("snapshot"), _MAJORITY)
+                result = work(database, session)
+                self._commit(session)
+                return result
+        except DRIVER_ERRORS as error:
+            if is_transient(error):
+                raise ContendedError(str(error)) from error
+            raise failure(error, self.where) from error
+
+    def transaction(self, work: TransactionWork[T]) -> T:
+        """A transaction, tried again while others are in its way; any exception undoes it."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for tried in itertools.count(1):
+            try:
+                return self.attempt(work)
+            except ContendedError as error:
+                if time.monotonic() > deadline:
+                    raise StoreUnavailable(
+                        f"{self.where} could not finish a transaction in {_PATIENCE_SECONDS:.0f} s: {error}"
+                    ) from error
+            self.wait(tried)
+        raise AssertionError("unreachable")
+
+    def wait(self, tried: int) -> None:
+        """Step back from a contended document; longer after every attempt."""
+        time.sleep(_BACKOFF.delay(tried, self._random))
+
+    def _commit(self, session: ClientSession) -> None:
+        """Commit, asking again while the answer got lost: the server knows the transaction by its number."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for tried in itertools.count(1):
+            try:
+                session.commit_transaction()
+            except PyMongoError as error:
+                unknown = error.has_error_label("UnknownTransactionCommitResult")
+                if not unknown or time.monotonic() > deadline:
+                    raise
+                self.wait(tried)
+            else:
+                return
+
+    def ticket(self, places: int) -> Ticket:
+        """Take places in the order of creation.
+
+        Outside any transaction, where it would make all of them wait for each other. One lost with a primary that
+        did not replicate it costs order, never work, so nobody waits for a majority.
+        """
+
+        def take(database: Database[Document]) -> Document:
+            counters = database.get_collection("counters", write_concern=WriteConcern(1))
+            return counters.find_one_and_update(
+                {"_id": "creation"},
+                [{"$set": {"seq": {"$add": [{"$ifNull": ["$seq", 0]}, places]}, "clock": NOW}}],
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+
+        taken = self.upsert(take)
+        return Ticket(taken["seq"] - places + 1, taken["clock"])

@@ -1,0 +1,122 @@
+"""Outcomes: how a task's work ends, each under its own fence, in one transaction.
+
+Every document that decides (the step, the held task, the mark) is also written, so two finishers of one step meet in
+a write conflict, and the second one, tried again, sees that it came late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pymongo import InsertOne, UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.runtime.changes import Outcome
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.mongo.collections import Collections, replacement
+from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.records import event_document, failure_fields
+from afl.runtime.mongo.values import attribute_documents, map_value
+from afl.runtime.states import StepState
+
+_OPEN = [TaskState.PENDING, TaskState.RUNNING]
+
+
+class OutcomeCollection(Collections):
+    """`finish` of the TaskStore protocol."""
+
+    def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        if not outcomes:
+            return []
+        first = self.connection.ticket(2 * len(outcomes)).first
+        writes = [_Writes.of(outcome, first + 2 * i) for i, outcome in enumerate(outcomes)]
+
+        def finish(database: Database[Document], session: ClientSession) -> list[bool]:
+            accepted = _accepted(database, session, outcomes)
+            chosen = [each for each, good in zip(writes, accepted, strict=True) if good]
+            if chosen:
+                database.steps.bulk_write([each.step for each in chosen], session=session)
+                database.events.bulk_write([one for each in chosen for one in each.events], session=session)
+                if tasks := [one for each in chosen for one in each.tasks]:
+                    database.tasks.bulk_write(tasks, session=session)
+            return accepted
+
+        return self.connection.transaction(finish)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writes:
+    """What one outcome writes, made before the transaction begins."""
+
+    step: UpdateOne
+    tasks: list[UpdateOne]
+    events: list[InsertOne[Document] | UpdateOne]
+
+    @classmethod
+    def of(cls, outcome: Outcome, seq: int) -> _Writes:
+        step = outcome.step
+        returns = attribute_documents(step.attributes.returns, f"the result of step {step.id}")
+        finished = {
+            "state": step.state,
+            "attributes.returns": returns,
+            **failure_fields(step.transition.error),
+            "ended": step.ended,
+        }
+        events: list[InsertOne[Document] | UpdateOne] = [
+            InsertOne({**event_document(outcome.mark), "seq": seq})
+        ]
+        if outcome.event is not None:
+            change = replacement(event_document(outcome.event), seq + 1)
+            events.append(UpdateOne({"uuid": outcome.event.id}, change, upsert=True))
+        return cls(
+            UpdateOne({"uuid": step.id}, {"$set": finished}),
+            [closing(outcome.task)] if outcome.task is not None else [],
+            events,
+        )
+
+
+def closing(task: TaskDefinition) -> UpdateOne:
+    """The update that closes a task: the holder's under its epoch; without an owner, whoever has it."""
+    held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
+    if task.owner:
+        held = {"uuid": task.uuid, "state": TaskState.RUNNING, "owner": task.owner, "epoch": task.epoch}
+    error = map_value(task.error, f"the error of task {task.uuid}")
+    return UpdateOne(held, {"$set": {"state": task.state, "error": error, "updated": task.updated}})
+
+
+def _accepted(
+    database: Database[Document], session: ClientSession, outcomes: Sequence[Outcome]
+) -> list[bool]:
+    """Which outcomes are still wanted: the step waits, nobody else ended its work, and the claim is held."""
+    steps = _found(database, session, "steps", [each.step.id for each in outcomes], "state")
+    ended = _found(database, session, "events", [each.mark.id for each in outcomes], "state")
+    claims = [each.task.uuid for each in outcomes if each.task is not None and each.task.owner]
+    tasks = _found(database, session, "tasks", claims, "state", "owner", "epoch")
+    accepted = []
+    for outcome in outcomes:
+        waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT
+        good = waiting and outcome.mark.id not in ended and _is_held(outcome.task, tasks)
+        if good:
+            ended[outcome.mark.id] = {}  # a second outcome for it in the same call comes late
+        accepted.append(good)
+    return accepted
+
+
+def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:
+    if task is None or not task.owner:
+        return True
+    stored = tasks.get(task.uuid, {})
+    held = (stored.get("state"), stored.get("owner"), stored.get("epoch"))
+    return held == (TaskState.RUNNING, task.owner, task.epoch)
+
+
+def _found(
+    database: Database[Document], session: ClientSession, collection: str, ids: list[str], *fields: str
+) -> dict[str, Document]:
+    if not ids:
+        return {}
+    shown = {"uuid": 1, **{field: 1 for field in fields}}
+    found = database[collection].find({"uuid": {"$in": ids}}, shown, session=session)
+    return {each["uuid"]: each for each in found}

@@ -1,0 +1,84 @@
+"""Runs and runner records in MongoDB."""
+
+from __future__ import annotations
+
+from pymongo import ReturnDocument
+from pymongo.database import Database
+
+from afl.kernel.errors import HeldError
+from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
+from afl.runtime.mongo.collections import Collections, lease, lease_ended, literal
+from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.records import record_document, record_from, run_from
+from afl.runtime.types import WorkflowId
+
+_CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
+_NEWEST_START = [("start_time", -1), ("uuid", 1)]
+_RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
+
+
+class RunCollection(Collections):
+    """The RunStore protocol."""
+
+    def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
+        found = self._one("runs", {"uuid": workflow_id})
+        return run_from(found) if found else None
+
+    def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
+        query = {} if state is None else {"state": state}
+        found = self._all("runs", query, sort=[("uuid", -1)], limit=limit) if limit > 0 else []
+        return [run_from(each) for each in found]
+
+    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
+        while True:
+            taken = self._take(workflow_id, lease_ms)
+            if taken is not None:
+                return taken
+            run = self.get_run(workflow_id)
+            if run is None or run.state not in _CAN_GO_ON:
+                return run
+            if run.owner:
+                holder = self.connection.describe(run.owner)
+                raise HeldError(f"run {workflow_id} is held by {holder}, whose lease has not ended")
+
+    def _take(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
+        free = {
+            "uuid": workflow_id,
+            "state": {"$in": _CAN_GO_ON},
+            "$or": [{"owner": ""}, lease_ended()],
+        }
+        hold = {"epoch": {"$add": ["$epoch", 1]}, "lease_until": lease(lease_ms)}
+        change = [{"$set": {**literal({"owner": self.owner_id}), **hold}}]
+
+        def take(database: Database[Document]) -> Document | None:
+            return database.runs.find_one_and_update(free, change, return_document=ReturnDocument.AFTER)
+
+        found = self.connection.call(take)
+        return run_from(found) if found else None
+
+    def release_run(self, run: RunDefinition) -> None:
+        held = {"uuid": run.workflow_id, "owner": run.owner, "epoch": run.epoch}
+        self._update("runs", held, {"$set": {"owner": "", "lease_until": 0}})
+
+    def get_runner(self, uuid: str) -> RunnerDefinition | None:
+        found = self._one("runners", {"uuid": uuid})
+        return record_from(found, RunnerDefinition) if found else None
+
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        self._save("runners", record_document(runner, f"runner {runner.uuid}", _RUNNER_COLUMNS))
+
+    def update_runner_state(self, uuid: str, state: str) -> bool:
+        return self._update("runners", {"uuid": uuid}, {"$set": {"state": state}})
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        return self._runners({"state": state})
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+        return self._runners({"workflow_id": workflow_id})
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        return self._runners({}, limit) if limit > 0 else []
+
+    def _runners(self, query: Document, limit: int = 0) -> list[RunnerDefinition]:
+        found = self._all("runners", query, sort=_NEWEST_START, limit=limit)
+        return [record_from(each, RunnerDefinition) for each in found]

@@ -1,0 +1,99 @@
+"""The task queue in MongoDB: reading, saving, leases. Claims and outcomes have files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.mongo.collections import (
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    Collections,
+    lease,
+    lease_ended,
+    set_event_states,
+)
+from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.records import task_document, task_from
+from afl.runtime.states import EventState
+from afl.runtime.types import StepId, WorkflowId
+
+CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]
+
+
+class TaskCollection(Collections):
+    """The TaskStore protocol, apart from claims and outcomes."""
+
+    def get_task(self, uuid: str) -> TaskDefinition | None:
+        found = self._one("tasks", {"uuid": uuid})
+        return task_from(found) if found else None
+
+    def get_task_by_step(self, step_id: StepId) -> TaskDefinition | None:
+        found = self._one("tasks", {"step_id": step_id}, sort=NEWEST_FIRST)
+        return task_from(found) if found else None
+
+    def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
+        return self._tasks({"task_list_name": task_list, "state": TaskState.PENDING}, sort=CLAIM_ORDER)
+
+    def get_tasks_by_workflow(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        return self._tasks({"workflow_id": workflow_id}, sort=OLDEST_FIRST)
+
+    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
+        """All tasks that a runner's runs created, in creation order."""
+        return self._tasks({"runner_id": runner_id}, sort=OLDEST_FIRST)
+
+    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
+        return self._tasks({}, sort=NEWEST_FIRST, limit=limit) if limit > 0 else []
+
+    def save_task(self, task: TaskDefinition) -> None:
+        self._save_in_order("tasks", task_document(task))
+
+    def update_task_state(self, uuid: str, state: str) -> bool:
+        """Set a task's state, without any fence; False if there is none."""
+        return self._update("tasks", {"uuid": uuid}, {"$set": {"state": state, "updated": wall_ms()}})
+
+    def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
+        ids = [task.uuid for task in tasks]
+        if ids:
+            change = {"$set": {"state": EventState.PROCESSING}}
+            self.connection.call(lambda db: db.events.update_many({"uuid": {"$in": ids}}, change))
+
+    def renew(self, owner: str, lease_ms: int) -> None:
+        longer = [{"$set": {"lease_until": lease(lease_ms)}}]
+
+        def extend(database: Database[Document]) -> None:
+            held = {"owner": owner, "state": TaskState.RUNNING, "lease_until": {"$gt": 0}}
+            database.tasks.update_many(held, longer)
+            database.runs.update_many({"owner": owner}, longer)
+
+        self.connection.call(extend)
+
+    def release_tasks(self, owner: str, *, died: bool) -> int:
+        return self._release({"owner": owner}, deaths=int(died))
+
+    def reclaim(self) -> int:
+        """Only a lease that ended says anything: this store has no proof of a process's death."""
+        return self._release({"lease_until": {"$gt": 0}, **lease_ended()}, deaths=1)
+
+    def _release(self, condition: Document, deaths: int) -> int:
+        freed = {"state": TaskState.PENDING, "owner": "", "lease_until": 0, "updated": wall_ms()}
+        change = {"$set": freed, "$inc": {"epoch": 1, "deaths": deaths}}
+
+        def release(database: Database[Document], session: ClientSession) -> int:
+            held = {"state": TaskState.RUNNING, **condition}
+            found = database.tasks.find(held, {"uuid": 1}, session=session)
+            ids = [each["uuid"] for each in found]
+            if ids:
+                database.tasks.update_many({"uuid": {"$in": ids}}, change, session=session)
+                set_event_states(database, session, ids, EventState.CREATED)
+            return len(ids)
+
+        return self.connection.transaction(release)
+
+    def _tasks(self, query: dict[str, Any], **options: Any) -> list[TaskDefinition]:
+        return [task_from(each) for each in self._all("tasks", query, **options)]

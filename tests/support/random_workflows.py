@@ -1,0 +1,334 @@
+"""Random workflows that compile, with everything that can make an engine and its model disagree.
+
+Chains, fan-outs, inline bodies, facet bodies, several blocks, foreach over lists and maps, when, catch, mixins with and
+without alias, implicits, defaults, schemas, workflows as steps; and steps that fail. References are drawn by type, so
+most programs get far before something fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from zlib import crc32
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from support.model import Problem
+
+T = TypeVar("T")
+TYPES = ("Long", "String", "Boolean", "[Long]")
+
+
+@dataclass
+class Callee:
+    """Something a step can call. `optional` parameters have a default or an implicit; `lasting` returns always come."""
+
+    name: str
+    params: dict[str, str]
+    returns: dict[str, str]
+    source: str = ""
+    optional: frozenset[str] = frozenset()
+    is_event: bool = False
+    is_schema: bool = False
+
+
+@dataclass
+class Names:
+    """References by type, as they may be written at one place."""
+
+    known: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, prefix: str, slots: dict[str, str]) -> None:
+        for name, kind in slots.items():
+            self.known.setdefault(kind, []).append(f"{prefix}{name}")
+
+    def copy(self) -> Names:
+        return Names({kind: list(names) for kind, names in self.known.items()})
+
+    def without_inputs(self) -> Names:
+        return Names({kind: [n for n in names if n[0] != "$"] for kind, names in self.known.items()})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the workflow to run and its inputs."""
+
+    source: str
+    inputs: dict[str, Any]
+    workflow: str = "main.W"
+
+
+class Writer:
+    """Writes programs. Every choice is drawn, so that a failing program shrinks."""
+
+    def __init__(self, draw: DrawFn, size: int) -> None:
+        self._draw = draw
+        self._left = size
+        self._callees: list[Callee] = []
+
+    # -- choices ----------------------------------------------------------------------------------------------
+
+    def number(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.number(0, len(options) - 1)]
+
+    def rarely(self, times: int = 4) -> bool:
+        return self.number(0, times - 1) == times - 1
+
+    # -- expressions ------------------------------------------------------------------------------------------
+
+    def literal(self, kind: str) -> str:
+        if kind == "Long":
+            return str(self.number(0, 9))
+        if kind == "Boolean":
+            return self.pick(["true", "false"])
+        if kind == "[Long]":
+            return "[" + ", ".join(str(self.number(0, 9)) for _ in range(self.number(0, 3))) + "]"
+        return f'"{self.pick(["", "a", "bc", "é"])}"'
+
+    def expression(self, kind: str, names: Names, depth: int = 0) -> str:
+        known = names.known.get(kind, [])
+        form = self.number(0, 3)
+        if form <= 1 and known:
+            return self.pick(known)
+        if form == 2 and depth < 2:
+            return self._combined(kind, names, depth + 1)
+        return self.literal(kind)
+
+    def _combined(self, kind: str, names: Names, depth: int) -> str:
+        def inner(wanted: str) -> str:
+            return self.expression(wanted, names, depth)
+
+        if kind == "Long":
+            operator = self.pick(["+", "-", "*", "%"])
+            return f"({inner('Long')} {operator} {inner('Long')})"
+        if kind == "String":
+            return f"({inner('String')} ++ {inner(self.pick(['Long', 'String', 'Boolean']))})"
+        if kind == "[Long]":
+            return f"({inner('[Long]')} ++ [{inner('Long')}])"
+        return self.pick(
+            [
+                f"({inner('Long')} < {inner('Long')})",
+                f"({inner('Boolean')} && {inner('Boolean')})",
+                f"({inner('Boolean')} || !{inner('Boolean')})",
+                f"({inner('String')} == {inner('String')})",
+            ]
+        )
+
+    def arguments(self, slots: dict[str, str], names: Names, optional: frozenset[str] = frozenset()) -> str:
+        given = [name for name in slots if name not in optional or self.rarely(2)]
+        return ", ".join(f"{name} = {self.expression(slots[name], names)}" for name in given)
+
+    # -- blocks -----------------------------------------------------------------------------------------------
+
+    def block(self, owners: list[Callee], names: Names, depth: int, kinds: Sequence[str] = ("plain", "foreach", "when")) -> str:
+        """One andThen or catch block, from `{` (or its foreach or when) on."""
+        kind = self.pick(["plain", *kinds])
+        if kind == "foreach":
+            head = self._loop(names := names.copy(), depth)
+            return f"foreach {head} {{\n{self._inside(owners, names, depth)}}}"
+        if kind == "when":
+            cases = [
+                f"case {self.expression('Boolean', names)} => {{\n{self._inside(owners, names.copy(), depth)}}}"
+                for _ in range(self.number(1, 2))
+            ]
+            rest = f"case _ => {{\n{self._inside(owners, names.copy(), depth)}}}"
+            return "when {\n" + "\n".join([*cases, rest]) + "\n}"
+        return f"{{\n{self._inside(owners, names.copy(), depth)}}}"
+
+    def _loop(self, names: Names, depth: int) -> str:
+        variable = f"r{depth}"
+        if self.rarely():
+            entries = ", ".join(f"{key}: {self.expression('Long', names, 1)}" for key in "xyz"[: self.number(0, 3)])
+            iterable = f"#{{{entries}}}"
+            names.add(f"{variable}.", {"key": "String", "value": "Long"})
+        else:
+            iterable = self.expression("[Long]", names, 1)
+            names.add(self.pick(["", "$."]), {variable: "Long"})
+        return f"{variable} in {iterable}"
+
+    def _inside(self, owners: list[Callee], names: Names, depth: int) -> str:
+        lines = []
+        for number in range(self.number(0, 3)):
+            if self._left <= 0:
+                break
+            self._left -= 1
+            lines.append(self._statement(f"{'abcdef'[depth]}{number}", owners, names, depth))
+        lines += self._yields(owners, names)
+        return "".join(f"{line}\n" for line in lines)
+
+    def _statement(self, name: str, owners: list[Callee], names: Names, depth: int) -> str:
+        if self.rarely(10):
+            condition = self.expression("Boolean", names)
+            return self.pick([f"sys.log(v = {condition})", f"sys.assert({condition})"])
+        callee = self.pick(self._callees)
+        line = f"{name} = {callee.name}({self.arguments(callee.params, names, callee.optional)})"
+        if callee.is_schema:
+            names.add(f"{name}.", callee.params)
+            return line
+        line += self._call_mixin(callee, names)
+        bodied = depth < 3 and self.rarely()
+        if bodied:
+            line += self._bodies(callee, name, owners, names, depth)
+        if depth < 3 and self.rarely():
+            line += self._catch(callee, name, owners, names, depth)
+        names.add(f"{name}.", callee.params)
+        if not bodied or callee.is_event or self.rarely():
+            names.add(f"{name}.", callee.returns)
+        return line
+
+    def _call_mixin(self, callee: Callee, names: Names) -> str:
+        if callee.is_event or not self.rarely(6):
+            return self.pick(["", "", " with Retry(2)"])
+        alias = self.pick(["", " as extra"])
+        return f" with lib.Options({self.arguments({'level': 'Long'}, names)}){alias}"
+
+    def _bodies(self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int) -> str:
+        inner = self._inner_names(callee, name, names)
+        blocks = [self.block([callee, *owners], inner, depth + 1) for _ in range(self.number(1, 2))]
+        return "".join(f" andThen {block}" for block in blocks)
+
+    def _inner_names(self, callee: Callee, name: str, names: Names) -> Names:
+        inner = names.without_inputs()
+        inner.add("$.", callee.params)
+        inner.add(f"{name}.", callee.params)
+        if callee.is_event:
+            inner.add(self.pick(["$.", f"{name}."]), callee.returns)
+        return inner
+
+    def _catch(self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int) -> str:
+        inner = names.without_inputs()
+        inner.add(self.pick(["$.", f"{name}."]), {"error_type": "String"})
+        inner.known.setdefault("Boolean", []).append(f'{name}.error contains "boom"')
+        return f" catch {self.block([callee, *owners], inner, depth + 1, ('when',))}"
+
+    def _yields(self, owners: list[Callee], names: Names) -> list[str]:
+        lines = []
+        for owner in {owner.name: owner for owner in owners}.values():
+            if owner.returns and not self.rarely(5):
+                wanted = {n: k for n, k in owner.returns.items() if not self.rarely(5)}
+                lines.append(f"yield {owner.name}({self.arguments(wanted, names)})")
+        return lines
+
+    # -- declarations -----------------------------------------------------------------------------------------
+
+    def slots(self, names: str, least: int) -> dict[str, str]:
+        return {names[i]: self.pick(TYPES) for i in range(self.number(least, len(names)))}
+
+    def _signature(self, callee: Callee, defaults: frozenset[str]) -> str:
+        params = ", ".join(
+            f"{name}: {kind}" + (f" = {self.literal(kind)}" if name in defaults else "")
+            for name, kind in callee.params.items()
+        )
+        returns = ", ".join(f"{name}: {kind}" for name, kind in callee.returns.items())
+        return f"{callee.name.rpartition('.')[2]}({params})" + (f" => ({returns})" if returns else "")
+
+    def events(self) -> None:
+        for name in ("Calm", "Risky", "Sloppy")[: self.number(1, 3)]:
+            event = Callee(f"lib.{name}", self.slots("pq", 1), self.slots("uv", 1), is_event=True)
+            event.optional = frozenset(name for name in event.params if self.rarely())
+            event.source = f"event facet {self._signature(event, event.optional)}"
+            self._callees.append(event)
+
+    def schema(self) -> None:
+        if self.rarely(2):
+            fields = self.slots("gh", 1)
+            listed = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
+            source = f"schema Shape {{ {listed} }}"
+            self._callees.append(Callee("lib.Shape", fields, {}, source, is_schema=True))
+
+    def facet(self, name: str, keyword: str) -> None:
+        facet = Callee(f"lib.{name}", self.slots("mn", 1), self.slots("st", 1))
+        facet.optional = frozenset(name for name in facet.params if self.rarely())
+        names = Names()
+        names.add("$.", facet.params)
+        head = f"{keyword} {self._signature(facet, facet.optional)}"
+        if keyword == "facet" and self.rarely(3):
+            head += self._signature_mixin(names)
+        if self.rarely(8):
+            blocks = ""
+        else:
+            blocks = "".join(f"\nandThen {self.block([facet], names, 0)}" for _ in range(self.number(1, 2)))
+        if blocks and self.rarely():
+            caught = Names({"Boolean": ['$.error contains "boom"']})
+            blocks += f"\ncatch {self.block([facet], caught, 2, ('when',))}"
+        facet.source = f"{head}{blocks}"
+        self._callees.append(facet)
+
+    def _signature_mixin(self, names: Names) -> str:
+        mixed = self.pick([each for each in self._callees if not each.is_schema])
+        text = f" with {mixed.name}({self.arguments(mixed.params, names, mixed.optional)}) as mix"
+        names.add("$.mix.", mixed.params | mixed.returns)
+        return text
+
+    def implicit(self) -> str:
+        """An implicit that supplies one parameter; calls written later may then leave it out."""
+        candidates = [each for each in self._callees if not each.is_schema]
+        if not candidates or not self.rarely(2):
+            return ""
+        callee = self.pick(candidates)
+        name = self.pick(list(callee.params))
+        callee.optional |= {name}
+        return f"implicit usual = {callee.name}({name} = {self.literal(callee.params[name])})"
+
+    def program(self) -> Case:
+        self.events()
+        self.schema()
+        if self.rarely(2):
+            self.facet("Plain", "facet")
+        implicit = self.implicit()
+        if self.rarely(2):
+            self.facet("Sub", "workflow")
+        params, returns = self.slots("ijk", 1), self.slots("xyz", 1)
+        params["list"] = "[Long]"
+        workflow = Callee("main.W", params, returns)
+        names = Names()
+        names.add("$.", params)
+        head = f"workflow {self._signature(workflow, frozenset())}"
+        blocks = "".join(f"\nandThen {self.block([workflow], names, 0)}" for _ in range(self.number(1, 2)))
+        library = "\n".join([each.source for each in self._callees] + [implicit])
+        source = f"namespace lib {{\nfacet Options(level: Long)\n{library}\n}}\nnamespace main {{\n{head}{blocks}\n}}\n"
+        return Case(source, {name: self._input(kind) for name, kind in params.items()})
+
+    def _input(self, kind: str) -> Any:
+        return json.loads(self.literal(kind))
+
+
+@st.composite
+def cases(draw: DrawFn, size: int = 12) -> Case:
+    """Programs of at most about `size` statements, with inputs."""
+    return Writer(draw, size).program()
+
+
+def answer_for(returns: dict[str, dict[str, Any]]) -> Any:
+    """What agents answer: a pure function of facet and payload, which sometimes fails and sometimes does not fit."""
+
+    def answer(facet: str, payload: dict[str, Any]) -> dict[str, Any]:
+        seed = crc32(f"{facet}{json.dumps(payload, sort_keys=True)}".encode())
+        if facet.endswith("Risky") and seed % 3 == 0:
+            raise Problem("AgentError", f"boom {seed % 7}")
+        values = {name: _made(kind, seed // 3 + i) for i, (name, kind) in enumerate(returns[facet].items())}
+        if facet.endswith("Sloppy") and seed % 3 == 0:
+            values = {name: {"not": "wanted"} for name in values}
+        return values
+
+    return answer
+
+
+def _made(kind: Any, seed: int) -> Any:
+    if isinstance(kind, dict):
+        return [seed % 10 + i for i in range(seed % 4)]
+    return {"Long": seed % 10, "String": f"s{seed % 5}", "Boolean": seed % 2 == 0}[kind]
+
+
+def event_returns(program: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The return clauses of a compiled program's event facets, by full name."""
+    return {
+        f"{namespace['name']}.{facet['name']}": {each["name"]: each["type"] for each in facet.get("returns", [])}
+        for namespace in program.get("namespaces", [])
+        for facet in namespace.get("eventFacets", [])
+    }
