@@ -10,12 +10,21 @@ from afl import handler
 
 WIRES = {
     "science": [
-        ("Whales change their song", "Whales near Tonga took over a new song. It came from the west within two years."),
-        ("Ice core reaches far back", "An ice core is 1.2 million years old. Air bubbles in it tell of old climates."),
+        (
+            "Whales change their song",
+            "Whales near Tonga took over a new song. It came from the west within two years.",
+        ),
+        (
+            "Ice core reaches far back",
+            "An ice core is 1.2 million years old. Air bubbles in it tell of old climates.",
+        ),
         ("Moon made of cheese", "The moon is made of cheese, says a cousin. No sample was shown to anybody."),
         ("Bees can count", "Bees were trained to count to four. They found sugar behind the fourth mark."),
         ("Battery out of salt", "A battery works with table salt. It is heavy, cheap, and does not burn."),
-        ("Old star, new planet", "A planet was seen at a very old star. It may be older than most of the galaxy."),
+        (
+            "Old star, new planet",
+            "A planet was seen at a very old star. It may be older than most of the galaxy.",
+        ),
     ],
 }
 

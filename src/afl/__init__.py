@@ -83,7 +83,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "afl.ast": "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr CatchClause ConcatExpr DocComment DocEntry EventFacetDecl FacetDecl FacetSig ForeachClause ImplicitDecl IndexExpr Literal MapEntry MapLiteral MixinCall MixinSig NamedArg Namespace Parameter Program PromptBlock Reference ReturnClause SchemaDecl SchemaField SourceLocation StepStmt SysAssertStmt SysLogStmt TypeRef UnaryExpr UsesDecl WhenBlock WhenCase WorkflowDecl YieldStmt",
+    "afl.ast": (
+        "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr CatchClause "
+        "ConcatExpr DocComment DocEntry EventFacetDecl FacetDecl FacetSig ForeachClause "
+        "ImplicitDecl IndexExpr Literal MapEntry MapLiteral MixinCall MixinSig NamedArg Namespace "
+        "Parameter Program PromptBlock Reference ReturnClause SchemaDecl SchemaField SourceLocation "
+        "StepStmt SysAssertStmt SysLogStmt TypeRef UnaryExpr UsesDecl WhenBlock WhenCase "
+        "WorkflowDecl YieldStmt "
+    ),
     "afl.config": "AFLConfig MongoDBConfig load_config",
     "afl.emitter": "JSONEmitter emit_dict emit_json",
     "afl.loader": "SourceLoader",
@@ -99,13 +106,15 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604  names of the table above
 
 
-def __getattr__(name: str) -> Any:
-    module = _HOME_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'afl' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
+
+    def __getattr__(name: str) -> Any:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'afl' has no attribute {name!r}")
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -203,7 +203,7 @@ class Writer:
     def _catch(self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int) -> str:
         inner = names.without_inputs()
         inner.add(self.pick(["$.", f"{name}."]), {"error_type": "String"})
-        inner.known.setdefault("Boolean", []).append(f'{name}.error contains "boom"')
+        inner.known.setdefault("Boolean", []).append(f'({name}.error contains "boom")')
         return f" catch {self.block([callee, *owners], inner, depth + 1, ('when',))}"
 
     def _yields(self, owners: list[Callee], names: Names) -> list[str]:
@@ -254,7 +254,7 @@ class Writer:
         else:
             blocks = "".join(f"\nandThen {self.block([facet], names, 0)}" for _ in range(self.number(1, 2)))
         if blocks and self.rarely():
-            caught = Names({"Boolean": ['$.error contains "boom"']})
+            caught = Names({"Boolean": ['($.error contains "boom")']})
             blocks += f"\ncatch {self.block([facet], caught, 2, ('when',))}"
         facet.source = f"{head}{blocks}"
         self._callees.append(facet)

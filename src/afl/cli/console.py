@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+_UNLIMITED = 10_000
+
 
 def errors() -> Console:
     """Standard error as it is now; made anew so that whoever redirects it is followed."""
@@ -16,8 +18,11 @@ def errors() -> Console:
 
 
 def output() -> Console:
-    """Standard output."""
-    return Console(highlight=False, soft_wrap=True)
+    """Standard output; what goes to a file or a pipe is never cut or folded."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _UNLIMITED
+    return console
 
 
 def print_json(value: Any) -> None:

@@ -17,8 +17,10 @@ from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
 
 
-def failure_text(run: str, workflow: str, failure: StepFailure, source: str | None = None) -> Text:
-    """Which step, which facet, where and why; with the source line if there is one."""
+def failure_text(
+    run: str, workflow: str, failure: StepFailure, *, source: str | None = None, hint: str = ""
+) -> Text:
+    """Which step, which facet, where and why; with the source line if its text is at hand."""
     text = Text.assemble(("Failed", "bold red"), f": run {run} of {workflow}")
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
     _line(text, "step", f"{readable(failure.step) or failure.step}{facet}")
@@ -28,7 +30,8 @@ def failure_text(run: str, workflow: str, failure: StepFailure, source: str | No
         for line in _excerpt(failure, source):
             text.append(f"\n         {line}", "dim")
     _line(text, "cause", f"{failure.error_type}: {failure.message}")
-    _line(text, "look", f"afl show {run}")
+    if hint:
+        _line(text, "look", hint)
     return text
 
 

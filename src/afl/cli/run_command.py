@@ -37,6 +37,13 @@ _JSON = typer.Option("--json", help="Print status, run and outputs (or the error
 _QUIET = typer.Option("--quiet", "-q", help="No progress.")
 
 
+def _pairs(given: list[str] | None) -> list[str] | None:
+    for pair in given or ():
+        if not pair.partition("=")[1] or pair.startswith("="):
+            raise typer.BadParameter(f"an input is written name=value, got {pair!r}")
+    return given
+
+
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")],
     workflow: Annotated[
@@ -44,7 +51,13 @@ def run(
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; JSON if that fits. Repeatable."),
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="NAME=VALUE",
+            callback=_pairs,
+            help="An input; JSON if that fits. Repeatable.",
+        ),
     ] = None,
     inputs_file: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
@@ -114,7 +127,7 @@ def resume(
     """
     handlers = load_agents(agents or ())
     settings = load_settings({"store": store})
-    with runs.opened(settings) as opened:
+    with runs.opened(settings, create=False) as opened:
         found = print_unknown_run(lambda: runs.find(opened, run_id))
         result = _watched(
             lambda display: runs.resume(
@@ -160,7 +173,8 @@ def _conclude(result: RunReport, again: str, as_json: bool, quiet: bool, source:
     if result.status == ExecutionStatus.PAUSED:
         _say_paused(result, again)
     elif result.error is not None:
-        say(failure_text(result.run, result.workflow, result.error, source))
+        hint = f"afl show {result.run}"
+        say(failure_text(result.run, result.workflow, result.error, source=source, hint=hint))
         raise typer.Exit(1)
     elif not quiet:
         took = duration(result.duration_ms)

@@ -43,7 +43,7 @@ def show(
       afl show            the latest run
       afl show 01jd3v     by the beginning of its id
     """
-    with runs.opened(load_settings({"store": store})) as opened:
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
         found = print_unknown_run(lambda: runs.find(opened, run_id))
         tree = tree_of(opened, found)
     output().print(render(tree))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_SHIFTS = range(125, -1, -5)
+_guard = threading.Lock()
+_last = 0
 
 
 def random_id() -> str:
@@ -17,7 +21,22 @@ def random_id() -> str:
 def sortable_id() -> str:
     """26 characters: 48 bits of wall-clock milliseconds, then 80 random bits.
 
-    Later ids sort after earlier ones (to the millisecond), so they double as an index on time.
+    Ids made by one process sort in the order in which they were made; those of different processes to the
+    millisecond. So they double as an index on time.
     """
+    global _last
     number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    with _guard:
+        if number <= _last or number >> 80 == _last >> 80:
+            number = _last + 1
+        _last = number
+    return "".join([_ALPHABET[(number >> shift) & 31] for shift in _SHIFTS])
+
+
+def _forget_last() -> None:
+    """A forked child must not count on from where its parent does."""
+    global _last, _guard
+    _last, _guard = 0, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_last)

@@ -29,10 +29,12 @@ class _NodeId:
     def __get__(self, node: ASTNode | None, owner: type) -> str:
         if node is None:
             return ""
-        return node.__dict__.setdefault("_node_id", None) or self._create(node)
+        created: str | None = node.__dict__.get("_node_id")
+        return created if created is not None else self._create(node)
 
-    def __set__(self, node: ASTNode, value: str) -> None:
-        if value:
+    def __set__(self, node: ASTNode, value: str | _NodeId) -> None:
+        # A constructor without the argument hands over the field's default, which is this object.
+        if isinstance(value, str):
             node.__dict__["_node_id"] = value
 
     @staticmethod

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.errors import AgentFlowError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
 from afl.operations.sources import shown_name
@@ -77,8 +79,13 @@ class UnknownRun(InputError):
 
 
 @contextmanager
-def opened(settings: Settings) -> Iterator[PersistenceAPI]:
-    """The store of the settings, for a while."""
+def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAPI]:
+    """The store of the settings, for a while; without `create` a file that is not there is an error."""
+    path = unquote(settings.store.removeprefix("sqlite:///"))
+    if not create and path != settings.store and not Path(path).exists():
+        raise StoreUnavailable(
+            f"there is no store {path} yet; `afl run` makes it, or name another with --store"
+        )
     store = open_store(settings.store)
     try:
         yield store

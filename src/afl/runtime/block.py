@@ -123,8 +123,8 @@ class BlockAnalysis:
     blocks: list[StepDefinition] = field(default_factory=list)
     completed: list[StepDefinition] = field(default_factory=list)
     pending: list[StepDefinition] = field(default_factory=list)
-    errored: list[StepDefinition] = field(default_factory=list)
     done: bool = False
+    errored: list[StepDefinition] = field(default_factory=list)
 
     @classmethod
     def load(

@@ -44,9 +44,10 @@ class StateChanger:
                     self.context.telemetry.log_state_transition(step, step.state, following)
                 step.change_state(following)
                 transition.request_transition = False
-            result = self.execute_state(step.state)
+            during = step.state
+            result = self.execute_state(during)
             if not result.success:
-                self.context.fail(step, result.error or Exception("failed without a reason"))
+                self.context.fail(step, result.error or Exception("failed without a reason"), during)
                 return result
             if not (transition.request_transition and result.continue_processing):
                 return result

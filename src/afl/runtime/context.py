@@ -55,6 +55,10 @@ class ExecutionContext:
     _fresh: set[StepId] = field(default_factory=set)
     _frames: dict[StepId, Frame] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.program.compiled and (self.workflow_ast or self.program_ast):
+            self.program = Program({"program": self.program_ast, "workflow": self.workflow_ast})
+
     # -- steps ------------------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> StepDefinition | None:
@@ -202,6 +206,15 @@ class ExecutionContext:
         """The graph of a block."""
         return self.frame(block_id).graph
 
+    def set_block_graph(self, block_id: StepId, graph: DependencyGraph) -> None:
+        """Use a graph for a block in place of the program's."""
+        self._frames[block_id] = Frame(self, block_id, graph)
+
+    def get_block_ast(self, block_step: StepDefinition) -> dict[str, Any] | None:
+        """The compiled JSON of a block, or None for a step that is none."""
+        graph = self.program.place(paths.relative(block_step.id, self.workflow_id)).graph
+        return graph.ast if graph is not None and block_step.is_block else None
+
     def get_completed_step_by_name(self, name: str, block_id: StepId) -> StepDefinition | None:
         """The completed step of that name in a block, or None."""
         step = self.step(paths.child(block_id, name))
@@ -233,11 +246,11 @@ class ExecutionContext:
             source=self.program.source,
         )
 
-    def fail(self, step: StepDefinition, error: Exception) -> None:
-        """A step failed: enter its catch block if it has one, else end it and tell the one that waits for it."""
+    def fail(self, step: StepDefinition, error: Exception, during: str = StepState.EVENT_TRANSMIT) -> None:
+        """A step failed in a state: enter its catch block if it has one and was not in it, else end it."""
         failure = self.failure(step, error)
         self.changes.touch(step)
-        if not step.is_block and not step.state.startswith("state.statement.catch"):
+        if not step.is_block and not during.startswith("state.statement.catch"):
             graph = self.program.catch_of(self.statement(step))
             if graph is not None and step.object_type != ObjectType.YIELD_ASSIGNMENT:
                 step.set_attribute("error", failure.message, is_return=True)
@@ -258,6 +271,7 @@ class ExecutionContext:
         task.state = TaskState.RUNNING
         task.owner = self.persistence.owner_id
         task.epoch = task.deliveries = 1
+        task.started = self.now
         self.claimed.append(task)
         return True
 

@@ -46,6 +46,7 @@ class DependencyGraph:
     yields_up: int = -1
     location: dict[str, Any] | None = None
     inline: bool = False
+    ast: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_ast(
@@ -116,7 +117,7 @@ class GraphBuilder:
 
     def block(self, ast: dict[str, Any], owners: Sequence[Names], *, inline: bool = False) -> DependencyGraph:
         """The graph of one block. `owners` are the names a yield may give, innermost owner first."""
-        graph = DependencyGraph(location=ast.get("location"), inline=inline)
+        graph = DependencyGraph(location=ast.get("location"), inline=inline, ast=ast)
         if ast.get("when"):
             self._when(graph, ast["when"], owners, inline)
             return graph
@@ -215,10 +216,11 @@ class GraphBuilder:
         call = node.get("call") or {}
         target = call.get("target", "")
         short = target.rpartition(".")[2]
+        statement_id = StatementId(node.get("id") or f"yield-{position}")
         level = next((i for i, names in enumerate(owners) if target in names or short in names), 0)
         return StatementDefinition(
-            id=StatementId(node.get("id") or f"yield-{position}"),
-            name="",
+            id=statement_id,
+            name=f"_yield_{statement_id}",
             key=f">{position}",
             object_type=ObjectType.YIELD_ASSIGNMENT,
             facet_name=target,

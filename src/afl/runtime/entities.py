@@ -263,7 +263,8 @@ class TaskDefinition:
     """A claimable piece of work.
 
     `runner_id` is the creator, `owner` the claimer; `epoch` grows with every claim, and a write under an older
-    epoch has no effect. `deliveries` counts claims, `deaths` those that ended with the owner's death.
+    epoch has no effect. `started` is when the handler of the current claim began, `deliveries` counts claims,
+    `deaths` those that ended with the owner's death.
     """
 
     uuid: str
@@ -283,6 +284,7 @@ class TaskDefinition:
     owner: str = ""
     epoch: int = 0
     lease_until: int = 0
+    started: int = 0
     deliveries: int = 0
     deaths: int = 0
 

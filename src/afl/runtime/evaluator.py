@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,8 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.values import misfit, unknown_name
+
+_log = logging.getLogger(__name__)
 
 __all__ = [
     "Evaluator",
@@ -184,11 +187,19 @@ class Evaluator:
     ) -> ExecutionResult:
         """Go on with a run. The program stored with it counts; inputs were fixed when it started. Never raises."""
         try:
+            if workflow_ast is not None:
+                self._compare(workflow_id_val, workflow_ast)
             return self._resume(workflow_id_val)
         except HeldError as error:
             return ExecutionResult(True, workflow_id_val, status=ExecutionStatus.PAUSED, held_by=str(error))
         except Exception as error:
             return self._broken(workflow_id_val, error)
+
+    def _compare(self, workflow_id: WorkflowId, workflow_ast: dict[str, Any]) -> None:
+        if self.programs.of_run(workflow_id).workflow.ast != workflow_ast:
+            _log.warning(
+                "run %s goes on with the program it was started with, not the one given", workflow_id
+            )
 
     def _resume(self, workflow_id: WorkflowId) -> ExecutionResult:
         run = self.persistence.get_run(workflow_id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import EventError
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState
@@ -25,6 +26,22 @@ def step_continue(step_id: StepId, workflow_id: WorkflowId, **details: Any) -> E
         state=EventState.CREATED,
         event_type=STEP_CONTINUE,
         payload={"step_id": step_id, **details},
+    )
+
+
+_OPEN = {TaskState.PENDING: EventState.CREATED, TaskState.RUNNING: EventState.DISPATCHED}
+
+
+def event_of(task: TaskDefinition) -> EventDefinition:
+    """The event that a task without an outcome amounts to: Created, Dispatched once claimed, then Processing."""
+    state = _OPEN.get(task.state, EventState.ERROR)
+    if task.state == TaskState.RUNNING and task.started:
+        state = EventState.PROCESSING
+    payload = dict(task.data or {})
+    if state == EventState.ERROR:
+        payload["error"] = (task.error or {}).get("message", task.state)
+    return EventDefinition(
+        EventId(task.uuid), StepId(task.step_id), WorkflowId(task.workflow_id), state, task.name, payload
     )
 
 

@@ -56,6 +56,7 @@ def completed(program: Program, step: StepDefinition, task: TaskDefinition | Non
         return failed(step, task, str(error), type(error).__name__)
     for name, value in values.items():
         step.set_attribute(name, value, is_return=True)
+    step.request_state_change(True)
     return Outcome(
         step=step,
         task=_closed(task, TaskState.COMPLETED),

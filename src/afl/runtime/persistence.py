@@ -48,7 +48,7 @@ __all__ = [
 
 
 class StepStore(Protocol):
-    """Steps. Lists come in the order in which the steps were first stored."""
+    """Steps. Lists come oldest first; steps of one millisecond by id."""
 
     def get_step(self, step_id: StepId) -> StepDefinition | None:
         """The step, or None."""
@@ -130,7 +130,7 @@ class TaskStore(Protocol):
         """Atomically take the first pending task (highest priority, then oldest) that one of the names serves.
 
         A name without a dot serves every namespace's facet of that name; a dotted one only itself. The task becomes
-        running under `owner` (this process when empty) with epoch + 1, and its event Dispatched. Without a lease
+        running under `owner` (this process when empty) with epoch + 1, and so its event Dispatched. Without a lease
         (0) only proof of the owner's death or an operator sets it free.
         """
 

@@ -96,14 +96,16 @@ class Session:
         """Let the steps that StepContinue events name go on; one for a step that already did changes nothing."""
         self._recover()
         self.context.preload([mark.step_id for mark in marks])
+        seen: set[StepId] = set()
         for mark in marks:
             self.context.changes.consumed_events.append(mark.id)
             step = self.context.step(mark.step_id)
-            if step is None or step.workflow_id != self.run.workflow_id:
+            if step is None or step.workflow_id != self.run.workflow_id or step.id in seen:
                 continue
+            seen.add(step.id)
             if mark.payload.get("failed"):
                 self._take_failure(step)
-            elif step.state == StepState.EVENT_TRANSMIT and not step.is_requesting_state_change:
+            elif step.state == StepState.EVENT_TRANSMIT:
                 if mark.payload.get("closed"):
                     self._go_on(step)
                 else:
@@ -152,14 +154,11 @@ class Session:
                 return
             self.iterations += 1
             telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
-            progressed = self._iterate()
-            telemetry.log_iteration_end(
-                self.run.workflow_id,
-                self.iterations,
-                len(context.changes.created_steps),
-                len(context.changes.updated_steps),
-            )
-            if not progressed and not context.agenda:
+            before = len(context.changes.created_steps)
+            changed = self._iterate()
+            created = len(context.changes.created_steps) - before
+            telemetry.log_iteration_end(self.run.workflow_id, self.iterations, created, changed)
+            if not changed and not context.agenda:
                 return
             if (
                 context.agenda and self._commit_due()
@@ -172,19 +171,20 @@ class Session:
             recovery.rescan(self.context, {mark.step_id for mark in marks if mark.payload.get("failed")})
             self._unsettled = False
 
-    def _iterate(self) -> bool:
+    def _iterate(self) -> int:
+        """Process what is on the agenda and all that comes of it; how many steps changed their state."""
         context = self.context
         context.now = wall_ms()
         agenda, context.agenda = context.agenda, {}
         context.preload(list(agenda))
-        progressed = False
+        changed = 0
         for step_id in agenda:
             step = context.require_step(step_id)
             if not step.is_terminal:
-                progressed |= self._process(step)
+                changed += self._process(step)
         while context.arrivals:
-            progressed |= self._process(context.arrivals.popleft())
-        return progressed
+            changed += self._process(context.arrivals.popleft())
+        return changed
 
     def _process(self, step: StepDefinition) -> bool:
         before = step.state

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conversation import until
 from notes_table import ADD, ids, make_notes
 
 from afl.kernel.database import Database, Query, Transaction
@@ -41,8 +42,7 @@ class Together:
         for number, work in enumerate(works):
             threads.append(threading.Thread(target=self._call, args=(number, work)))
             threads[-1].start()
-            while len(self.writer._waiting) <= number:
-                pass
+            until(lambda number=number: len(self.writer._waiting) > number)  # type: ignore[misc]
         assert self.writer._connection is not None
         self.writer._connection.set_trace_callback(self._trace)
         go_on.set()
@@ -94,7 +94,9 @@ def test_a_transition_that_raises_loses_only_its_own(together: Together) -> None
 def test_a_fault_that_shows_only_at_the_commit_hits_its_author_alone(together: Together) -> None:
     together.database.write(
         lambda tx: tx.run(
-            Query.of("create table child (id integer references notes (id) deferrable initially deferred) strict")
+            Query.of(
+                "create table child (id integer references notes (id) deferrable initially deferred) strict"
+            )
         )
     )
     orphan = Query.of("insert into child (id) values (99)")
@@ -139,7 +141,9 @@ def test_an_interrupted_leader_leaves_the_rest_to_another(together: Together) ->
 
 def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database) -> None:
     make_notes(sqlite)
-    foreign = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False)
+    foreign = sqlite3.connect(
+        sqlite_url.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False
+    )
     foreign.execute("BEGIN IMMEDIATE")
     foreign.execute("insert into notes (id, text) values (1, 'foreign')")
     writer = threading.Thread(target=lambda: sqlite.write(add(2)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from conversation import SCRIPT, heard
+from conversation import SCRIPT, heard, until
 from notes_table import ADD, ADD_RETURNING, GET, SET, ids, make_notes
 from postgres_proxy import Proxy
 from support.processes import python
@@ -61,8 +61,7 @@ def test_a_single_statement_whose_answer_is_lost_is_not_repeated(
     proxy.cut_at = b"insert into notes"
     with pytest.raises(StoreUnavailable, match="look before you repeat it"):
         shaky.atomic(ADD_RETURNING, id=1, text="a")
-    while postgres.select(SESSION, pid=row["pid"]):
-        pass  # the server is still busy with what it got
+    until(lambda: not postgres.select(SESSION, pid=row["pid"]))  # the server ends what it got
     assert ids(postgres) == [1]
 
 
@@ -111,7 +110,8 @@ def test_more_threads_than_connections_take_turns(postgres: Database) -> None:
     make_notes(postgres)
     numbers = range(1, POOL_SIZE * 3 + 1)
     threads = [
-        threading.Thread(target=lambda n=n: postgres.write(lambda tx: tx.run(ADD, id=n, text="a"))) for n in numbers
+        threading.Thread(target=lambda n=n: postgres.write(lambda tx: tx.run(ADD, id=n, text="a")))
+        for n in numbers
     ]
     for thread in threads:
         thread.start()
@@ -150,15 +150,14 @@ def test_a_deadlock_is_run_again(postgres_database: str) -> None:
 
 
 def test_a_server_that_restarts_is_found_again() -> None:
-    with temporary_stack() as stack:
-        with connect(stack.up(["postgres"])["postgres"]) as database:
-            make_notes(database)
-            stack.down()
-            with pytest.raises(StoreUnavailable, match=r"cannot connect to postgresql://postgres@127.0.0.1"):
-                database.write(lambda tx: tx.run(ADD, id=1, text="lost"))
-            stack.up(["postgres"])
-            database.write(lambda tx: tx.run(ADD, id=2, text="kept"))
-            assert ids(database) == [2]
+    with temporary_stack() as stack, connect(stack.up(["postgres"])["postgres"]) as database:
+        make_notes(database)
+        stack.down()
+        with pytest.raises(StoreUnavailable, match=r"cannot connect to postgresql://postgres@127.0.0.1"):
+            database.write(lambda tx: tx.run(ADD, id=1, text="lost"))
+        stack.up(["postgres"])
+        database.write(lambda tx: tx.run(ADD, id=2, text="kept"))
+        assert ids(database) == [2]
 
 
 @pytest.mark.parametrize(
@@ -173,19 +172,21 @@ def test_a_server_that_restarts_is_found_again() -> None:
     ],
 )
 def test_an_error_to_connect_keeps_the_password_to_itself(url: str) -> None:
-    with pytest.raises(StoreUnavailable, match="me(:[*]+)?@127.0.0.1") as caught:
+    with pytest.raises(StoreUnavailable, match=r"me(:[*]+)?@127.0.0.1") as caught:
         connect(url)
     shown = [repr(error) for error in (caught.value, caught.value.__cause__, caught.value.__context__)]
     assert not any("s3cr" in text for text in shown)
 
 
 def test_a_database_that_does_not_exist(postgres_url: str) -> None:
-    with pytest.raises(StoreUnavailable, match='"no_such_database" does not exist.*check'):
+    with pytest.raises(StoreUnavailable, match=r'"no_such_database" does not exist.*check'):
         connect(postgres_url.rpartition("/")[0] + "/no_such_database")
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("psycopg", "afl.kernel.database.postgres"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("psycopg", "afl.kernel.database.postgres"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "afl.kernel.presence.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -211,5 +212,3 @@ def test_a_new_connection_is_the_callers_own(postgres: Database) -> None:
         caller.execute("select pg_notify('bell', 'ding')")
         assert [note.payload for note in listener.notifies(stop_after=1)] == ["ding"]
         assert isinstance(listener, psycopg.Connection)
-
-

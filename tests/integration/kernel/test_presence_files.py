@@ -84,7 +84,9 @@ def test_an_id_nobody_has_is_unknown(sqlite: Database, owner: str) -> None:
     assert sqlite.presence.describe(owner) == owner
 
 
-def test_another_boot_is_not_judged(sqlite_url: str, sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_boot_is_not_judged(
+    sqlite_url: str, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with python(SCRIPT, "present", sqlite_url) as process:
         other = heard(process)
         process.kill()

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
-from conversation import SCRIPT, heard, tell
+from conversation import SCRIPT, heard, tell, until
 from postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, connect
 from afl.kernel.database.postgres import PostgresDatabase
+from afl.kernel.errors import StoreUnavailable
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.presence import Life
 from afl.kernel.presence.postgres import APART_SECONDS, STALE_SECONDS, SessionPresence
+
+Disaster = Callable[[Stack, Database], None]
 
 
 class Prober:
@@ -35,9 +39,8 @@ class Prober:
 
     def proof_of_the_gone(self, owner: str) -> Life:
         """The first look that finds the lock free: the server notices a death within moments."""
-        while (life := self.presence.proof(owner)) is Life.ALIVE:
-            pass
-        return life
+        until(lambda: self.presence.proof(owner) is not Life.ALIVE)
+        return self.presence.proof(owner)
 
 
 @pytest.fixture
@@ -112,6 +115,12 @@ def test_behind_a_pooler_everything_is_unknown(postgres_database: str, prober: P
         assert not database.pooled
 
 
+def prober_once_up(database: Database) -> Prober:
+    while True:
+        with suppress(StoreUnavailable):
+            return Prober(database)
+
+
 def restart(stack: Stack, database: Database) -> None:
     stack.down()
     stack.up(["postgres"])
@@ -129,7 +138,7 @@ def crash(stack: Stack, database: Database) -> None:
 
 
 @pytest.mark.parametrize("disaster", [restart, crash])
-def test_no_disaster_of_the_server_makes_the_living_look_dead(stack: Stack, disaster: object) -> None:
+def test_no_disaster_of_the_server_makes_the_living_look_dead(stack: Stack, disaster: Disaster) -> None:
     url = stack.up(["postgres"])["postgres"]
     with connect(url) as database, python(SCRIPT, "present", url) as process:
         prober = Prober(database)
@@ -137,41 +146,30 @@ def test_no_disaster_of_the_server_makes_the_living_look_dead(stack: Stack, disa
         assert prober.proof(other) is Life.ALIVE
         session = prober.presence._session
         assert session is not None
-        assert callable(disaster)
         disaster(stack, database)
-        while session.number == 0:
-            pass
+        until(lambda: session.number > 0)
         seen = set()
         while Life.ALIVE not in seen:
-            try:
+            with suppress(StoreUnavailable):
                 seen.add(prober.proof(other, after=APART_SECONDS))
-            except Exception as error:
-                assert type(error).__name__ == "StoreUnavailable"
         assert Life.DEAD not in seen
         process.kill()
         process.wait()
-        prober.time += LEASE_MS
-        while not session.settled(prober.time):
-            prober.time += LEASE_MS
+        until(lambda: session._settled_at is not None)
+        prober.time += LEASE_MS / 1000
         assert prober.proof_of_the_gone(other) is Life.UNKNOWN
         assert prober.proof(other, APART_SECONDS) is Life.DEAD
         prober.presence.close()
 
 
 @pytest.mark.parametrize("disaster", [restart, crash])
-def test_one_who_died_with_the_server_is_left_to_its_lease(stack: Stack, disaster: object) -> None:
+def test_one_who_died_with_the_server_is_left_to_its_lease(stack: Stack, disaster: Disaster) -> None:
     url = stack.up(["postgres"])["postgres"]
     with connect(url) as database, connect(url) as second:
         other = second.presence.id
         second.close()
-        assert callable(disaster)
         disaster(stack, database)
-        while True:
-            try:
-                prober = Prober(database)
-                break
-            except Exception as error:
-                assert type(error).__name__ == "StoreUnavailable"
+        prober = prober_once_up(database)
         assert [prober.proof(other, after) for after in (0, 2, 2)] == [Life.UNKNOWN] * 3
         prober.presence.close()
 
@@ -184,22 +182,22 @@ def test_one_whose_session_is_ended_takes_its_lock_again(prober: Prober, postgre
     assert session is not None
     pid = session._connection.info.backend_pid
     postgres.select(Query.of("select pg_terminate_backend(cast(:pid as integer), 10000)"), pid=pid)
-    while session.number == 0 or session._settled_at is None:
-        pass
+    until(lambda: session.number > 0 and session._settled_at is not None)
     assert prober.proof(name) is Life.ALIVE
     assert not session.settled(LEASE_MS / 1000 - 1)  # who was cut off does not judge others at once
     assert session.settled(LEASE_MS / 1000)
     other.close()
 
 
-def test_rows_of_those_long_gone_are_forgotten(prober: Prober, postgres: Database, postgres_database: str) -> None:
+def test_rows_of_those_long_gone_are_forgotten(
+    prober: Prober, postgres: Database, postgres_database: str
+) -> None:
     age = Query.of("update afl_presence set since = since - interval '2 days'")
     with connect(postgres_database) as gone:
         assert gone.presence.id
     postgres.atomic(age)
     rows = Query.of("select id from afl_presence")
-    while len(postgres.select(rows)) > 2:  # the server releases a lock moments after its session's end
-        pass
+    assert len(postgres.select(rows)) == 2
     with connect(postgres_database) as fresh:
         mine = fresh.presence.id
         while {row["id"] for row in postgres.select(rows)} != {prober.id, mine}:

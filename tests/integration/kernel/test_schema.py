@@ -16,7 +16,9 @@ from afl.kernel.database.structure import structure
 from afl.kernel.errors import InputError, StoreError, StoreVersionError
 
 FIRST = "create table pets (id {identity}, name text not null check (name <> '')) {strict};\n"
-SECOND = "alter table pets add column legs {bigint} not null default 4;\ncreate index pets_legs on pets (legs);\n"
+SECOND = (
+    "alter table pets add column legs {bigint} not null default 4;\ncreate index pets_legs on pets (legs);\n"
+)
 FRESH = """
 -- The pets; now with legs.
 create table pets (
@@ -64,7 +66,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def twin(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Database]:
     """Another empty store of the same kind."""
     if url.startswith("postgresql"):
-        with fresh_postgres_database(request.getfixturevalue("postgres_url")) as other, connect(other) as database:
+        with (
+            fresh_postgres_database(request.getfixturevalue("postgres_url")) as other,
+            connect(other) as database,
+        ):
             yield database
     else:
         with connect("memory://" if url == "memory://" else f"sqlite:///{tmp_path}/twin.db") as database:
@@ -135,7 +140,9 @@ def test_a_migration_that_fails_changes_nothing(folder: Folder, database: Databa
 def test_a_newer_store_is_refused(folder: Folder, database: Database) -> None:
     database.ensure(SCHEMA)
     database.write(lambda tx: tx.run(Query.of("update afl_schema set version = 9")))
-    with pytest.raises(StoreVersionError, match="version 9 of the tables of 'pets'.*up to 1.*upgrade agentflow"):
+    with pytest.raises(
+        StoreVersionError, match=r"version 9 of the tables of 'pets'.*up to 1.*upgrade agentflow"
+    ):
         database.ensure(SCHEMA)
 
 

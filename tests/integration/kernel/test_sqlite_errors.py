@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from notes_table import ADD, GET, ids, make_notes
-from support.processes import as_ordinary_user
 
 from afl.kernel import filesystem
 from afl.kernel.database import Database, Query, connect
@@ -68,11 +67,12 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
 def test_a_folder_without_permission(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o555)
     program = (
-        "import sys; from afl.kernel.database import connect; from afl.kernel.errors import StoreUnavailable\n"
+        "import os, sys; from afl.kernel.database import connect; from afl.kernel.errors import StoreUnavailable\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
         "try: connect(sys.argv[1])\n"
         "except StoreUnavailable as error: print(error)"
     )
-    command = [*as_ordinary_user(), sys.executable, "-c", program, f"sqlite:///{tmp_path}/x.db"]
+    command = [sys.executable, "-c", program, f"sqlite:///{tmp_path}/x.db"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert str(tmp_path) in said
     assert "check the permissions" in said

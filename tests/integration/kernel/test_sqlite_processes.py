@@ -17,7 +17,8 @@ def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(sqlite_url: 
     total = 2000
     with ExitStack() as stack:
         processes = [
-            stack.enter_context(python(SCRIPT, "share", sqlite_url, f"p{number}", str(total))) for number in range(4)
+            stack.enter_context(python(SCRIPT, "share", sqlite_url, f"p{number}", str(total)))
+            for number in range(4)
         ]
         for word in ("ready", "open", "done"):
             for process in processes:

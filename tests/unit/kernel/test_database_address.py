@@ -14,7 +14,9 @@ MAKE = Query.of("create table t (a {bigint}) {strict}")
 LOOK = Query.of("select a from t")
 
 
-@pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "sqlite://", "sqlite:///", "sqlite:///:memory:", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["mysql://u:secret@h/d", "sqlite://", "sqlite:///", "sqlite:///:memory:", "nonsense"]
+)
 def test_a_url_that_names_no_store_is_refused_with_the_forms(url: str) -> None:
     with pytest.raises(InputError, match="expected sqlite:///") as caught:
         connect(url)
@@ -42,7 +44,9 @@ def test_the_default_store_makes_its_own_folder(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / ".afl" / "afl.db").is_file()
 
 
-def test_a_relative_and_an_absolute_path_can_be_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_and_an_absolute_path_can_be_one_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link.db").symlink_to("a b.db")
     with connect("sqlite:///a%20b.db") as one, connect(f"sqlite:///{tmp_path}/link.db") as other:

@@ -61,7 +61,7 @@ def test_a_bad_file_is_refused_by_name(folder: Path, text: str, message: str) ->
 
 
 def test_a_folder_without_queries_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="sample_queries/sql has no shared.sql"):
+    with pytest.raises(InputError, match=r"sample_queries/sql has no shared\.sql"):
         queries("sample_queries")
 
 

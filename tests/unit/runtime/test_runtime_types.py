@@ -29,7 +29,11 @@ def test_object_type_names() -> None:
     assert ObjectType.VARIABLE_ASSIGNMENT == "VariableAssignment"
     assert ObjectType.YIELD_ASSIGNMENT == "YieldAssignment"
     assert (ObjectType.WORKFLOW, ObjectType.FACET, ObjectType.BLOCK) == ("Workflow", "Facet", "Block")
-    assert (ObjectType.AND_THEN, ObjectType.AND_MAP, ObjectType.AND_MATCH) == ("AndThen", "AndMap", "AndMatch")
+    assert (ObjectType.AND_THEN, ObjectType.AND_MAP, ObjectType.AND_MATCH) == (
+        "AndThen",
+        "AndMap",
+        "AndMatch",
+    )
     assert (ObjectType.BEFORE, ObjectType.AFTER) == ("Before", "After")
     assert (ObjectType.AND_WHEN, ObjectType.AND_CATCH) == ("AndWhen", "AndCatch")
     assert (ObjectType.SYS_LOG, ObjectType.SYS_ASSERT) == ("SysLog", "SysAssert")

@@ -72,7 +72,12 @@ def test_create_fills_every_place() -> None:
         root_id=StepId("r"),
     )
     assert (step.workflow_id, step.facet_name, step.statement_id) == ("run", "F", "s")
-    assert (step.container_id, step.container_type, step.block_id, step.root_id) == ("c", "Workflow", "b", "r")
+    assert (step.container_id, step.container_type, step.block_id, step.root_id) == (
+        "c",
+        "Workflow",
+        "b",
+        "r",
+    )
     assert step.id != StepDefinition.create(WorkflowId("run"), ObjectType.BLOCK).id
 
 

@@ -69,8 +69,8 @@ class ServerWire(Wire):
     def _is_whole(self) -> None:
         """The server is there (again): whatever was rung meanwhile is lost, so let everyone look."""
         self._broken = False
-        self._whole.set()
         self.ring_everyone()
+        self._whole.set()
 
     def _is_broken(self) -> None:
         with self._guard:

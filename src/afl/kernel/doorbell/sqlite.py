@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.doorbell.ear import Ear
 from afl.kernel.doorbell.wire import Wire
 
 LOOK_SECONDS = 0.002
@@ -37,6 +39,13 @@ class SqliteWire(Wire):
         self._wanted = threading.Event()
         self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
+
+    def attach(self, ear: Ear) -> None:
+        with self._guard:
+            if self._thread is None:  # what was committed before anyone listened is no news
+                with contextlib.suppress(sqlite3.Error):  # the thread meets it again, and tells
+                    self._version = self._look()
+        super().attach(ear)
 
     @contextmanager
     def attention(self) -> Iterator[None]:

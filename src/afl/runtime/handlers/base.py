@@ -60,6 +60,7 @@ class StateHandler(ABC):
 
     def error(self, exception: Exception) -> StateChangeResult:
         """Fail the step."""
+        self.step.mark_error(exception)
         return StateChangeResult(self.step, success=False, error=exception, continue_processing=False)
 
 

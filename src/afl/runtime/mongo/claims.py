@@ -91,14 +91,14 @@ class ClaimCollection(Collections):
         """The first ones together; if another claimer is in the way, one by one."""
         ids = [each["uuid"] for each in candidates]
         try:
-            claimed = self._take(ids[:limit], owner, lease_ms)
+            claimed = self._take_pending(ids[:limit], owner, lease_ms)
             if claimed or len(ids) <= limit:
                 return claimed
         except (ContendedError, StoreConflict):
             claimed = []
         for uuid in ids:
             try:
-                claimed += self._take([uuid], owner, lease_ms)
+                claimed += self._take_pending([uuid], owner, lease_ms)
             except ContendedError:
                 continue
             except StoreConflict:  # another task of its step was claimed meanwhile
@@ -107,7 +107,7 @@ class ClaimCollection(Collections):
                 break
         return claimed
 
-    def _take(self, ids: list[str], owner: str, lease_ms: int) -> list[TaskDefinition]:
+    def _take_pending(self, ids: list[str], owner: str, lease_ms: int) -> list[TaskDefinition]:
         """Those of the tasks that are still pending, now running, with their events Dispatched."""
         token = random_id()
         change = _running(owner, lease_ms, token)

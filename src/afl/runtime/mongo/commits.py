@@ -10,7 +10,7 @@ from pymongo.database import Database
 
 from afl.kernel.errors import FencedError
 from afl.runtime.changes import EventDefinition, IterationChanges
-from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.entities import RunDefinition
 from afl.runtime.mongo.collections import Collections, lease, literal, replacement
 from afl.runtime.mongo.connection import Document, Ticket
 from afl.runtime.mongo.outcomes import closing

@@ -180,21 +180,27 @@ class Connection:
             else:
                 return
 
+    def upserted(
+        self, collection: str, key: Document, change: list[Document], concern: WriteConcern = _MAJORITY
+    ) -> Document:
+        """The document of a key after a change; it is made if there is none."""
+
+        def change_or_make(database: Database[Document]) -> Document | None:
+            return database.get_collection(collection, write_concern=concern).find_one_and_update(
+                key, change, upsert=True, return_document=ReturnDocument.AFTER
+            )
+
+        found = self.upsert(change_or_make)
+        assert found is not None  # an upsert leaves a document in any case
+        return found
+
     def ticket(self, places: int) -> Ticket:
         """Take places in the order of creation.
 
         Outside any transaction, where it would make all of them wait for each other. One lost with a primary that
         did not replicate it costs order, never work, so nobody waits for a majority.
         """
-
-        def take(database: Database[Document]) -> Document:
-            counters = database.get_collection("counters", write_concern=WriteConcern(1))
-            return counters.find_one_and_update(
-                {"_id": "creation"},
-                [{"$set": {"seq": {"$add": [{"$ifNull": ["$seq", 0]}, places]}, "clock": NOW}}],
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
-            )
-
-        taken = self.upsert(take)
+        count = {"$add": [{"$ifNull": ["$seq", 0]}, places]}
+        change: list[Document] = [{"$set": {"seq": count, "clock": NOW}}]
+        taken = self.upserted("counters", {"_id": "creation"}, change, WriteConcern(1))
         return Ticket(taken["seq"] - places + 1, taken["clock"])

@@ -117,6 +117,6 @@ def _found(
 ) -> dict[str, Document]:
     if not ids:
         return {}
-    shown = {"uuid": 1, **{field: 1 for field in fields}}
+    shown = {"uuid": 1, **dict.fromkeys(fields, 1)}
     found = database[collection].find({"uuid": {"$in": ids}}, shown, session=session)
     return {each["uuid"]: each for each in found}

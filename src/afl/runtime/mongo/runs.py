@@ -31,7 +31,7 @@ class RunCollection(Collections):
 
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
         while True:
-            taken = self._take(workflow_id, lease_ms)
+            taken = self._take_free(workflow_id, lease_ms)
             if taken is not None:
                 return taken
             run = self.get_run(workflow_id)
@@ -41,7 +41,7 @@ class RunCollection(Collections):
                 holder = self.connection.describe(run.owner)
                 raise HeldError(f"run {workflow_id} is held by {holder}, whose lease has not ended")
 
-    def _take(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
+    def _take_free(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
         free = {
             "uuid": workflow_id,
             "state": {"$in": _CAN_GO_ON},

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pymongo import ReturnDocument
-from pymongo.database import Database
-
 from afl.kernel.ids import random_id
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
 from afl.runtime.mongo.collections import Collections, lease, literal
@@ -53,13 +50,7 @@ class LockCollection(Collections):
         token = random_id()
         fields = literal({"owner": owner, "meta": None if meta is None else asdict(meta), "claim": token})
         change = _if_free(owner, {**fields, "acquired_at": NOW, "expires_at": lease(duration_ms)})
-
-        def acquire(database: Database[Document]) -> Document:
-            return database.locks.find_one_and_update(
-                {"key": key}, change, upsert=True, return_document=ReturnDocument.AFTER
-            )
-
-        return bool(self.connection.upsert(acquire)["claim"] == token)
+        return bool(self.connection.upserted("locks", {"key": key}, change)["claim"] == token)
 
     def release_lock(self, key: str, *, owner: str = "") -> bool:
         query = _held(key, owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
@@ -87,7 +87,7 @@ def _opener(address: str, client: Client | None) -> Callable[[], Client]:
         if client is not None:
             return client
         given = address.lower()
-        waits = {
+        waits: dict[str, Any] = {
             name: _UNREACHABLE_MS
             for name in ("serverSelectionTimeoutMS", "connectTimeoutMS")
             if name.lower() not in given

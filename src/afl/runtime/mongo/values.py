@@ -82,7 +82,7 @@ def _attribute(name: str, value: Any, type_hint: str, native: bool) -> Document:
 
 
 def _attribute_from(key: str, document: Document) -> AttributeValue:
-    value = document.get("value")
+    value: Any = document.get("value")
     if document.get("encoding") == "json":
         value = codec.decode(value)
     return AttributeValue(document.get("name", unquote(key)), value, document.get("type_hint") or "Any")

@@ -43,11 +43,11 @@ events as (
 new_tasks as (
     insert into afl_tasks (
         uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, task_list_name,
-        data_type, data, priority, owner, epoch, lease_until, deliveries, deaths
+        data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths
     )
     select t.uuid, t.name, t.short_name, t.runner_id, t.workflow_id, t.flow_id, t.step_id, t.state, t.created,
         t.updated, t.task_list_name, t.data_type, t.data, t.priority, t.owner, t.epoch,
-        case when t.owner = '' then 0 else leased.until end, t.deliveries, t.deaths
+        case when t.owner = '' then 0 else leased.until end, t.started, t.deliveries, t.deaths
     from fence, leased, json_populate_recordset(null::afl_tasks, :tasks::json) as t
 ),
 old_tasks as (

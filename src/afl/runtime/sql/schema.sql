@@ -53,6 +53,8 @@ create index afl_steps_run on afl_steps (workflow_id);
 create index afl_steps_open on afl_steps (workflow_id, state)
     where state <> 'state.statement.Complete' and state <> 'state.statement.Error';
 
+-- An open task is its own event, so a row here is one of three: the outcome of a task, which has the task's uuid as id; a
+-- StepContinue mark; or what a caller saved.
 create table afl_events (
     id text {binary} primary key,
     step_id text not null,
@@ -85,6 +87,7 @@ create table afl_tasks (
     owner text not null,
     epoch {bigint} not null,
     lease_until {bigint} not null,
+    started {bigint} not null,
     deliveries {bigint} not null,
     deaths {bigint} not null
 ) {strict};

@@ -54,13 +54,16 @@ where id = :id
 -- name: lock_step
 select state from afl_steps where id = :id {for_update}
 -- name: finish_step
-update afl_steps set state = :state, returns = :returns, error = :error, ended = :ended
+update afl_steps set state = :state, returns = :returns, error = :error, extra = :extra, ended = :ended
 where id = :id and state = 'state.EventTransmit'
 
 -- name: get_event
 select * from afl_events where id = :id
 -- name: get_events_by_workflow
 select * from afl_events where workflow_id = :workflow_id order by id
+-- name: get_tasks_without_event
+select t.* from afl_tasks t left join afl_events e on e.id = t.uuid
+where t.workflow_id = :workflow_id and t.step_id <> '' and e.id is null order by t.seq
 -- name: get_marks
 select * from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue' order by id limit :limit
 -- name: get_marked_runs
@@ -78,10 +81,6 @@ on conflict (id) do update set step_id = excluded.step_id, workflow_id = exclude
 -- name: insert_mark
 insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
 values (:id, :step_id, :workflow_id, :state, :event_type, :payload) on conflict (id) do nothing
--- name: update_event
-update afl_events set state = :state, payload = :payload where id = :id
--- name: set_event_states
-update afl_events set state = :state where id {in:ids}
 -- name: delete_events
 delete from afl_events where id {in:ids}
 
@@ -98,28 +97,29 @@ select * from afl_tasks order by seq desc limit :limit
 -- name: insert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, deliveries, deaths
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
     :task_list_name, :data_type, :data, :priority, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end, :deliveries, :deaths
+    case when :owner = '' then 0 else {now} + :lease_ms end, :started, :deliveries, :deaths
 )
 -- name: upsert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, deliveries, deaths
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
-    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :deliveries, :deaths
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths
 ) on conflict (uuid) do update set
     name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
     workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
     state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
     task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
     priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
-    lease_until = excluded.lease_until, deliveries = excluded.deliveries, deaths = excluded.deaths
+    lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
+    deaths = excluded.deaths
 -- name: claim_tasks
-update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1,
+update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end, updated = :updated
 where seq in (
     select t.seq from afl_tasks t
@@ -131,6 +131,8 @@ where seq in (
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
 ) and state = 'pending'
 returning *
+-- name: start_task
+update afl_tasks set started = :started where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_held_task
 update afl_tasks set state = :state, error = :error, updated = :updated
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
@@ -142,15 +144,13 @@ update afl_tasks set lease_until = {now} + :lease_ms where owner = :owner and st
 -- name: renew_runs
 update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
 -- name: release_tasks
-update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, deaths = deaths + :deaths,
-    updated = :updated
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, started = 0,
+    deaths = deaths + :deaths, updated = :updated
 where owner = :owner and state = 'running'
-returning uuid
 -- name: release_expired_tasks
-update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, deaths = deaths + 1,
-    updated = :updated
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, started = 0,
+    deaths = deaths + 1, updated = :updated
 where state = 'running' and lease_until > 0 and lease_until < {now}
-returning uuid
 -- name: task_owners
 select distinct owner from afl_tasks where state = 'running'
 
@@ -263,6 +263,8 @@ delete from afl_steps
 -- name: count_steps
 select count(*) as found from afl_steps
 -- name: count_events
-select count(*) as found from afl_events where event_type <> 'StepContinue'
+select (select count(*) from afl_events where event_type <> 'StepContinue') + (
+    select count(*) from afl_tasks t left join afl_events e on e.id = t.uuid where t.step_id <> '' and e.id is null
+) as found
 -- name: get_all_steps
 select * from afl_steps order by started, id

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from afl.kernel.database import Transaction
 from afl.runtime.changes import EventDefinition
-from afl.runtime.sql_store.rows import event_from, event_row
+from afl.runtime.events import event_of
+from afl.runtime.sql_store.rows import event_from, event_row, task_from
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.types import EventId, WorkflowId
 
@@ -12,13 +14,22 @@ class EventTables(Tables):
     """The EventStore protocol."""
 
     def get_event(self, event_id: EventId) -> EventDefinition | None:
-        rows = self.database.select(Q.get_event, id=event_id)
-        return event_from(rows[0]) if rows else None
+        def find(tx: Transaction) -> EventDefinition | None:
+            row = tx.one(Q.get_event, id=event_id)
+            if row is not None:
+                return event_from(row)
+            task = tx.one(Q.get_task, uuid=event_id)
+            return event_of(task_from(task)) if task is not None and task["step_id"] else None
+
+        return self.database.read(find)
 
     def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
-        return [
-            event_from(row) for row in self.database.select(Q.get_events_by_workflow, workflow_id=workflow_id)
-        ]
+        def find(tx: Transaction) -> list[EventDefinition]:
+            saved = [event_from(row) for row in tx.all(Q.get_events_by_workflow, workflow_id=workflow_id)]
+            tasks = [task_from(row) for row in tx.all(Q.get_tasks_without_event, workflow_id=workflow_id)]
+            return sorted([*saved, *map(event_of, tasks)], key=lambda event: event.id)
+
+        return self.database.read(find)
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         rows = self.database.select(Q.get_marks, workflow_id=workflow_id, limit=limit)

@@ -65,7 +65,7 @@ def step_values(step: StepDefinition) -> tuple[Any, ...]:
         values_text(step.attributes.returns, f"the returns of step {step.id}"),
         None if error is None else codec.encode(error_data(error)),
         None if progress is None else _progress_text(progress),
-        _extra_text(step),
+        extra_text(step),
         step.ended,
         step.id,
     )
@@ -99,7 +99,7 @@ def _progress_text(progress: BlockProgress) -> str:
     return f"[{progress.total},{progress.opened},{progress.active},{progress.complete},{progress.errored}]"
 
 
-def _extra_text(step: StepDefinition) -> str | None:
+def extra_text(step: StepDefinition) -> str | None:
     """What is rarely anything but the default: type hints given by hand, version, timestamp, an open request."""
     extra: dict[str, Any] = {}
     for group in ("params", "returns"):

@@ -74,7 +74,8 @@ class ChangeRows:
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
         self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
-        self.created_events = [event_row(event) for event in changes.created_events]
+        tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
+        self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
         self.updated_events = [event_row(event) for event in changes.updated_events]
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
         self.updated_tasks = [task_params(task) for task in changes.updated_tasks]

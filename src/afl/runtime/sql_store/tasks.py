@@ -10,9 +10,9 @@ from afl.kernel.database import Transaction
 from afl.kernel.presence import Life
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.sql_store.rows import error_data, event_row, task_from, task_params, values_text
+from afl.runtime.sql_store.rows import error_data, event_row, extra_text, task_from, task_params, values_text
 from afl.runtime.sql_store.tables import Q, Tables
-from afl.runtime.states import EventState, StepState
+from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 
 
@@ -60,30 +60,25 @@ class TaskTables(Tables):
     ) -> list[TaskDefinition]:
         if not task_names or limit < 1:
             return []
-        holder = owner or self.owner_id
-
-        def claim(tx: Transaction) -> list[TaskDefinition]:
-            rows = tx.all(
-                Q.claim_tasks,
-                owner=holder,
-                lease_ms=lease_ms,
-                updated=wall_ms(),
-                task_list=task_list,
-                names=[name for name in task_names if "." in name],
-                short_names=[name for name in task_names if "." not in name],
-                limit=limit,
-                workflow_id=workflow_id,
-            )
-            tx.run(Q.set_event_states, state=EventState.DISPATCHED, ids=[row["uuid"] for row in rows])
-            ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
-            return [task_from(row) for row in ordered]
-
-        return self.database.write(claim)
+        rows = self.database.atomic(
+            Q.claim_tasks,
+            owner=owner or self.owner_id,
+            lease_ms=lease_ms,
+            updated=wall_ms(),
+            task_list=task_list,
+            names=[name for name in task_names if "." in name],
+            short_names=[name for name in task_names if "." not in name],
+            limit=limit,
+            workflow_id=workflow_id,
+        )
+        ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
+        return [task_from(row) for row in ordered]
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
-        ids = [task.uuid for task in tasks]
-        if ids:
-            self.database.write(lambda tx: tx.run(Q.set_event_states, state=EventState.PROCESSING, ids=ids))
+        now = wall_ms()
+        rows = [{"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks]
+        if rows:
+            self.database.write(lambda tx: tx.many(Q.start_task, rows))
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         return self.database.write(lambda tx: [_finish(tx, outcome) for outcome in outcomes])
@@ -96,24 +91,17 @@ class TaskTables(Tables):
         self.database.write(extend)
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
-        def release(tx: Transaction) -> int:
-            rows = tx.all(Q.release_tasks, owner=owner, deaths=int(died), updated=wall_ms())
-            tx.run(Q.set_event_states, state=EventState.CREATED, ids=[row["uuid"] for row in rows])
-            return len(rows)
-
-        return self.database.write(release)
+        return self.database.write(
+            lambda tx: tx.run(Q.release_tasks, owner=owner, deaths=int(died), updated=wall_ms())
+        )
 
     def reclaim(self) -> int:
         owners = [row["owner"] for row in self.database.select(Q.task_owners)]
         dead = [owner for owner in owners if self.database.presence.proof(owner) is Life.DEAD]
         freed = sum(self.release_tasks(owner, died=True) for owner in dead)
-
-        def release(tx: Transaction) -> int:
-            rows = tx.all(Q.release_expired_tasks, updated=wall_ms())
-            tx.run(Q.set_event_states, state=EventState.CREATED, ids=[row["uuid"] for row in rows])
-            return len(rows)
-
-        return freed + (self.database.write(release) if owners else 0)
+        if len(owners) > len(dead):
+            freed += self.database.write(lambda tx: tx.run(Q.release_expired_tasks, updated=wall_ms()))
+        return freed
 
 
 def _finish(tx: Transaction, outcome: Outcome) -> bool:
@@ -136,6 +124,7 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
         state=step.state,
         returns=values_text(step.attributes.returns, f"the result of step {step.id}"),
         error=None if failure is None else codec.encode(failure),
+        extra=extra_text(step),
         ended=step.ended,
     )
     tx.many(Q.insert_mark, [event_row(mark)])

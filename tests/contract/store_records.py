@@ -1,0 +1,162 @@
+"""Records for the tests of the stores, with every field set to something of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
+from afl.runtime.entities import (
+    LogDefinition,
+    RunDefinition,
+    RunnerDefinition,
+    TaskDefinition,
+    TaskState,
+    WorkflowDefinition,
+)
+from afl.runtime.events import step_continue
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.states import EventState, StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
+
+T = TypeVar("T")
+
+RUN = WorkflowId("run-1")
+LONG = 600_000  # a lease that does not end during a test
+SECONDS = 60.0  # after this long, what should have happened will not
+
+
+def eventually(look: Callable[[], T]) -> T:
+    """What `look` answers once that is anything; the store's clock moves on meanwhile."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "it did not happen"
+
+
+def a_step(
+    step_id: str = "s", workflow_id: str = RUN, state: str = StepState.CREATED, **fields: Any
+) -> StepDefinition:
+    step = StepDefinition(
+        id=StepId(step_id),
+        object_type=fields.pop("object_type", ObjectType.VARIABLE_ASSIGNMENT),
+        workflow_id=WorkflowId(workflow_id),
+        **fields,
+    )
+    step.change_state(state)
+    step.transition.commit()
+    return step
+
+
+def a_waiting_step(step_id: str = "s", workflow_id: str = RUN, **params: Any) -> StepDefinition:
+    """A step whose work is outside."""
+    step = a_step(step_id, workflow_id, StepState.EVENT_TRANSMIT, facet_name="ns.F")
+    for name, value in params.items():
+        step.set_attribute(name, value)
+    return step
+
+
+def an_event(event_id: str = "e", workflow_id: str = RUN, **fields: Any) -> EventDefinition:
+    given: dict[str, Any] = {
+        "step_id": "s",
+        "state": EventState.CREATED,
+        "event_type": "ns.F",
+        "payload": {"n": 1},
+        **fields,
+    }
+    return EventDefinition(EventId(event_id), workflow_id=WorkflowId(workflow_id), **given)
+
+
+def a_mark(event_id: str, workflow_id: str = RUN, step_id: str = "s") -> EventDefinition:
+    """Word by hand that a step may go on."""
+    return an_event(
+        event_id, workflow_id, step_id=step_id, event_type=STEP_CONTINUE, payload={"step_id": step_id}
+    )
+
+
+def a_task(uuid: str = "t", name: str = "ns.F", workflow_id: str = RUN, **fields: Any) -> TaskDefinition:
+    given: dict[str, Any] = {"runner_id": "r", "flow_id": "f", "step_id": "", **fields}
+    return TaskDefinition(uuid, name, workflow_id=workflow_id, **given)
+
+
+def a_run(workflow_id: str = RUN, **fields: Any) -> RunDefinition:
+    given: dict[str, Any] = {"epoch": 1, **fields}
+    return RunDefinition(workflow_id, "ns.W", "hash", **given)
+
+
+def a_runner(uuid: str = "r", **fields: Any) -> RunnerDefinition:
+    given: dict[str, Any] = {"workflow_id": RUN, "workflow": a_workflow(), **fields}
+    return RunnerDefinition(uuid, **given)
+
+
+def a_workflow(uuid: str = "w", name: str = "W", flow_id: str = "f", **fields: Any) -> WorkflowDefinition:
+    return WorkflowDefinition(uuid, name, "n", "fc", flow_id, "start", "1.0", **fields)
+
+
+def a_log(uuid: str = "l", order: int = 0, runner_id: str = "r", **fields: Any) -> LogDefinition:
+    return LogDefinition(uuid, order, runner_id, **fields)
+
+
+def begin(store: PersistenceAPI, workflow_id: str = RUN, **fields: Any) -> RunDefinition:
+    """A stored run, held by the store's process unless `owner` says otherwise."""
+    run = a_run(workflow_id, **{"owner": store.owner_id, **fields})
+    store.commit(IterationChanges(run=run, new_run=True))
+    return run
+
+
+def wait_outside(store: PersistenceAPI, step_id: str = "s", **task_fields: Any) -> TaskDefinition:
+    """A stored step that waits for outside work, with its task and event."""
+    step = a_waiting_step(step_id, n=1)
+    task = a_task(f"task-{step_id}", step_id=step_id, data={"n": 1}, **task_fields)
+    changes = IterationChanges()
+    changes.add_created_step(step)
+    changes.add_created_task(task)
+    changes.add_created_event(an_event(task.uuid, step_id=step_id))
+    store.commit(changes)
+    return task
+
+
+def an_outcome(
+    step: StepDefinition, task: TaskDefinition | None, state: str = TaskState.COMPLETED, **returns: Any
+) -> Outcome:
+    """The end of a step's work, as the evaluator words it."""
+    for name, value in returns.items():
+        step.set_attribute(name, value, is_return=True)
+    event = None
+    if task is not None:
+        task.state, task.updated = state, 77
+        event_state = EventState.COMPLETED if state == TaskState.COMPLETED else EventState.ERROR
+        event = an_event(task.uuid, step_id=step.id, state=event_state, payload={"n": 1, "result": returns})
+    return Outcome(step, task, event, step_continue(step.id, step.workflow_id, closed=True))
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All that a store has of one run, to compare."""
+
+    steps: list[StepDefinition]
+    events: list[EventDefinition]
+    tasks: list[TaskDefinition]
+    run: RunDefinition | None
+    runner: RunnerDefinition | None
+    logs: list[LogDefinition]
+
+    @classmethod
+    def of(cls, store: PersistenceAPI, workflow_id: str = RUN) -> Everything:
+        run_id = WorkflowId(workflow_id)
+        return cls(
+            store.get_steps_by_workflow(run_id),
+            store.get_events_by_workflow(run_id),
+            store.get_tasks_by_workflow(run_id),
+            store.get_run(run_id),
+            store.get_runner("r"),
+            store.get_logs_by_runner("r"),
+        )
+
+
+NOTHING = Everything([], [], [], None, None, [])
