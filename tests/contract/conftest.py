@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 from pymongo import MongoClient
-from support.databases import fresh_mongo_database
+from support.databases import fresh_mongo_database, fresh_postgres_database
 
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.mongo_store import MongoStore
@@ -18,21 +20,37 @@ from afl.runtime.sqlite_store import SqliteStore
 OpenStore = Callable[[], PersistenceAPI]
 
 
+# One database of each server for the session: making its tables and indexes takes longer than most tests.
 @pytest.fixture(scope="session")
-def mongo_contract_url(mongo_url: str) -> Iterator[str]:
-    """One database for the session: making its indexes takes longer than most tests."""
+def shared_mongo_url(mongo_url: str) -> Iterator[str]:
     with fresh_mongo_database(mongo_url) as url:
         MongoStore(url).close()
         yield url
 
 
 @pytest.fixture
-def empty_mongo_url(mongo_contract_url: str) -> str:
-    with MongoClient[dict[str, object]](mongo_contract_url, w=1) as client:
+def empty_mongo_url(shared_mongo_url: str) -> str:
+    with MongoClient[dict[str, object]](shared_mongo_url, w=1) as client:
         database = client.get_default_database()
         for name in database.list_collection_names():
             database[name].delete_many({})
-    return mongo_contract_url
+    return shared_mongo_url
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_url: str) -> Iterator[str]:
+    with fresh_postgres_database(postgres_url) as url:
+        PostgresStore(url).close()
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(shared_postgres_url: str) -> str:
+    with psycopg.connect(shared_postgres_url, autocommit=True) as admin:
+        tables = "select tablename from pg_tables where schemaname = 'public' and tablename <> 'afl_schema'"
+        for (table,) in admin.execute(tables).fetchall():
+            admin.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+    return shared_postgres_url
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "mongo"])
@@ -50,7 +68,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
     elif request.param == "sqlite":
         yield lambda: remember(SqliteStore(f"sqlite:///{tmp_path}/afl.db"))
     elif request.param == "postgres":
-        url = request.getfixturevalue("postgres_database")
+        url = request.getfixturevalue("empty_postgres_url")
         yield lambda: remember(PostgresStore(url))
     else:
         url = request.getfixturevalue("empty_mongo_url")

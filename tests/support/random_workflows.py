@@ -48,7 +48,7 @@ class Names:
         return Names({kind: list(names) for kind, names in self.known.items()})
 
     def without_inputs(self) -> Names:
-        return Names({kind: [n for n in names if n[0] != "$"] for kind, names in self.known.items()})
+        return Names({kind: [n for n in names if "$." not in n] for kind, names in self.known.items()})
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Writer:
 
     def _inside(self, owners: list[Callee], names: Names, depth: int) -> str:
         lines = []
-        for number in range(self.number(0, 3)):
+        for number in range(self.number(1 - min(depth, 1), 4 - min(depth, 2))):
             if self._left <= 0:
                 break
             self._left -= 1
@@ -165,7 +165,7 @@ class Writer:
         if self.rarely(10):
             condition = self.expression("Boolean", names)
             return self.pick([f"sys.log(v = {condition})", f"sys.assert({condition})"])
-        callee = self.pick(self._callees)
+        callee = self.pick(self._callees + [each for each in self._callees if each.is_event])
         line = f"{name} = {callee.name}({self.arguments(callee.params, names, callee.optional)})"
         if callee.is_schema:
             names.add(f"{name}.", callee.params)

@@ -116,7 +116,7 @@ class LiveDisplay:
 def _amount(fold: Fold) -> RenderableType:
     """A bar for many steps, the error of a single one."""
     if not fold.is_many:
-        return Text(_shortened(fold.errors[0]), "yellow" if fold.caught else "red") if fold.errors else ""
+        return Text(_shortened(fold.error), "yellow" if fold.caught else "red")
     goal = max(fold.expected, fold.started)
     colour = "red" if fold.failed else "yellow" if fold.caught else "green"
     bar = ProgressBar(goal, fold.over, width=_BAR_WIDTH, complete_style="cyan", finished_style=colour)
@@ -152,11 +152,10 @@ class LineProgress(Progress):
     def task_ended(self, task: TaskDefinition, error: str | None) -> None:
         super().task_ended(task, error)
         fold = self._fold(task)
-        seconds = self.seconds_of(task)
         goal = f" {fold.over}/{max(fold.expected, fold.started)}" if fold.is_many else ""
-        if fold.over <= _SINGLE_LINES or (error is not None and len(fold.errors) <= _SINGLE_LINES):
+        if fold.over <= _SINGLE_LINES or (error is not None and fold.failed <= _SINGLE_LINES):
             outcome = f"failed: {_shortened(error)}" if error is not None else "done"
-            self._print(f"{fold.name} = {task.name}{goal}: {outcome} ({duration(seconds * 1000)})")
+            self._print(f"{fold.name} = {task.name}{goal}: {outcome} ({duration(fold.latest * 1000)})")
         elif is_round(fold.over) or fold.over == fold.expected:
             failures = f", {fold.failed} failed" if fold.failed else ""
             self._print(f"{fold.name} = {task.name}{goal}: {fold.done} done{failures}")

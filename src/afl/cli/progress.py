@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from afl.operations.run_tree import readable
 from afl.runtime.entities import TaskDefinition
@@ -19,7 +19,10 @@ _CATCHING = "state.statement.catch"
 
 @dataclass
 class Fold:
-    """All event steps at one place of the program. `expected` is how many there will be, if that is known."""
+    """All event steps at one place of the program.
+
+    `expected` is how many there will be, if that is known; `error` the first one's, `latest` how long the last took.
+    """
 
     name: str
     facet: str
@@ -30,7 +33,8 @@ class Fold:
     failed: int = 0
     caught: int = 0
     ended: float = 0.0
-    errors: list[str] = field(default_factory=list)
+    error: str = ""
+    latest: float = 0.0
 
     @property
     def over(self) -> int:
@@ -91,16 +95,13 @@ class Progress:
             fold = self._fold(task)
             fold.running -= 1
             fold.ended = self.clock()
+            fold.latest = fold.ended - self._started.pop(task.uuid)
             if error is None:
                 fold.done += 1
             else:
                 fold.failed += 1
-                fold.errors.append(error)
+                fold.error = fold.error or error
                 self._failed[task.step_id] = fold
-
-    def seconds_of(self, task: TaskDefinition) -> float:
-        """How long a task that just ended took."""
-        return self.clock() - self._started.pop(task.uuid, self.clock())
 
     @property
     def total(self) -> Fold:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
 
@@ -62,9 +63,8 @@ class Proxy:
             server = socket.create_connection(self._server)
             self.lines += 1
             self._sockets += [client, server]
-            self._start(lambda client=client, server=server: self._pump(client, server, self._watch))
-            greet = _Greeting() if self._pooler else (lambda data: (data, True))
-            self._start(lambda client=client, server=server, greet=greet: self._pump(server, client, greet))
+            self._start(partial(self._pump, client, server, self._watch))
+            self._start(partial(self._pump, server, client, _Greeting() if self._pooler else _unchanged))
 
     def _watch(self, data: bytes) -> tuple[bytes, bool]:
         if self.cut_at is None or self.cut_at not in data:
@@ -92,6 +92,10 @@ class Proxy:
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)
         thread.start()
+
+
+def _unchanged(data: bytes) -> tuple[bytes, bool]:
+    return data, True
 
 
 class _Greeting:

@@ -82,6 +82,15 @@ def fork(url: str) -> None:
     say(report)
 
 
+def orphan(url: str) -> None:
+    """Leave a child behind that has inherited everything and does nothing with it."""
+    mine = connect(url).presence.id
+    if os.fork() != 0:
+        say(mine)
+    wait()
+    os._exit(0)
+
+
 def _in_child(database: Database, parent: str) -> dict[str, object]:
     database.write(lambda tx: tx.run(ADD, id=2, text="child"))
     return {

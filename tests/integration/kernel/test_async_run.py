@@ -95,7 +95,7 @@ def test_a_cancelled_transition_that_fails_is_cancelled_quietly(database: Databa
 def test_what_has_not_begun_never_does(database: Database) -> None:
     go_on = threading.Event()
     barrier = threading.Barrier(ASYNC_THREADS + 1)
-    ran = []
+    ran: list[Transaction] = []
 
     def occupy() -> None:
         barrier.wait()

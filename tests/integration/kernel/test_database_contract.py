@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from notes_table import ADD, ADD_RETURNING, ALL, BROKEN, GET, SET, SET_ALL, ids, make_notes
@@ -98,12 +100,16 @@ def test_a_value_no_store_can_hold_is_bad_input(database: Database, values: dict
     assert ids(database) == []
 
 
+def _nested(verb: Callable[[Callable[[Transaction], None]], None], tx: Transaction) -> None:
+    verb(lambda tx: None)
+
+
 def test_transactions_do_not_nest(database: Database) -> None:
     for inner in (database.read, database.write):
         with pytest.raises(StoreError, match="inside a transaction"):
-            database.write(lambda tx, inner=inner: inner(lambda tx: None))
+            database.write(partial(_nested, inner))
         with pytest.raises(StoreError, match="inside a transaction"):
-            database.read(lambda tx, inner=inner: inner(lambda tx: None))
+            database.read(partial(_nested, inner))
     with pytest.raises(StoreError, match="inside a transaction"):
         database.write(lambda tx: database.atomic(ALL))
     assert ids(database) == []

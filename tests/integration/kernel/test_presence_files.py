@@ -47,6 +47,15 @@ def test_a_living_process_is_alive_and_a_killed_one_dead(sqlite_url: str, sqlite
     assert sqlite.presence.proof(sqlite.presence.id) is Life.ALIVE
 
 
+def test_a_forked_child_does_not_keep_its_parent_alive(sqlite_url: str, sqlite: Database) -> None:
+    with python(SCRIPT, "orphan", sqlite_url) as process:
+        other = heard(process)
+        assert sqlite.presence.proof(other) is Life.ALIVE
+        process.kill()
+        process.wait()
+        assert sqlite.presence.proof(other) is Life.DEAD
+
+
 def test_one_that_left_in_order_is_dead_too(sqlite_url: str, sqlite: Database) -> None:
     with python(SCRIPT, "present", sqlite_url) as process:
         other = heard(process)

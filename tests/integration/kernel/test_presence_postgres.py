@@ -73,6 +73,16 @@ def test_a_living_process_is_alive_and_a_killed_one_dead_at_the_second_look(
     assert prober.proof(prober.id) is Life.ALIVE
 
 
+def test_a_forked_child_does_not_keep_its_parent_alive(prober: Prober, postgres_database: str) -> None:
+    with python(SCRIPT, "orphan", postgres_database) as process:
+        other = heard(process)
+        assert prober.proof(other) is Life.ALIVE
+        process.kill()
+        process.wait()
+        assert prober.proof_of_the_gone(other) is Life.UNKNOWN
+        assert prober.proof(other, APART_SECONDS) is Life.DEAD
+
+
 def test_one_that_left_in_order_is_dead_too(prober: Prober, postgres_database: str) -> None:
     with python(SCRIPT, "present", postgres_database) as process:
         other = heard(process)

@@ -67,3 +67,11 @@ def test_a_forked_child_has_connections_and_presence_of_its_own(sqlite_url: str)
     assert report["parent_as_seen_by_child"] == "alive"
     assert report["parent_id_kept"]
     assert report["child_as_seen_later"] == "dead"
+
+
+def test_a_forked_child_has_a_copy_of_a_store_in_memory() -> None:
+    with python(SCRIPT, "fork", "memory://") as process:
+        report = heard(process)
+        assert process.wait() == 0
+    assert (report["child_sees"], report["parent_sees"]) == ([1, 2], [1, 3])
+    assert report["parent_as_seen_by_child"] == report["child_as_seen_later"] == "unknown"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from afl.kernel.database import file_lock
 from afl.kernel.database.file_lock import FileLock
 
 
@@ -25,7 +24,7 @@ def test_a_circle_the_kernel_only_imagines_is_waited_out(
             raise OSError(refusals.pop(), "Resource deadlock avoided")
         real(*arguments)
 
-    monkeypatch.setattr(file_lock.fcntl, "lockf", lockf)
+    monkeypatch.setattr(fcntl, "lockf", lockf)
     with lock:
         assert refusals == []
     lock.close()
@@ -43,7 +42,7 @@ def test_another_error_is_not_hidden_and_leaves_the_gate_open(
             raise OSError(errno.ENOLCK, "No locks available")
         real(*arguments)
 
-    monkeypatch.setattr(file_lock.fcntl, "lockf", lockf)
+    monkeypatch.setattr(fcntl, "lockf", lockf)
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()
     assert calls[-1] == (fcntl.LOCK_UN, 1, 0)

@@ -55,7 +55,9 @@ def signature(name: str, params: dict[str, str], returns: dict[str, str]) -> str
 
 
 slots = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TYPES), min_size=1, max_size=3)
-texts = st.text(st.characters(codec="utf-8", exclude_characters='"\\', exclude_categories=("Cs", "Cc")), max_size=8)
+texts = st.text(
+    st.characters(codec="utf-8", exclude_characters='"\\', exclude_categories=("Cs", "Cc")), max_size=8
+)
 
 
 @st.composite
@@ -63,7 +65,9 @@ def literals(draw: DrawFn, kind: str) -> str:
     if kind == "Long":
         return str(draw(st.integers(0, 10**6)))
     if kind == "Boolean":
-        return draw(st.sampled_from(["true", "false", "1 < 2", "!false", '"ab" contains "a"', "2 not in [1]"]))
+        return draw(
+            st.sampled_from(["true", "false", "1 < 2", "!false", '"ab" contains "a"', "2 not in [1]"])
+        )
     if kind == "[Long]":
         return "[" + ", ".join(str(n) for n in draw(st.lists(st.integers(0, 9), max_size=3))) + "]"
     if kind == "Json":
@@ -100,7 +104,9 @@ def steps(draw: DrawFn, facets: list[Facet], values: Values, prefix: str, inline
         name = f"{prefix}{number}"
         line = f"{name} = {facet.name}({draw(arguments(facet.params, values))})"
         if draw(st.booleans()):
-            line += draw(st.sampled_from([" with Retry(3)", " with Timeout(minutes = 1) with Priority(n = 2)"]))
+            line += draw(
+                st.sampled_from([" with Retry(3)", " with Timeout(minutes = 1) with Priority(n = 2)"])
+            )
         offered = values.copy()
         offered.add(f"{name}.", facet.params | facet.returns)
         if inline and draw(st.integers(0, 4)) == 0:
@@ -123,7 +129,9 @@ def inline_bodies(draw: DrawFn, facet: Facet, facets: list[Facet], outer: Values
 
 
 @st.composite
-def blocks(draw: DrawFn, owner: str, params: dict[str, str], returns: dict[str, str], facets: list[Facet]) -> str:
+def blocks(
+    draw: DrawFn, owner: str, params: dict[str, str], returns: dict[str, str], facets: list[Facet]
+) -> str:
     """One `andThen` of a declaration."""
     values = Values()
     values.add("$.", params)

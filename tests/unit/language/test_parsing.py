@@ -56,7 +56,8 @@ def test_an_empty_text_is_an_empty_program() -> None:
 
 def test_every_kind_of_declaration_finds_its_list() -> None:
     program = parse(
-        """namespace a.b { uses c; use d facet F() event facet E() event X() workflow W() implicit i = F() schema S { } }
+        """namespace a.b { uses c; use d facet F() event facet E() event X() workflow W()
+             implicit i = F() schema S { } }
         facet G() event facet H() workflow V() implicit j = G() schema T { }"""
     )
     space = program.namespaces[0]
@@ -78,7 +79,11 @@ def test_a_namespace_segment_may_begin_with_a_digit() -> None:
 
 
 def test_a_signature_has_parameters_returns_and_mixins() -> None:
-    sig = parse('facet F(a: Int, b: [[x.Y]] = null,) => (c: Long = 1,) with M(k = "v") as m with N(3)').facets[0].sig
+    sig = (
+        parse('facet F(a: Int, b: [[x.Y]] = null,) => (c: Long = 1,) with M(k = "v") as m with N(3)')
+        .facets[0]
+        .sig
+    )
     assert [one.name for one in sig.params] == ["a", "b"]
     assert sig.params[1].type == ArrayType(ArrayType(TypeRef("x.Y")))
     assert sig.returns is not None
@@ -106,16 +111,42 @@ def test_newlines_and_semicolons_carry_no_meaning(text: str) -> None:
 
 
 def test_newlines_are_allowed_between_any_tokens() -> None:
-    text = "workflow W ( a : Int = 1 ) => ( b : Int ) with M ( ) andThen { s = F ( x = $.a ++ 1 ) yield W ( b = s . n ) }"
+    text = "workflow W ( a : Int = 1 ) => ( b : Int ) with M ( ) andThen { s = F ( x = $.a ++ 1 )"
+    text += " yield W ( b = s . n ) }"
     assert parse(text.replace(" ", "\n")) == parse(text)
 
 
 # ---- keywords are words, and only where they are needed -----------------------------------------------------
 
-KEYWORDS = (
-    "namespace uses use facet event workflow implicit with as andThen yield foreach in schema when case catch prompt "
-    "script not contains startsWith endsWith system template model sys"
-).split()
+KEYWORDS = [
+    "namespace",
+    "uses",
+    "use",
+    "facet",
+    "event",
+    "workflow",
+    "implicit",
+    "with",
+    "as",
+    "andThen",
+    "yield",
+    "foreach",
+    "in",
+    "schema",
+    "when",
+    "case",
+    "catch",
+    "prompt",
+    "script",
+    "not",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "system",
+    "template",
+    "model",
+    "sys",
+]
 
 
 @pytest.mark.parametrize("word", KEYWORDS)
@@ -130,7 +161,9 @@ def test_a_keyword_may_name_a_parameter_a_step_and_an_argument(word: str) -> Non
     assert sig.params[0].name == word
 
 
-@pytest.mark.parametrize("name", ["trueish", "falsey", "nullable", "IntList", "Stringy", "usesx", "facets", "inner"])
+@pytest.mark.parametrize(
+    "name", ["trueish", "falsey", "nullable", "IntList", "Stringy", "usesx", "facets", "inner"]
+)
 def test_names_that_begin_like_a_keyword_are_names(name: str) -> None:
     assert value(f"{name}.x") == Reference([name, "x"], False)
     assert parse(f"facet F(a: {name})").facets[0].sig.params[0].type == TypeRef(name)
@@ -176,7 +209,10 @@ def test_strings_are_decoded(text: str, expected: str) -> None:
         ("-1.5", UnaryExpr("-", Literal(1.5, "double"))),
         ("+ 2", Literal(2, "integer")),
         ("[1, 2,]", ArrayLiteral([Literal(1, "integer"), Literal(2, "integer")])),
-        ('#{a: 1, "b c": x.y}', MapLiteral([MapEntry("a", Literal(1, "integer")), MapEntry("b c", ref("x.y"))])),
+        (
+            '#{a: 1, "b c": x.y}',
+            MapLiteral([MapEntry("a", Literal(1, "integer")), MapEntry("b c", ref("x.y"))]),
+        ),
         ("a.xs[0]", IndexExpr(ref("a.xs"), Literal(0, "integer"))),
         ("$.xs[0].n", IndexExpr(IndexExpr(ref("$.xs"), Literal(0, "integer")), Literal("n", "string"))),
     ],
@@ -211,7 +247,20 @@ def test_precedence(text: str, grouped: str) -> None:
 
 
 def test_operators_are_kept_by_their_spelling() -> None:
-    for operator in ("==", "!=", ">", "<", ">=", "<=", "in", "not in", "contains", "startsWith", "endsWith", "%"):
+    for operator in (
+        "==",
+        "!=",
+        ">",
+        "<",
+        ">=",
+        "<=",
+        "in",
+        "not in",
+        "contains",
+        "startsWith",
+        "endsWith",
+        "%",
+    ):
         assert value(f"a {operator} b") == BinaryExpr(operator, ref("a"), ref("b"))
 
 
@@ -228,7 +277,9 @@ def test_a_block_has_statements_then_yields() -> None:
 
 
 def test_a_step_may_have_mixins_bodies_and_a_catch() -> None:
-    statement = block("a = F() with M() as m with N() andThen { b = G() } catch when { case _ => { } }").block.steps[0]
+    statement = block(
+        "a = F() with M() as m with N() andThen { b = G() } catch when { case _ => { } }"
+    ).block.steps[0]
     assert isinstance(statement, StepStmt)
     assert [(one.name, one.alias) for one in statement.call.mixins] == [("M", "m"), ("N", None)]
     assert isinstance(statement.body, AndThenBlock)
@@ -253,7 +304,11 @@ def test_foreach_when_and_several_bodies() -> None:
 
 
 def test_a_prompt_body() -> None:
-    body = parse('event facet E(q: String) prompt { system "s" template "t {q}" model "m" }').event_facets[0].body
+    body = (
+        parse('event facet E(q: String) prompt { system "s" template "t {q}" model "m" }')
+        .event_facets[0]
+        .body
+    )
     assert body == PromptBlock("s", "t {q}", "m")
 
 
@@ -281,7 +336,9 @@ def test_doc_comments_belong_to_the_declaration_that_follows() -> None:
 
 
 def test_a_doc_comment_elsewhere_is_a_comment() -> None:
-    text = "facet A(/** x */ a: Int) workflow W() /** y */ andThen { /** z */ event = A(a = 1) /** end */ } /**/"
+    text = (
+        "facet A(/** x */ a: Int) workflow W() /** y */ andThen { /** z */ event = A(a = 1) /** end */ } /**/"
+    )
     assert parse(text) == parse(re.sub(r"/\*.*?\*/", "", text))
 
 

@@ -46,7 +46,9 @@ def _scattered(found: list[Piece], gaps: list[str]) -> str:
     return text
 
 
-GAPS = st.sampled_from([" ", "\n", "\n\n\n", " // note\n", "\n// own line\n", " /* inline */ ", "\n/* a\n  b */\n"])
+GAPS = st.sampled_from(
+    [" ", "\n", "\n\n\n", " // note\n", "\n// own line\n", " /* inline */ ", "\n/* a\n  b */\n"]
+)
 
 
 @SLOW
@@ -86,7 +88,9 @@ def test_no_text_upsets_the_parser(text: str) -> None:
         assert program == parse(text)
 
 
-@pytest.mark.parametrize("deep", ["(" * 5000 + "1" + ")" * 5000, "-" * 500 + "1", "1" + " + 1" * 500, "[" * 500])
+@pytest.mark.parametrize(
+    "deep", ["(" * 5000 + "1" + ")" * 5000, "-" * 500 + "1", "1" + " + 1" * 500, "[" * 500]
+)
 def test_deep_nesting_is_an_error_and_no_crash(deep: str) -> None:
     text = f"facet F(a: Json = {deep})"
     try:

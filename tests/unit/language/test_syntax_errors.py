@@ -34,7 +34,7 @@ def refused(text: str) -> ParseError:
         ("namespace a { namespace b { } }", "Namespaces do not nest", 1, 15),
         ("facet F() script { }", "There are no script blocks: code lives in agents", 1, 11),
         ("facet F() andThen script { }", "There are no script blocks: code lives in agents", 1, 19),
-        ("facet F(a: String = 'x')", "Strings are written in double quotes, found \"'\"", 1, 21),
+        ("facet F(a: String = 'x')", 'Strings are written in double quotes, found "\'"', 1, 21),
         ('facet F(a: String = "x)', "Unterminated string", 1, 21),
         ("facet F(a: Int = $)", "'$' needs a parameter name", 1, 18),
         ("/* never closed", "Unterminated comment", 1, 1),
@@ -83,7 +83,9 @@ def test_all_broken_declarations_are_reported_and_nothing_else() -> None:
 
 
 def test_a_missing_brace_is_reported_once() -> None:
-    error = refused("namespace a {\n workflow W() andThen {\n a = F()\n facet B()\n}\nworkflow V() andThen { }")
+    error = refused(
+        "namespace a {\n workflow W() andThen {\n a = F()\n facet B()\n}\nworkflow V() andThen { }"
+    )
     assert [one.line for one in error.diagnostics] == [4]
 
 
@@ -91,9 +93,7 @@ def test_the_text_has_source_and_position_once() -> None:
     entry = SourceEntry("facet A()\nfacet (", FileOrigin("dir/a.afl"))
     with pytest.raises(ParseError) as caught:
         AFLParser().parse_sources(CompilerInput([entry]))
-    assert str(caught.value) == (
-        "[file://dir/a.afl] Expected a facet name, found '(' at line 2, column 7"
-    )
+    assert str(caught.value) == ("[file://dir/a.afl] Expected a facet name, found '(' at line 2, column 7")
     assert caught.value.source_id == "file://dir/a.afl"
 
 

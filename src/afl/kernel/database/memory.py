@@ -69,5 +69,6 @@ class MemoryDatabase(Database):
     def _after_fork(self) -> None:
         """The child has a copy of the parent's memory; a transition under way there is not its own."""
         self._turn = threading.Lock()
+        self._presence.forked()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from pymongo import MongoClient, ReturnDocument
+from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
+from bson.int64 import Int64
+from pymongo import MongoClient, ReadPreference, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import PyMongoError
@@ -36,9 +38,22 @@ TransactionWork = Callable[[Database[Document], ClientSession], T]
 
 NOW: Document = {"$toLong": "$$NOW"}
 _MAJORITY = WriteConcern("majority")
+_SEEN = ReadConcern("majority")
 _PATIENCE_SECONDS = 15.0
 _BACKOFF = Backoff(0.002, cap=0.1)
 _WIRE_VERSION = 13  # MongoDB 5.0
+
+
+class _PlainInteger(TypeDecoder):
+    """The driver's own kind of integer is no plain data; ours are."""
+
+    bson_type = Int64
+
+    def transform_bson(self, value: Int64) -> int:
+        return int(value)
+
+
+_OPTIONS: CodecOptions[Document] = CodecOptions(type_registry=TypeRegistry([_PlainInteger()]))
 
 
 class ContendedError(Exception):
@@ -66,7 +81,11 @@ class Connection:
         self._pid = -1
         self._clients: list[Client] = []
         self._owner = ""
-        self.call(self._check)
+        try:
+            self.call(self._check)
+        except BaseException:
+            self.close()
+            raise
 
     # -- who we are -------------------------------------------------------------------------------------------
 
@@ -116,9 +135,7 @@ class Connection:
     # -- work -------------------------------------------------------------------------------------------------
 
     def _database(self) -> Database[Document]:
-        return self._client().get_database(
-            self.name, write_concern=_MAJORITY, read_concern=ReadConcern("majority")
-        )
+        return self._client().get_database(self.name, _OPTIONS, ReadPreference.PRIMARY, _MAJORITY, _SEEN)
 
     def call(self, work: Work[T]) -> T:
         """Reads, or one write that is atomic by itself. Cursors are read to their end inside."""

@@ -1,0 +1,142 @@
+"""Running a case on the engine and holding its record against the model's verdict."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from support.model import Model, Problem, Verdict, Work
+from support.random_workflows import Case, answer_for, event_returns
+
+from afl.language import compile_source
+from afl.runtime import paths
+from afl.runtime.changes import STEP_CONTINUE
+from afl.runtime.entities import TaskState
+from afl.runtime.errors import StepFailure
+from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.session import Pace
+from afl.runtime.states import EventState
+from afl.runtime.types import StepId, WorkflowId
+
+TIGHT = Pace(commit_steps=1, commit_seconds=0, foreach_window=2, cached_steps=3)
+
+
+class AgentError(Exception):
+    """An agent's failure; named as the engine names the failure of an agent elsewhere."""
+
+
+@dataclass
+class Trial:
+    """A case with its compiled program, its agents and the model's verdict."""
+
+    case: Case
+    program: Program
+    answer: Callable[[str, dict[str, Any]], dict[str, Any]]
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, case: Case) -> Trial:
+        compiled = compile_source(case.source).program
+        answer = answer_for(event_returns(compiled))
+        verdict = Model(compiled, answer).run(case.workflow, case.inputs)
+        return cls(case, Program({"program": compiled, "workflow": case.workflow}), answer, verdict)
+
+    @property
+    def handlers(self) -> Handlers:
+        """The agents as handlers of this process."""
+        return Handlers.of({facet: self._handler(facet) for facet in event_returns(self.program.compiled["program"])})
+
+    def _handler(self, facet: str) -> Callable[..., dict[str, Any]]:
+        def work(**payload: Any) -> dict[str, Any]:
+            try:
+                return self.answer(facet, payload)
+            except Problem as problem:
+                raise AgentError(problem.text) from problem
+
+        return work
+
+
+def drive(trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None) -> ExecutionResult:
+    """Run a case with agents outside: steps are continued or failed in random order, a few between two resumes."""
+    node = dict(trial.program.workflow.ast, name=trial.case.workflow)
+    result = Evaluator(store, pace=pace).execute(node, trial.case.inputs, trial.program.compiled["program"])
+    while result.status == ExecutionStatus.PAUSED:
+        tasks = [t for t in store.get_tasks_by_workflow(result.workflow_id) if t.state == TaskState.PENDING]
+        assert tasks, "the run pauses, but nothing is there to be done"
+        random.shuffle(tasks)
+        for task in tasks[: random.randint(1, len(tasks))]:
+            finish(trial, store, task.name, StepId(task.step_id), task.data or {})
+        result = Evaluator(store, pace=pace).resume(result.workflow_id)
+    return result
+
+
+def finish(trial: Trial, store: PersistenceAPI, facet: str, step_id: StepId, payload: dict[str, Any]) -> None:
+    """Do a step's outside work and say so, as an agent in another process would."""
+    evaluator = Evaluator(store)
+    try:
+        answer = trial.answer(facet, payload)
+    except Problem as problem:
+        assert evaluator.fail_step(step_id, problem.text)
+    else:
+        assert evaluator.continue_step(step_id, answer)
+
+
+def check(trial: Trial, store: PersistenceAPI, result: ExecutionResult) -> None:
+    """The result is the model's, and the record holds each piece of work exactly once."""
+    verdict = trial.verdict
+    check_result(verdict, result)
+    run_id = result.workflow_id
+    run = store.get_run(run_id)
+    assert run is not None
+    assert (run.owner, run.waiting, run.is_over) == ("", 0, True)
+    assert store.get_open_steps(run_id) == []
+    assert store.get_marks(run_id) == []
+    steps = store.get_steps_by_workflow(run_id)
+    assert max(Counter((s.statement_id, s.block_id, s.id) for s in steps).values()) == 1
+    assert recorded_work(store, run_id) == Counter(verdict.work)
+    assert len(store.get_logs_by_runner(run_id)) == verdict.logs
+    check_events(store, run_id)
+
+
+def check_result(verdict: Verdict, result: ExecutionResult) -> None:
+    if verdict.failure is None:
+        assert result.status == ExecutionStatus.COMPLETED, result.error
+        assert json.dumps(result.outputs, sort_keys=True) == json.dumps(verdict.outputs, sort_keys=True)
+        return
+    assert result.status == ExecutionStatus.ERROR
+    assert isinstance(result.error, StepFailure), result.error
+    assert (result.error.step, result.error.error_type) == (verdict.failure.step, verdict.failure.kind)
+    assert verdict.failure.text in result.error.message
+
+
+def recorded_work(store: PersistenceAPI, run_id: WorkflowId) -> Counter[Work]:
+    """The finished tasks of a run, as the model writes them down."""
+    tasks = store.get_tasks_by_workflow(run_id)
+    assert {task.state for task in tasks} <= {TaskState.COMPLETED, TaskState.FAILED}
+    return Counter(
+        Work(
+            paths.shown(task.step_id, run_id),
+            task.name,
+            json.dumps(task.data, sort_keys=True),
+            failed=task.state == TaskState.FAILED,
+        )
+        for task in tasks
+    )
+
+
+def check_events(store: PersistenceAPI, run_id: WorkflowId) -> None:
+    """One event per task, ended as its task ended."""
+    tasks = {task.uuid: task for task in store.get_tasks_by_workflow(run_id)}
+    events = [e for e in store.get_events_by_workflow(run_id) if e.event_type != STEP_CONTINUE]
+    assert {event.id for event in events} == set(tasks)
+    assert len({task.step_id for task in tasks.values()}) == len(tasks) == len(events)
+    for event in events:
+        done = tasks[event.id].state == TaskState.COMPLETED
+        assert event.state == (EventState.COMPLETED if done else EventState.ERROR)
