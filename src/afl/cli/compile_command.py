@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -165,15 +166,20 @@ def _write(text: str, out: Path | None) -> None:
 
 @contextmanager
 def _logging(level: LogLevel, file: Path | None) -> Iterator[None]:
-    if file is None:
-        configure_logging(level)
-        yield
-        return
+    """Log as asked while the command works; `main` may be called by a program with logging of its own."""
+    logger = logging.getLogger("afl")
+    before = logger.handlers[:], logger.level, logger.propagate
+    with _log_stream(file) as stream:
+        configure_logging(level, stream=stream)
+        try:
+            yield
+        finally:
+            logger.handlers[:], logger.level, logger.propagate = before
+
+
+def _log_stream(file: Path | None) -> AbstractContextManager[TextIO | None]:
     try:
-        stream = file.open("a", encoding="utf-8")
+        return nullcontext(None) if file is None else file.open("a", encoding="utf-8")
     except OSError as error:
         problem(f"Cannot write the log file {file}: {error.strerror}")
         raise typer.Exit(1) from error
-    with stream:
-        configure_logging(level, stream=stream)
-        yield

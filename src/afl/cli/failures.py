@@ -11,7 +11,6 @@ from rich.text import Text
 from afl.cli.console import say
 from afl.cli.problems import problem
 from afl.language.diagnostics import Diagnostic, render
-from afl.operations.run_tree import readable
 from afl.operations.runs import UnknownRun
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
@@ -23,7 +22,7 @@ def failure_text(
     """Which step, which facet, where and why; with the source line if its text is at hand."""
     text = Text.assemble(("Failed", "bold red"), f": run {run} of {workflow}")
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
-    _line(text, "step", f"{readable(failure.step) or failure.step}{facet}")
+    _line(text, "step", f"{failure.step}{facet}")
     if failure.line is not None:
         place = ":".join(str(part) for part in (failure.source, failure.line, failure.column) if part)
         _line(text, "at", place)

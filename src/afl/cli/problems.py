@@ -5,13 +5,15 @@ from __future__ import annotations
 from rich.text import Text
 
 from afl.cli.console import say
-from afl.kernel.errors import AgentFlowError
+from afl.kernel.errors import AgentFlowError, HeldError
 
 
 def report(error: Exception) -> None:
     """Say what went wrong; a trace only helps those who set AFL_DEBUG."""
     if isinstance(error, AgentFlowError):
         problem(str(error))
+        if isinstance(error, HeldError):
+            say("Wait until that process is done with it, or end it; then try again.")
         return
     problem(f"{type(error).__name__}: {error}")
     say("This is a defect of AgentFlow; AFL_DEBUG=1 shows where it happened.", "dim")

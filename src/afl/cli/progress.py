@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afl.operations.run_tree import readable
+from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType
+from afl.runtime.types import ObjectType, WorkflowId
 
 _INDEX = re.compile(r"#\d+")
+_ELEMENT = re.compile(r"\[\d+\]")
 _CATCHING = "state.statement.catch"
 
 
@@ -122,7 +123,8 @@ class Progress:
         place = _place(task.step_id)
         fold = self.folds.get(place)
         if fold is None:
-            fold = self.folds[place] = Fold(readable(place), task.name, self.clock())
+            name = _ELEMENT.sub("", paths.shown(task.step_id, WorkflowId(task.workflow_id)))
+            fold = self.folds[place] = Fold(name.lstrip("."), task.name, self.clock())
         fold.expected = self._expected(place)
         return fold
 

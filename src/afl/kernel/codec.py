@@ -1,11 +1,12 @@
 """One codec for everything that is stored or sent: JSON text, by msgspec.
 
-Stored values are plain data: null, booleans, 64-bit integers, floats, strings, lists and maps with string keys.
+Stored values are plain data: null, booleans, integers, finite floats, strings, lists and maps with string keys.
 Dataclasses encode to maps, and `decode_as` builds them again.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,9 +28,25 @@ def encode(value: Any, *, what: str = "value", limit: int = MAX_PAYLOAD_BYTES) -
         data = _encoder.encode(value)
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
         raise PayloadError(f"{what} is not plain JSON data: {error}") from error
+    if b"null" in data and not _is_finite(value):
+        raise PayloadError(f"{what} is not plain JSON data: it holds NaN or an infinity")
     if len(data) > limit:
         raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {limit:,}")
     return data.decode()
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no float in plain data is NaN or infinite; the encoder would write null for those."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return False
+        if isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            pending.extend(item)
+    return True
 
 
 def encode_canonical(value: Any) -> bytes:

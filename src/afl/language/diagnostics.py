@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.errors import InputError
 from afl.language.node import SourceLocation
+
+MAX_SHOWN = 100
+"""How many findings the text of one error shows."""
 
 
 @dataclass
@@ -98,6 +101,10 @@ class CompileError(InputError):
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     """The finding as a person wants to read it: rule, place, source line with a caret, suggestion."""
+    return _rendered(diagnostic, source.split("\n") if source is not None else None)
+
+
+def _rendered(diagnostic: Diagnostic, source: Sequence[str] | None) -> str:
     lines = [f"{diagnostic.severity}[{diagnostic.rule_id}]: {diagnostic.message}"]
     if diagnostic.line is not None:
         place = f"{diagnostic.source_id or '<string>'}:{diagnostic.line}"
@@ -112,16 +119,18 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> str:
     """All findings, a blank line between them."""
-    return "\n\n".join(render(one, sources.get(one.source_id or "")) for one in diagnostics)
+    found = list(diagnostics)
+    lines = {source_id: text.split("\n") for source_id, text in sources.items()}
+    shown = [_rendered(one, lines.get(one.source_id or "")) for one in found[:MAX_SHOWN]]
+    if len(found) > MAX_SHOWN:
+        shown.append(f"... and {len(found) - MAX_SHOWN} more")
+    return "\n\n".join(shown)
 
 
-def _excerpt(diagnostic: Diagnostic, source: str | None) -> list[str]:
-    if source is None or diagnostic.line is None:
+def _excerpt(diagnostic: Diagnostic, source: Sequence[str] | None) -> list[str]:
+    if source is None or diagnostic.line is None or diagnostic.line > len(source):
         return []
-    text = source.split("\n")
-    if diagnostic.line > len(text):
-        return []
-    shown = text[diagnostic.line - 1].rstrip("\r")
+    shown = source[diagnostic.line - 1].rstrip("\r")
     margin = str(diagnostic.line)
     lines = [f"{margin} | {shown}"]
     if diagnostic.column is not None:

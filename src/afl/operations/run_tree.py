@@ -85,17 +85,6 @@ def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     return RunTree(run, _Tree(program, workflow_id).build(steps), len(steps), seen)
 
 
-def readable(path: str) -> str:
-    """A step's path as people say it: `desk[2].story.facts`, without the index for all elements of a foreach."""
-    text = ""
-    for segment in path.split("/"):
-        if segment.startswith("#"):
-            text += f"[{segment[1:]}]" if segment[1:] else ""
-        elif segment and not segment.isdigit() and not segment.startswith("?"):
-            text += f".{_SAID.get(segment[0], segment)}"
-    return text.lstrip(".")
-
-
 _SAID = {"!": "catch", ">": "yield", "~": "statement"}
 
 

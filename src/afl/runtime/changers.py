@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afl.runtime.errors import InvalidTransitionError
-from afl.runtime.handlers import get_handler
+from afl.runtime.handlers import STATE_HANDLERS, PassThroughHandler, get_handler
 from afl.runtime.state_change import StateChangeResult
-from afl.runtime.states import get_next_state, select_transitions
+from afl.runtime.states import (
+    BLOCK_TRANSITIONS,
+    STEP_TRANSITIONS,
+    YIELD_TRANSITIONS,
+    get_next_state,
+    select_transitions,
+)
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 
@@ -24,6 +30,22 @@ __all__ = [
 ]
 
 
+def _without_pauses(table: dict[str, str]) -> dict[str, str]:
+    """From each state to the next in which something happens; nobody but telemetry sees the ones between."""
+    quick = {}
+    for state, following in table.items():
+        target = following
+        while issubclass(STATE_HANDLERS[target], PassThroughHandler):
+            target = table[target]
+        quick[state] = target
+    return quick
+
+
+_QUICK = {
+    id(table): _without_pauses(table) for table in (STEP_TRANSITIONS, BLOCK_TRANSITIONS, YIELD_TRANSITIONS)
+}
+
+
 class StateChanger:
     """Drives a step: go to the next state if asked for, run that state's handler, and so on."""
 
@@ -31,16 +53,20 @@ class StateChanger:
         self.step = step
         self.context = context
         self._table = select_transitions(step.object_type)
+        self._quick = _QUICK[id(self._table)]
 
     def process(self) -> StateChangeResult:
         """Run until the step waits, ends or fails. A failure is passed on within the context."""
         step, transition = self.step, self.step.transition
+        traced = self.context.telemetry.enabled
         while True:
             if transition.request_transition:
-                following = self.select_state()
+                following = (
+                    self.select_state() if traced else self._quick.get(step.state) or self.select_state()
+                )
                 if following is None:
                     return StateChangeResult(step)
-                if self.context.telemetry.enabled:
+                if traced:
                     self.context.telemetry.log_state_transition(step, step.state, following)
                 step.change_state(following)
                 transition.request_transition = False

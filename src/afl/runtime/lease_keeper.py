@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.lease import LEASE_MS, RENEW_MS
@@ -13,32 +14,59 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseKeeper:
-    """A thread that renews everything the process holds, from the first time a third of a lease has passed.
+    """A thread that renews everything the process holds, for as long as somebody is inside `with keeper:`.
 
-    `holding` says whether there is anything to renew. A failed renewal is tried again at the next turn: if the store
-    stays away for longer than the lease, others take over and this process's writes are refused, as they must be.
+    It starts with the first one inside and sleeps while there is nobody. A failed renewal is tried again at the next
+    turn: if the store stays away for longer than the lease, others take over and this process's writes are refused,
+    as they must be.
     """
 
     def __init__(self, store: PersistenceAPI) -> None:
-        self.holding = True
         self._store = store
-        self._ended = threading.Event()
-        self._timer: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._ended = False
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> LeaseKeeper:
-        self._timer = threading.Thread(target=self._run, name="afl-lease-keeper", daemon=True)
-        self._timer.start()
+        with self._changed:
+            self._inside += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="afl-lease-keeper", daemon=True)
+                self._thread.start()
+            elif self._inside == 1:
+                self._changed.notify()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        assert self._timer is not None
-        self._timer.join()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            self._inside -= 1
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(RENEW_MS / 1000):
-            if self.holding:
-                try:
-                    self._store.renew(self._store.owner_id, LEASE_MS)
-                except AgentFlowError as error:
-                    _log.warning("leases could not be renewed, trying again: %s", error)
+        while True:
+            with self._changed:
+                self._changed.wait(RENEW_MS / 1000 if self._inside else None)
+                if self._ended:
+                    return
+                holding = self._inside > 0
+            if holding:
+                self._renew()
+
+    def _renew(self) -> None:
+        try:
+            self._store.renew(self._store.owner_id, LEASE_MS)
+        except AgentFlowError as error:
+            _log.warning("leases could not be renewed, trying again: %s", error)

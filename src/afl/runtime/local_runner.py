@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from functools import cached_property
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
@@ -57,6 +59,23 @@ class LocalRunner:
         self._handlers = handlers
         self._concurrency = concurrency
         self._observer = observer
+        self._keeper = LeaseKeeper(evaluator.persistence)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._concurrency, thread_name_prefix="afl-handler")
+
+    def close(self) -> None:
+        """End the threads; handlers that run finish first."""
+        self._keeper.close()
+        if "_pool" in vars(self):
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> LocalRunner:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def run(
         self, program: Program, inputs: Mapping[str, Any] | None = None, **options: Any
@@ -82,26 +101,23 @@ class LocalRunner:
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
         work: dict[Future[Any], TaskDefinition] = {}
-        with LeaseKeeper(self._store) as keeper, ThreadPoolExecutor(self._concurrency, "afl-handler") as pool:
-            try:
-                while True:
-                    session.advance()
-                    session.settle()
-                    keeper.holding = not session.run.is_over
-                    self._start(session, pool, work)
+        try:
+            while True:
+                session.advance()
+                session.settle()
+                with self._keeper if session.run.waiting else nullcontext():
+                    self._start(session, work)
                     if not work:
                         break
                     self._collect(session, work)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        finally:
+            for future in work:
+                future.cancel()
         if not session.run.is_over:
             session.close()
         return self._evaluator.result(session.run, session.iterations)
 
-    def _start(
-        self, session: Session, pool: ThreadPoolExecutor, work: dict[Future[Any], TaskDefinition]
-    ) -> None:
+    def _start(self, session: Session, work: dict[Future[Any], TaskDefinition]) -> None:
         tasks = session.tasks
         if not tasks and not work and not session.run.is_over:
             tasks = self._claim(session)
@@ -109,7 +125,7 @@ class LocalRunner:
         for task in tasks:
             if self._observer is not None:
                 self._observer.task_started(task)
-            work[self._call_here(task) if alone else pool.submit(self._call, task)] = task
+            work[self._call_here(task) if alone else self._pool.submit(self._call, task)] = task
 
     def _call_here(self, task: TaskDefinition) -> Future[Any]:
         """Run a handler that nothing else waits beside on this thread: no hand-over between threads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 from afl.kernel import codec
@@ -85,7 +85,11 @@ def _returned(step: StepDefinition) -> dict[str, Any]:
 def _closed(
     task: TaskDefinition | None, state: str, error: dict[str, Any] | None = None
 ) -> TaskDefinition | None:
-    return None if task is None else replace(task, state=state, error=error, updated=wall_ms())
+    if task is None:
+        return None
+    closed = copy(task)
+    closed.state, closed.error, closed.updated = state, error, wall_ms()
+    return closed
 
 
 def _event(

@@ -91,13 +91,13 @@ class EventStore(Protocol):
         """The event, or None."""
 
     def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
-        """The events of a run in creation order, StepContinue marks included."""
+        """The events of a run by id (for our own: in creation order), StepContinue marks included."""
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
-        """Unconsumed StepContinue events of a run, oldest first."""
+        """Unconsumed StepContinue events of a run, in any order."""
 
     def get_marked_runs(self, limit: int = 100) -> list[WorkflowId]:
-        """Runs with unconsumed marks that no live evaluator holds, oldest mark first."""
+        """Runs with unconsumed marks that nobody holds, oldest run first."""
 
     def save_event(self, event: EventDefinition) -> None:
         """Insert or replace an event."""
@@ -129,9 +129,10 @@ class TaskStore(Protocol):
     ) -> TaskDefinition | None:
         """Atomically take the first pending task (highest priority, then oldest) that one of the names serves.
 
-        A name without a dot serves every namespace's facet of that name; a dotted one only itself. The task becomes
-        running under `owner` (this process when empty) with epoch + 1, and so its event Dispatched. Without a lease
-        (0) only proof of the owner's death or an operator sets it free.
+        Tasks of one step are served one at a time, oldest first. A name without a dot serves every namespace's facet
+        of that name; a dotted one only itself. The task becomes running under `owner` (this process when empty) with
+        epoch + 1, and so its event Dispatched. Without a lease (0) only proof of the owner's death or an operator sets
+        it free.
         """
 
     def claim_tasks(

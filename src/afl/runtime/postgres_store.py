@@ -33,6 +33,7 @@ class PostgresStore(SqlStore):
         answer = self.database.atomic(
             Q.commit_changes,
             run=_json({**run_params(run), "lease_until": 0}),
+            new=changes.new_run,
             lease_ms=self.lease_ms,
             over=run.is_over,
             steps=_records(STEP_COLUMNS, rows.created_steps),
@@ -44,7 +45,9 @@ class PostgresStore(SqlStore):
             logs=_records(LOG_COLUMNS, rows.logs),
         )
         if not answer[0]["held"]:
-            raise FencedError(f"run {run.workflow_id} or one of its tasks was taken over; nothing was written")
+            raise FencedError(
+                f"run {run.workflow_id} or one of its tasks was taken over; nothing was written"
+            )
 
 
 def _json(value: Any) -> str:

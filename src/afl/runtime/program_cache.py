@@ -75,9 +75,29 @@ class ProgramCache:
                 cache.popitem(last=False)
 
 
+_GROUPS = ("namespaces", "facets", "eventFacets", "workflows", "implicits", "schemas")
+
+
+def _once(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A program or namespace without the groups that its `declarations` repeat."""
+    declared = node.get("declarations") or []
+    known = {(child.get("type"), child.get("name")) for child in declared}
+    kept = {
+        key: value
+        for key, value in node.items()
+        if key not in _GROUPS
+        or not known.issuperset((child.get("type"), child.get("name")) for child in value or [])
+    }
+    if declared:
+        kept["declarations"] = [
+            _once(child) if child.get("type") == "Namespace" else child for child in declared
+        ]
+    return kept
+
+
 def _compact(workflow: Mapping[str, Any] | str | None, program: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is stored: the program, and the workflow by name where the program has it."""
-    compiled: dict[str, Any] = {"program": program} if program else {}
+    """What is stored: the program with each declaration once, and the workflow by name where the program has it."""
+    compiled: dict[str, Any] = {"program": _once(program)} if program else {}
     if isinstance(workflow, Mapping) and program:
         index = Program({"program": program})
         for declaration in index.declarations.values():

@@ -19,7 +19,7 @@ from afl.runtime import recovery
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
 from afl.runtime.context import ExecutionContext
-from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.outcome import completed
 from afl.runtime.persistence import PersistenceAPI
@@ -119,6 +119,8 @@ class Session:
     def _close_foreign(self, step: StepDefinition) -> None:
         """An agent wrote the returns itself and only says so: check them, and close its task and event."""
         task = self._persistence.get_task_by_step(step.id)
+        if task is not None and task.state not in (TaskState.PENDING, TaskState.RUNNING):
+            task = None  # the agent closed it itself
         self._apply(step, completed(self.context.program, step, task, {}))
 
     def _apply(self, step: StepDefinition, outcome: Outcome) -> None:

@@ -24,7 +24,7 @@ def test_a_circle_the_kernel_only_imagines_is_waited_out(
             raise OSError(refusals.pop(), "Resource deadlock avoided")
         real(*arguments)
 
-    monkeypatch.setattr(fcntl, "lockf", lockf)
+    monkeypatch.setattr("afl.kernel.database.file_lock.lockf", lockf)
     with lock:
         assert refusals == []
     lock.close()
@@ -42,7 +42,7 @@ def test_another_error_is_not_hidden_and_leaves_the_gate_open(
             raise OSError(errno.ENOLCK, "No locks available")
         real(*arguments)
 
-    monkeypatch.setattr(fcntl, "lockf", lockf)
+    monkeypatch.setattr("afl.kernel.database.file_lock.lockf", lockf)
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()
     assert calls[-1] == (fcntl.LOCK_UN, 1, 0)

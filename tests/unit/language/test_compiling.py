@@ -54,6 +54,15 @@ def test_a_bad_source_gives_one_error_that_shows_everything() -> None:
     ]
 
 
+def test_a_flood_of_errors_is_counted_not_printed() -> None:
+    steps = "\n".join(f"s{n} = Nope{n}()" for n in range(150))
+    with pytest.raises(CompileError) as caught:
+        compile_source(f"workflow W() andThen {{\n{steps}\n}}")
+    assert len(caught.value.diagnostics) == 150
+    assert str(caught.value).count("error[REF_UNKNOWN_FACET]") == 100
+    assert str(caught.value).endswith("... and 50 more")
+
+
 def test_syntax_errors_of_all_sources_come_together() -> None:
     entries = [SourceEntry("facet (", FileOrigin("a")), SourceEntry("facet B(\nfacet C()", FileOrigin("b"))]
     with pytest.raises(CompileError) as caught:

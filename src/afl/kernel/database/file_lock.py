@@ -12,9 +12,9 @@ own lock.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
+from fcntl import LOCK_EX, LOCK_UN, lockf
 
 _GATE, _DOOR = 0, 1
 _RETRY_SECONDS = 0.001
@@ -32,10 +32,10 @@ class FileLock:
         try:
             _take(self._descriptor, _DOOR)
         finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _GATE)
+            lockf(self._descriptor, LOCK_UN, 1, _GATE)
 
     def release(self) -> None:
-        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _DOOR)
+        lockf(self._descriptor, LOCK_UN, 1, _DOOR)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -50,7 +50,7 @@ class FileLock:
 def _take(descriptor: int, place: int) -> None:
     while True:
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, place)
+            lockf(descriptor, LOCK_EX, 1, place)
         except OSError as error:
             # The kernel thinks in processes: to it, two threads that use two stores may look like a circle.
             if error.errno != errno.EDEADLK:

@@ -123,11 +123,11 @@ class PostgresDatabase(Database):
             except (psycopg.Error, UnicodeEncodeError) as error:
                 problem = failure(error, f"query {query.name}", self.name)
                 if isinstance(error, TRY_AGAIN):
-                    raise _AgainError(problem) from error
+                    raise _AgainError(problem, error) from error
                 if not lost(error, connection):
                     raise problem from error
                 if repeat_if_lost:
-                    raise _AgainError(problem) from error
+                    raise _AgainError(problem, error) from error
                 raise _unknown_outcome(self.name) from error
 
         thread = self._enter()
@@ -144,7 +144,7 @@ class PostgresDatabase(Database):
                 return attempt(connection)
             except _AgainError as again:
                 if tried == ATTEMPTS:
-                    raise again.problem from again.__cause__
+                    raise again.problem from again.reason
             finally:
                 self._pool.give(connection)
             time.sleep(
@@ -162,7 +162,7 @@ class PostgresDatabase(Database):
                 self._commit(connection)
         except Exception as error:
             if tx.again:
-                raise _AgainError(error) from error
+                raise _AgainError(error, error.__cause__) from error
             raise
         finally:
             tx.end()
@@ -174,7 +174,7 @@ class PostgresDatabase(Database):
             connection.execute("COMMIT")
         except psycopg.Error as error:
             if isinstance(error, TRY_AGAIN):
-                raise _AgainError(failure(error, "commit", self.name)) from error
+                raise _AgainError(failure(error, "commit", self.name), error) from error
             if lost(error, connection):
                 raise _unknown_outcome(self.name) from error
             raise failure(error, "commit", self.name) from error
@@ -194,9 +194,9 @@ class PostgresDatabase(Database):
 class _AgainError(Exception):
     """The server undid the transaction, or the connection broke before the commit: run it again."""
 
-    def __init__(self, problem: Exception) -> None:
+    def __init__(self, problem: Exception, reason: BaseException | None) -> None:
         super().__init__(str(problem))
-        self.problem = problem
+        self.problem, self.reason = problem, reason
 
 
 def _undo(connection: Connection) -> None:

@@ -41,10 +41,9 @@ class Job:
         self.signal = threading.Lock()
         self.signal.acquire()
 
-    def run(self, tx: SqliteTransaction) -> Any:
-        result = self.work(tx) if self.context is None else self.context.run(self.work, tx)
-        tx.check()
-        return result
+    def in_its_context(self, tx: Transaction) -> Any:
+        """The transition as its own thread would run it: the leader's context variables are not its."""
+        return self.work(tx) if self.context is None else self.context.run(self.work, tx)
 
     def outcome(self) -> Any:
         if self.error is not None:
@@ -80,7 +79,7 @@ class Writer:
             else:
                 queued = Job(work, thread, copy_context())
                 self._waiting.append(queued)
-        result: T = self._lead(Job(work, thread, None)) if queued is None else self._wait(queued)
+        result: T = self._lead(work, None) if queued is None else self._wait(queued)
         return result
 
     def close(self) -> None:
@@ -112,7 +111,7 @@ class Writer:
         except BaseException:
             self._leave(job)
             raise
-        return self._lead(job) if job.leads else job.outcome()
+        return self._lead(job.work, job.context) if job.leads else job.outcome()
 
     def _leave(self, job: Job) -> None:
         """An interrupt came while waiting: step out of the queue, or stay to the end of what has begun."""
@@ -125,18 +124,22 @@ class Writer:
         if job.leads:
             self._hand_over([])
 
-    def _lead(self, own: Job) -> Any:
+    def _lead(self, work: Work, context: Context | None) -> Any:
         others: list[Job] = []
         try:
-            with self._lock:
+            self._lock.acquire()
+            try:
                 if self._connection is None:
                     self._connection = self._connect()
+                if not self._waiting:
+                    return self._alone(self._connection, work)
+                own = Job(work, get_ident(), context)
                 with self._mutex:
                     while self._waiting and len(others) < MAX_GROUP:
                         others.append(self._waiting.popleft())
-                if not others:
-                    return self._alone(self._connection, own)
                 self._group(self._connection, [own, *others])
+            finally:
+                self._lock.release()
         finally:
             self._hand_over(others)
         return own.outcome()
@@ -144,6 +147,9 @@ class Writer:
     def _hand_over(self, taken: list[Job]) -> None:
         """Tell those who are done; whoever is first of the rest leads next."""
         with self._mutex:
+            if not taken and not self._waiting:
+                self._leader = None
+                return
             self._waiting.extendleft(job for job in reversed(taken) if not job.done)
             following = self._waiting.popleft() if self._waiting else None
             self._leader = None if following is None else following.thread
@@ -154,15 +160,20 @@ class Writer:
             following.leads = True
             following.signal.release()
 
-    def _alone(self, connection: sqlite3.Connection, job: Job) -> Any:
+    def _alone(self, connection: sqlite3.Connection, work: Work) -> Any:
+        """The common case, and so the one that must cost least: no queue, no savepoint."""
         self._begin(connection)
         tx = SqliteTransaction(connection, self.path, self.shift)
         try:
-            result = job.run(tx)
+            result = work(tx)
+            if tx.failed:
+                tx.check()
             self._commit(connection, tx)
+        except BaseException:
+            self._rollback(connection)
+            raise
         finally:
             tx.end()
-            self._rollback(connection)
         return result
 
     def _group(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
@@ -171,7 +182,7 @@ class Writer:
             return
         for job in jobs:
             try:
-                job.result, job.error = self._alone(connection, job), None
+                job.result, job.error = self._alone(connection, job.in_its_context), None
             except Exception as error:
                 job.error = error
             job.done = True
@@ -201,7 +212,8 @@ class Writer:
         connection.execute("SAVEPOINT job")
         tx = SqliteTransaction(connection, self.path, self.shift)
         try:
-            job.result, job.error = job.run(tx), None
+            job.result, job.error = job.in_its_context(tx), None
+            tx.check()
         except Exception as error:
             job.error = error
             if connection.in_transaction:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.language.ast import CallExpr, MixinCall, MixinSig, NamedArg
-from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
 from afl.language.checks.scopes import Scope
 from afl.language.checks.signatures import Slot
@@ -123,7 +123,7 @@ class Calls:
 
     def _unknown(self, arg: NamedArg, name: str, receiver: Receiver, slots: Mapping[str, Slot]) -> None:
         message = f"Unknown {receiver.word} '{name}' {receiver.link} {receiver.owner}"
-        fix = did_you_mean(name, slots) or _signature(receiver, slots)
+        fix = self._context.suggest(name, lambda: slots) or _signature(receiver, slots)
         self._context.error(arg, f"{receiver.rule}_UNKNOWN", message, fix)
 
     def _check_type(self, arg: NamedArg, name: str, kind: Type, wanted: Type, receiver: Receiver) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from afl.language.ast import ASTNode, ImplicitDecl, Program
 from afl.language.checks.signatures import Signatures
 from afl.language.diagnostics import Diagnostic, ValidationResult
 from afl.language.names import CALLABLE, Names, Symbol
+
+MAX_SUGGESTIONS = 25
 
 
 class Context:
@@ -40,9 +42,15 @@ class Context:
             )
             self.error(node, "REF_AMBIGUOUS_FACET", message)
         elif found.symbol is None:
-            fix = did_you_mean(name, self.names.known(kinds))
+            fix = self.suggest(name, lambda: self.names.known(kinds))
             self.error(node, "REF_UNKNOWN_FACET", f"Unknown facet '{name}'", fix)
         return found.symbol
+
+    def suggest(self, name: str, known: Callable[[], Iterable[str]]) -> str | None:
+        """Something similar, if it exists. Searching is slow, so only the first errors of a program get it."""
+        if len(self.result.errors) >= MAX_SUGGESTIONS:
+            return None
+        return _did_you_mean(name, list(known()))
 
     def implicits(self) -> Iterable[tuple[str, ImplicitDecl]]:
         """Every implicit with its namespace."""
@@ -62,9 +70,7 @@ class Context:
         return implied
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A suggestion, if something similar exists."""
-    options = list(known)
+def _did_you_mean(name: str, options: list[str]) -> str | None:
     close = get_close_matches(name, options, n=1)
     if not close:
         # The right short name in the wrong namespace is as near as it gets.

@@ -19,7 +19,7 @@ from afl.language.ast import (
 from afl.language.checks import uniqueness
 from afl.language.checks.blocks import CAUGHT, Blocks
 from afl.language.checks.calls import Receiver
-from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope
 from afl.language.names import EVENT_FACET, PRELUDE_NAMESPACE, SCHEMA, Symbol
 from afl.language.types import BUILTINS, Type, assignable
@@ -44,7 +44,7 @@ class Declarations:
         for uses in block.uses:
             if uses.name not in self._context.names.namespaces:
                 message = f"Invalid use statement: namespace '{uses.name}' does not exist"
-                fix = did_you_mean(uses.name, self._context.names.namespaces)
+                fix = self._context.suggest(uses.name, lambda: self._context.names.namespaces)
                 self._context.error(uses, "USE_UNKNOWN_NAMESPACE", message, fix)
 
     # ---- facets
@@ -114,10 +114,12 @@ class Declarations:
             )
             self._context.error(node, "REF_AMBIGUOUS_SCHEMA", message)
         elif found.symbol is None:
-            known = [*BUILTINS, *self._context.names.known(frozenset({SCHEMA}))]
             rule = "REF_UNKNOWN_SCHEMA" if "." in node.name else "REF_UNKNOWN_TYPE"
             message = f"Unknown type '{node.name}': not a builtin type or known schema."
-            self._context.error(node, rule, message, did_you_mean(node.name, known))
+            self._context.error(node, rule, message, self._context.suggest(node.name, self._type_names))
+
+    def _type_names(self) -> list[str]:
+        return [*BUILTINS, *self._context.names.known(frozenset({SCHEMA}))]
 
     # ---- bodies
 
@@ -135,7 +137,10 @@ class Declarations:
                 if name not in params:
                     message = f"Invalid placeholder '{name}' in {directive}: no parameter named '{name}'"
                     self._context.error(
-                        prompt, "PROMPT_INVALID_PLACEHOLDER", message, did_you_mean(name, params)
+                        prompt,
+                        "PROMPT_INVALID_PLACEHOLDER",
+                        message,
+                        self._context.suggest(name, lambda: params),
                     )
 
     def _check_recursion(self, symbol: Symbol) -> None:
@@ -177,7 +182,9 @@ class Declarations:
                 message = (
                     f"Implicit '{implicit.name}' passes unknown parameter '{arg.name}' to facet '{call.name}'"
                 )
-                self._context.error(arg, "IMPLICIT_UNKNOWN_PARAM", message, did_you_mean(arg.name, slots))
+                self._context.error(
+                    arg, "IMPLICIT_UNKNOWN_PARAM", message, self._context.suggest(arg.name, lambda: slots)
+                )
         known = [arg for arg in call.args if not arg.name or arg.name in slots]
         self._blocks.calls.bind(known, Receiver(f"facet '{call.name}'"), slots, scope)
 

@@ -17,7 +17,7 @@ from afl.language.ast import (
     UnaryExpr,
 )
 from afl.language.checks import operators
-from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.context import Context
 from afl.language.checks.scopes import Binding, Scope
 from afl.language.types import (
     BOOLEAN,
@@ -118,7 +118,7 @@ class Expressions:
                 node,
                 "REF_INVALID_INPUT",
                 f"Invalid input reference '$.{name}': no parameter named '{name}'",
-                did_you_mean(name, scope.inputs),
+                self._context.suggest(name, lambda: scope.inputs or ()),
             )
             return UNKNOWN
         return self._follow(node, scope.inputs[name], 1)
@@ -143,7 +143,7 @@ class Expressions:
                 node,
                 "REF_INVALID_STEP_ATTRIBUTE",
                 f"Invalid attribute '{attribute}' for step '{name}': valid attributes are {valid}",
-                did_you_mean(attribute, valid),
+                self._context.suggest(attribute, lambda: valid),
             )
             return UNKNOWN
         return self._follow(node, binding.attributes[attribute], 2)
@@ -163,8 +163,15 @@ class Expressions:
                 node,
                 "REF_UNDEFINED_STEP",
                 f"Reference to undefined step '{name}'",
-                _undefined_fix(name, scope),
+                self._undefined_fix(name, scope),
             )
+
+    def _undefined_fix(self, name: str, scope: Scope) -> str | None:
+        if name in scope.later:
+            return f"it is defined later, at line {scope.later[name]}; move it up"
+        if scope.inputs is not None and name in scope.inputs:
+            return f"write '$.{name}' for the parameter"
+        return self._context.suggest(name, scope.known)
 
     # ---- paths
 
@@ -182,10 +189,14 @@ class Expressions:
             return fields[name]
         if kind.is_schema:
             message = f"Field '{name}' not found on schema '{kind}'"
-            self._context.warning(node, "SCHEMA_UNKNOWN_FIELD", message, did_you_mean(name, fields))
+            self._context.warning(
+                node, "SCHEMA_UNKNOWN_FIELD", message, self._context.suggest(name, lambda: fields)
+            )
         elif kind.is_facet:
             message = f"Invalid attribute '{name}' of facet '{kind}': valid attributes are {sorted(fields)}"
-            self._context.error(node, "REF_INVALID_FACET_REF_ATTRIBUTE", message, did_you_mean(name, fields))
+            self._context.error(
+                node, "REF_INVALID_FACET_REF_ATTRIBUTE", message, self._context.suggest(name, lambda: fields)
+            )
         else:
             message = f"Invalid reference '{spelled}': {kind} has no attribute '{name}'"
             self._context.error(node, "REF_NO_ATTRIBUTES", message)
@@ -202,11 +213,3 @@ class Expressions:
 
 def _spelled(node: Reference) -> str:
     return ("$." if node.is_input else "") + ".".join(node.path)
-
-
-def _undefined_fix(name: str, scope: Scope) -> str | None:
-    if name in scope.later:
-        return f"it is defined later, at line {scope.later[name]}; move it up"
-    if scope.inputs is not None and name in scope.inputs:
-        return f"write '$.{name}' for the parameter"
-    return did_you_mean(name, scope.known())

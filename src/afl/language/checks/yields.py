@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.language.ast import Block, YieldStmt
 from afl.language.checks.calls import Calls, Receiver
-from afl.language.checks.context import Context, did_you_mean
+from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope
 from afl.language.checks.signatures import Slot
 from afl.language.yield_targets import YieldScope, YieldTarget
@@ -61,4 +61,6 @@ class Yields:
             f"Invalid yield target '{name}': must be the containing facet or one of its mixins. "
             f"Valid targets are: {valid}"
         )
-        self._context.error(statement, "YIELD_INVALID_TARGET", message, did_you_mean(name, valid))
+        self._context.error(
+            statement, "YIELD_INVALID_TARGET", message, self._context.suggest(name, lambda: valid)
+        )

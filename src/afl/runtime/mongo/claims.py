@@ -1,27 +1,25 @@
-"""Claims: who gets which task.
+"""Claims: who gets which task. Every claim is a compare-and-set on the task's own document.
 
-Candidates are read in claim order outside the transaction that takes them. A candidate that another transaction is
-writing to counts as taken, as with SKIP LOCKED in SQL, so claimers pass each other instead of waiting in line.
+A token tells a claimer which documents its own update changed. What the unique index on running tasks refuses is
+left pending: another task of the same step is at work.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pymongo.client_session import ClientSession
-from pymongo.database import Database
+from pymongo import ReturnDocument
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreConflict
 from afl.kernel.ids import random_id
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.collections import Collections, lease, literal, set_event_states
-from afl.runtime.mongo.connection import ContendedError, Document
+from afl.runtime.mongo.collections import Collections, lease, literal
+from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import task_from
 from afl.runtime.mongo.tasks import CLAIM_ORDER
-from afl.runtime.states import EventState
 
-_AHEAD = 16  # how many candidates a claimer of one task looks at
+_WINDOW = 100  # how many pending tasks are looked at, at least, to find those of steps that are free
 
 
 class ClaimCollection(Collections):
@@ -46,82 +44,75 @@ class ClaimCollection(Collections):
         if not task_names or limit < 1:
             return []
         query = _served(task_names, task_list, workflow_id)
-        blocked: list[str] = []
-        tried = 0
-        while candidates := self._candidates(query, limit, blocked):
-            claimed = self._claim(candidates, limit, owner or self.owner_id, lease_ms, blocked)
+        token = random_id()
+        change = _running(owner or self.owner_id, lease_ms, token)
+        claimed = self._claim_first(query, change) if limit == 1 else None
+        if claimed is None:
+            claimed = self._claim_batch(query, change, token, limit)
+        return [task_from(each) for each in claimed]
+
+    def _claim_first(self, query: Document, change: list[Document]) -> list[Document] | None:
+        """The first task, in one round trip; None when it must wait for another one of its step."""
+        try:
+            found = self.connection.call(
+                lambda db: db.tasks.find_one_and_update(
+                    query, change, sort=CLAIM_ORDER, return_document=ReturnDocument.AFTER
+                )
+            )
+        except StoreConflict:
+            return None
+        return [found] if found else []
+
+    def _claim_batch(self, query: Document, change: list[Document], token: str, limit: int) -> list[Document]:
+        """The first tasks of steps that are free; those that others claimed meanwhile are left to them."""
+        while ids := self._free(query, limit):
+            pending = {"uuid": {"$in": ids}, "state": TaskState.PENDING}
+            self._claim_all(pending, change)
+            claimed = self._all("tasks", {"uuid": {"$in": ids}, "claim": token}, sort=CLAIM_ORDER)
             if claimed:
                 return claimed
-            if len(blocked) == tried:  # nothing learned: others were faster; look again
-                self.connection.wait(2)
-            tried = len(blocked)
         return []
 
-    def _candidates(self, query: Document, limit: int, blocked: list[str]) -> list[Document]:
-        """Pending tasks in claim order, at most one of each step; those of a step at work are passed over."""
+    def _claim_all(self, pending: Document, change: list[Document]) -> None:
+        try:
+            self.connection.call(lambda db: db.tasks.update_many(pending, change))
+        except StoreConflict:
+            return  # a step got busy meanwhile; those before it are claimed, those after it wait for the next call
+
+    def _free(self, query: Document, limit: int) -> list[str]:
+        """Pending tasks in claim order, the first of each step, without those of steps at work."""
+        busy: set[str] = set()
         while True:
+            passed = {"step_id": {"$nin": list(busy)}} if busy else {}
             found = self._all(
                 "tasks",
-                {**query, "uuid": {"$nin": blocked}} if blocked else query,
+                {**query, **passed},
                 projection={"uuid": 1, "step_id": 1},
                 sort=CLAIM_ORDER,
-                limit=limit + _AHEAD,
+                limit=max(limit, _WINDOW),
             )
-            free = self._free(found, blocked)
+            running = self._running_steps([each["step_id"] for each in found if each.get("step_id")])
+            free = _first_of_each_step(found, busy | running)
             if free or not found:
-                return free
+                return free[:limit]
+            busy |= running
 
-    def _free(self, found: list[Document], blocked: list[str]) -> list[Document]:
-        steps = list({each["step_id"] for each in found if each.get("step_id")})
-        running = {"state": TaskState.RUNNING, "step_id": {"$in": steps}}
-        busy = {each["step_id"] for each in self._all("tasks", running, projection={"step_id": 1})}
-        free = []
-        for each in found:
-            step_id = each.get("step_id")
-            if step_id and step_id in busy:
-                blocked.append(each["uuid"])
-            else:
-                busy.add(step_id)
-                free.append(each)
-        return free
+    def _running_steps(self, step_ids: list[str]) -> set[str]:
+        if not step_ids:
+            return set()
+        query = {"step_id": {"$in": step_ids}, "state": TaskState.RUNNING}
+        return {each["step_id"] for each in self._all("tasks", query, projection={"step_id": 1})}
 
-    def _claim(
-        self, candidates: list[Document], limit: int, owner: str, lease_ms: int, blocked: list[str]
-    ) -> list[TaskDefinition]:
-        """The first ones together; if another claimer is in the way, one by one."""
-        ids = [each["uuid"] for each in candidates]
-        try:
-            claimed = self._take_pending(ids[:limit], owner, lease_ms)
-            if claimed or len(ids) <= limit:
-                return claimed
-        except (ContendedError, StoreConflict):
-            claimed = []
-        for uuid in ids:
-            try:
-                claimed += self._take_pending([uuid], owner, lease_ms)
-            except ContendedError:
-                continue
-            except StoreConflict:  # another task of its step was claimed meanwhile
-                blocked.append(uuid)
-            if len(claimed) == limit:
-                break
-        return claimed
 
-    def _take_pending(self, ids: list[str], owner: str, lease_ms: int) -> list[TaskDefinition]:
-        """Those of the tasks that are still pending, now running, with their events Dispatched."""
-        token = random_id()
-        change = _running(owner, lease_ms, token)
-
-        def take(database: Database[Document], session: ClientSession) -> list[Document]:
-            pending = {"uuid": {"$in": ids}, "state": TaskState.PENDING}
-            if not database.tasks.update_many(pending, change, session=session).matched_count:
-                return []
-            mine = {"uuid": {"$in": ids}, "claim": token}
-            taken = list(database.tasks.find(mine, sort=CLAIM_ORDER, session=session))
-            set_event_states(database, session, [each["uuid"] for each in taken], EventState.DISPATCHED)
-            return taken
-
-        return [task_from(each) for each in self.connection.attempt(take)]
+def _first_of_each_step(tasks: list[Document], busy: set[str]) -> list[str]:
+    taken = set(busy)
+    free = []
+    for task in tasks:
+        step_id = task.get("step_id")
+        if not step_id or step_id not in taken:
+            free.append(task["uuid"])
+            taken.add(step_id or "")
+    return free
 
 
 def _served(task_names: list[str], task_list: str, workflow_id: str | None) -> dict[str, Any]:
@@ -140,5 +131,5 @@ def _served(task_names: list[str], task_list: str, workflow_id: str | None) -> d
 def _running(owner: str, lease_ms: int, token: str) -> list[Document]:
     """The change that a claim is; agents of other languages may have left out the counters."""
     counters = {name: {"$add": [{"$ifNull": [f"${name}", 0]}, 1]} for name in ("epoch", "deliveries")}
-    fields = literal({"state": TaskState.RUNNING, "owner": owner, "claim": token, "updated": wall_ms()})
-    return [{"$set": {**fields, **counters, "lease_until": lease(lease_ms) if lease_ms else 0}}]
+    fields = {"state": TaskState.RUNNING, "owner": owner, "claim": token, "updated": wall_ms(), "started": 0}
+    return [{"$set": {**literal(fields), **counters, "lease_until": lease(lease_ms) if lease_ms else 0}}]

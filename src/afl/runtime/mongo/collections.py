@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pymongo.client_session import ClientSession
-from pymongo.database import Database
-
 from afl.kernel.lease import LEASE_MS
 from afl.runtime.mongo.connection import NOW, Connection, Document
 
@@ -66,11 +63,3 @@ def lease(lease_ms: int) -> Document:
 def lease_ended() -> Document:
     """The condition that a lease was given and is over; its last millisecond still belongs to the holder."""
     return {"$expr": {"$lt": ["$lease_until", NOW]}}
-
-
-def set_event_states(
-    database: Database[Document], session: ClientSession, ids: list[str], state: str
-) -> None:
-    """Events follow their tasks, whose ids they have."""
-    if ids:
-        database.events.update_many({"uuid": {"$in": ids}}, {"$set": {"state": state}}, session=session)

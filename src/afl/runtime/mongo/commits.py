@@ -49,7 +49,8 @@ class _Writes:
             if step.id not in created
         ]
         self._consumed = list(changes.consumed_events)
-        self._events = [event_document(event) for event in changes.created_events]
+        tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
+        self._events = [event_document(event) for event in changes.created_events if event.id not in tasks]
         self._old_events = [_event_update(event) for event in changes.updated_events]
         self._tasks = [task_document(task) for task in changes.created_tasks]
         self._held = [closing(task) for task in changes.updated_tasks if task.owner]

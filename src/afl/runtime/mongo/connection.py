@@ -6,7 +6,6 @@ a change of primary. Times that decide are the server's ($$NOW).
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
 import threading
@@ -54,10 +53,6 @@ class _PlainInteger(TypeDecoder):
 
 
 _OPTIONS: CodecOptions[Document] = CodecOptions(type_registry=TypeRegistry([_PlainInteger()]))
-
-
-class ContendedError(Exception):
-    """Another transaction was writing to the same documents; this one had no effect. Never leaves the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,51 +146,37 @@ class Connection:
         except StoreConflict:
             return self.call(work)
 
-    def attempt(self, work: TransactionWork[T]) -> T:
-        """A transaction, tried once: ContendedError if another one was in its way."""
-        database = self._database()
-        try:
-            with database.client.start_session() as session:
-                session.start_transaction(ReadConcern("snapshot"), _MAJORITY)
-                result = work(database, session)
-                self._commit(session)
-                return result
-        except DRIVER_ERRORS as error:
-            if is_transient(error):
-                raise ContendedError(str(error)) from error
-            raise failure(error, self.where) from error
-
     def transaction(self, work: TransactionWork[T]) -> T:
-        """A transaction, tried again while others are in its way; any exception undoes it."""
+        """A transaction, tried again while others write to the same documents; any exception undoes it."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        for tried in itertools.count(1):
+        for delay in _BACKOFF.delays(self._random):
             try:
-                return self.attempt(work)
-            except ContendedError as error:
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(
-                        f"{self.where} could not finish a transaction in {_PATIENCE_SECONDS:.0f} s: {error}"
-                    ) from error
-            self.wait(tried)
-        raise AssertionError("unreachable")
+                return self._attempt(work)
+            except DRIVER_ERRORS as error:
+                if not is_transient(error) or time.monotonic() > deadline:
+                    raise failure(error, self.where) from error
+            time.sleep(delay)
+        raise AssertionError("the delays have no end")
 
-    def wait(self, tried: int) -> None:
-        """Step back from a contended document; longer after every attempt."""
-        time.sleep(_BACKOFF.delay(tried, self._random))
+    def _attempt(self, work: TransactionWork[T]) -> T:
+        database = self._database()
+        with database.client.start_session() as session:  # its end undoes what is not committed
+            session.start_transaction(ReadConcern("snapshot"), _MAJORITY)
+            result = work(database, session)
+            self._commit(session)
+            return result
 
     def _commit(self, session: ClientSession) -> None:
-        """Commit, asking again while the answer got lost: the server knows the transaction by its number."""
+        """Commit, asking again when the answer got lost: the server knows the transaction by its number."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        for tried in itertools.count(1):
+        for delay in _BACKOFF.delays(self._random):
             try:
-                session.commit_transaction()
+                return session.commit_transaction()
             except PyMongoError as error:
                 unknown = error.has_error_label("UnknownTransactionCommitResult")
                 if not unknown or time.monotonic() > deadline:
                     raise
-                self.wait(tried)
-            else:
-                return
+            time.sleep(delay)
 
     def upserted(
         self, collection: str, key: Document, change: list[Document], concern: WriteConcern = _MAJORITY

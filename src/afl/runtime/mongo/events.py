@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.entities import RunnerState
+from afl.runtime.events import event_of
 from afl.runtime.mongo.collections import OLDEST_FIRST, Collections, lease_ended
 from afl.runtime.mongo.connection import Document
-from afl.runtime.mongo.records import event_document, event_from
+from afl.runtime.mongo.records import event_document, event_from, task_from
 from afl.runtime.types import EventId, WorkflowId
 
 
 class EventCollection(Collections):
-    """The EventStore protocol."""
+    """The EventStore protocol. An open task is its own event; what is stored is how it ended, and marks."""
 
     def get_event(self, event_id: EventId) -> EventDefinition | None:
         found = self._one("events", {"uuid": event_id})
-        return event_from(found) if found else None
+        if found is not None:
+            return event_from(found)
+        task = self._one("tasks", {"uuid": event_id, "step_id": {"$gt": ""}})
+        return event_of(task_from(task)) if task is not None else None
 
     def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
-        found = self._all("events", {"workflow_id": workflow_id}, sort=OLDEST_FIRST)
-        return [event_from(each) for each in found]
+        query = {"workflow_id": workflow_id}
+        events = self._all("events", query, sort=OLDEST_FIRST)
+        tasks = self._all("tasks", {**query, "step_id": {"$gt": ""}}, sort=OLDEST_FIRST)
+        begun = {task["uuid"]: task.get("seq", 0) for task in tasks}
+        saved = {event["uuid"] for event in events}
+        placed = [(begun.get(each["uuid"], each.get("seq", 0)), event_from(each)) for each in events]
+        placed += [
+            (begun[each["uuid"]], event_of(task_from(each))) for each in tasks if each["uuid"] not in saved
+        ]
+        return [event for _, event in sorted(placed, key=lambda each: each[0])]
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         if limit < 1:

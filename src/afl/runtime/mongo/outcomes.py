@@ -18,6 +18,7 @@ from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.mongo.collections import Collections, replacement
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import event_document, failure_fields
+from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import attribute_documents, map_value
 from afl.runtime.states import StepState
 
@@ -62,6 +63,7 @@ class _Writes:
             "state": step.state,
             "attributes.returns": returns,
             **failure_fields(step.transition.error),
+            "request": step.transition.request_transition,
             "ended": step.ended,
         }
         events: list[InsertOne[Document] | UpdateOne] = [
@@ -81,7 +83,7 @@ def closing(task: TaskDefinition) -> UpdateOne:
     """The update that closes a task: the holder's under its epoch; without an owner, whoever has it."""
     held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
     if task.owner:
-        held = {"uuid": task.uuid, "state": TaskState.RUNNING, "owner": task.owner, "epoch": task.epoch}
+        held = held_by_its_claim(task)
     error = map_value(task.error, f"the error of task {task.uuid}")
     return UpdateOne(held, {"$set": {"state": task.state, "error": error, "updated": task.updated}})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo.client_session import ClientSession
+from pymongo import UpdateOne
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -16,11 +16,9 @@ from afl.runtime.mongo.collections import (
     Collections,
     lease,
     lease_ended,
-    set_event_states,
 )
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import task_document, task_from
-from afl.runtime.states import EventState
 from afl.runtime.types import StepId, WorkflowId
 
 CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]
@@ -58,10 +56,10 @@ class TaskCollection(Collections):
         return self._update("tasks", {"uuid": uuid}, {"$set": {"state": state, "updated": wall_ms()}})
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
-        ids = [task.uuid for task in tasks]
-        if ids:
-            change = {"$set": {"state": EventState.PROCESSING}}
-            self.connection.call(lambda db: db.events.update_many({"uuid": {"$in": ids}}, change))
+        change = {"$set": {"started": wall_ms()}}
+        writes = [UpdateOne(held_by_its_claim(task), change) for task in tasks]
+        if writes:
+            self.connection.call(lambda db: db.tasks.bulk_write(writes, ordered=False))
 
     def renew(self, owner: str, lease_ms: int) -> None:
         longer = [{"$set": {"lease_until": lease(lease_ms)}}]
@@ -81,19 +79,21 @@ class TaskCollection(Collections):
         return self._release({"lease_until": {"$gt": 0}, **lease_ended()}, deaths=1)
 
     def _release(self, condition: Document, deaths: int) -> int:
-        freed = {"state": TaskState.PENDING, "owner": "", "lease_until": 0, "updated": wall_ms()}
+        freed = {
+            "state": TaskState.PENDING,
+            "owner": "",
+            "lease_until": 0,
+            "started": 0,
+            "updated": wall_ms(),
+        }
         change = {"$set": freed, "$inc": {"epoch": 1, "deaths": deaths}}
-
-        def release(database: Database[Document], session: ClientSession) -> int:
-            held = {"state": TaskState.RUNNING, **condition}
-            found = database.tasks.find(held, {"uuid": 1}, session=session)
-            ids = [each["uuid"] for each in found]
-            if ids:
-                database.tasks.update_many({"uuid": {"$in": ids}}, change, session=session)
-                set_event_states(database, session, ids, EventState.CREATED)
-            return len(ids)
-
-        return self.connection.transaction(release)
+        held = {"state": TaskState.RUNNING, **condition}
+        return self.connection.call(lambda db: db.tasks.update_many(held, change).modified_count)
 
     def _tasks(self, query: dict[str, Any], **options: Any) -> list[TaskDefinition]:
         return [task_from(each) for each in self._all("tasks", query, **options)]
+
+
+def held_by_its_claim(task: TaskDefinition) -> Document:
+    """The condition that a claim is still what the task says."""
+    return {"uuid": task.uuid, "state": TaskState.RUNNING, "owner": task.owner, "epoch": task.epoch}

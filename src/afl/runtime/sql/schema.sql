@@ -112,15 +112,16 @@ create index afl_runners_run on afl_runners (workflow_id);
 create index afl_runners_state on afl_runners (state);
 
 create table afl_flows (
-    uuid text primary key,
+    seq {identity},
+    uuid text not null unique,
     name text not null,
     path text not null,
-    saved {bigint} not null,
     record text not null
 ) {strict};
 
 create table afl_workflows (
-    uuid text primary key,
+    seq {identity},
+    uuid text not null unique,
     name text not null,
     flow_id text not null,
     date {bigint} not null,

@@ -127,7 +127,8 @@ where seq in (
         and (cast(:workflow_id as text) is null or t.workflow_id = cast(:workflow_id as text))
         and (t.name {in:names} or t.short_name {in:short_names})
         and (t.step_id = '' or not exists (
-            select 1 from afl_tasks r where r.step_id = t.step_id and r.state = 'running'))
+            select 1 from afl_tasks e where e.step_id = t.step_id
+                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
 ) and state = 'pending'
 returning *
@@ -159,7 +160,7 @@ select * from afl_runs where workflow_id = :workflow_id
 -- name: get_runs
 select * from afl_runs
 where cast(:state as text) is null or state = cast(:state as text) order by workflow_id desc limit :limit
--- name: upsert_run
+-- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, inputs, outputs, error, iterations,
     waiting, settled, created, updated, ended, owner, epoch, lease_until
@@ -167,11 +168,13 @@ insert into afl_runs (
     :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :inputs, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
     case when :owner = '' then 0 else {now} + :lease_ms end
-) on conflict (workflow_id) do update set
-    state = excluded.state, outputs = excluded.outputs, error = excluded.error, iterations = excluded.iterations,
-    waiting = excluded.waiting, settled = excluded.settled, updated = excluded.updated, ended = excluded.ended,
-    owner = excluded.owner, lease_until = excluded.lease_until
-where afl_runs.epoch = excluded.epoch
+) on conflict (workflow_id) do nothing
+-- name: update_run
+update afl_runs set
+    state = :state, outputs = :outputs, error = :error, iterations = :iterations, waiting = :waiting,
+    settled = :settled, updated = :updated, ended = :ended, owner = :owner,
+    lease_until = case when :owner = '' then 0 else {now} + :lease_ms end
+where workflow_id = :workflow_id and epoch = :epoch
 -- name: take_run
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
 where workflow_id = :workflow_id and state in ('created', 'running')
@@ -204,22 +207,22 @@ where uuid = :uuid
 -- name: get_flow
 select record from afl_flows where uuid = :uuid
 -- name: get_flow_by_path
-select record from afl_flows where path = :path order by saved desc limit 1
+select record from afl_flows where path = :path order by seq desc limit 1
 -- name: get_flow_by_name
-select record from afl_flows where name = :name order by saved desc limit 1
+select record from afl_flows where name = :name order by seq desc limit 1
 -- name: get_all_flows
-select record from afl_flows order by saved, uuid
+select record from afl_flows order by seq
 -- name: save_flow
-insert into afl_flows (uuid, name, path, saved, record) values (:uuid, :name, :path, {now}, :record)
+insert into afl_flows (uuid, name, path, record) values (:uuid, :name, :path, :record)
 on conflict (uuid) do update set name = excluded.name, path = excluded.path, record = excluded.record
 -- name: delete_flow
 delete from afl_flows where uuid = :uuid
 -- name: get_workflow
 select record from afl_workflows where uuid = :uuid
 -- name: get_workflow_by_name
-select record from afl_workflows where name = :name order by date desc, uuid limit 1
+select record from afl_workflows where name = :name order by date desc, seq desc limit 1
 -- name: get_workflows_by_flow
-select record from afl_workflows where flow_id = :flow_id order by date, uuid
+select record from afl_workflows where flow_id = :flow_id order by date, seq
 -- name: save_workflow
 insert into afl_workflows (uuid, name, flow_id, date, record) values (:uuid, :name, :flow_id, :date, :record)
 on conflict (uuid) do update set name = excluded.name, flow_id = excluded.flow_id, date = excluded.date,

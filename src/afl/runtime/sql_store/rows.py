@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from afl.kernel import codec
@@ -183,10 +184,12 @@ def event_from(row: Row) -> EventDefinition:
 
 _TASK_COLUMNS = [field.name for field in fields(TaskDefinition) if field.name not in ("error", "data")]
 
+_task_values = attrgetter(*_TASK_COLUMNS)
+
 
 def task_params(task: TaskDefinition) -> dict[str, Any]:
     """A task as named parameters."""
-    params = {name: getattr(task, name) for name in _TASK_COLUMNS}
+    params = dict(zip(_TASK_COLUMNS, _task_values(task), strict=True))
     params["short_name"] = task.name.rpartition(".")[2]
     params["error"] = None if task.error is None else codec.encode(task.error)
     params["data"] = (
@@ -206,10 +209,12 @@ def task_from(row: Row) -> TaskDefinition:
 _RUN_JSON = ("inputs", "outputs", "error", "settled")
 _RUN_COLUMNS = [field.name for field in fields(RunDefinition) if field.name not in _RUN_JSON]
 
+_run_values = attrgetter(*_RUN_COLUMNS)
+
 
 def run_params(run: RunDefinition) -> dict[str, Any]:
     """A run as named parameters, without its lease, which the store's clock decides."""
-    params = {name: getattr(run, name) for name in _RUN_COLUMNS}
+    params = dict(zip(_RUN_COLUMNS, _run_values(run), strict=True))
     del params["lease_until"]
     params["settled"] = int(run.settled)
     params["inputs"] = codec.encode(run.inputs, what="the inputs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.kernel import codec
 from afl.kernel.errors import HeldError
 from afl.kernel.presence import Life
-from afl.runtime.entities import RunDefinition, RunnerDefinition
+from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
 from afl.runtime.sql_store.rows import run_from, runner_from
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.types import WorkflowId
@@ -22,18 +22,20 @@ class RunTables(Tables):
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
-        taken = self._take(workflow_id, lease_ms)
-        if taken is not None:
-            return taken
-        run = self.get_run(workflow_id)
-        if run is None or run.is_over or not run.owner:
-            return run
         presence = self.database.presence
-        if presence.proof(run.owner) is Life.DEAD:
-            taken = self._take(workflow_id, lease_ms, instead_of=run)
+        while True:
+            taken = self._take(workflow_id, lease_ms)
             if taken is not None:
                 return taken
-        raise HeldError(f"run {workflow_id} is held by {presence.describe(run.owner)}, which is alive")
+            run = self.get_run(workflow_id)
+            if run is None or run.is_over or run.state == RunnerState.PAUSED:
+                return run
+            if run.owner and presence.proof(run.owner) is Life.DEAD:
+                taken = self._take(workflow_id, lease_ms, instead_of=run)
+                if taken is not None:
+                    return taken
+            elif run.owner:
+                raise HeldError(f"run {workflow_id} is held by {presence.describe(run.owner)}")
 
     def _take(
         self, workflow_id: WorkflowId, lease_ms: int, instead_of: RunDefinition | None = None

@@ -31,7 +31,7 @@ class SqlStore(
 
     def _commit(self, tx: Transaction, changes: IterationChanges, rows: ChangeRows) -> None:
         if changes.run is not None:
-            self._write_run(tx, changes.run)
+            self._write_run(tx, changes.run, new=changes.new_run)
         if rows.created_steps:
             tx.many(Q.insert_step, rows.created_steps)
         if rows.updated_steps:
@@ -49,8 +49,9 @@ class SqlStore(
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
 
-    def _write_run(self, tx: Transaction, run: RunDefinition) -> None:
-        if not tx.run(Q.upsert_run, **run_params(run), lease_ms=self.lease_ms):
+    def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
+        write = Q.insert_run if new else Q.update_run
+        if not tx.run(write, **run_params(run), lease_ms=self.lease_ms):
             raise FencedError(
                 f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
             )

@@ -4,7 +4,7 @@
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
 create function afl_commit_1(
-    p_run json, p_lease_ms bigint, p_over boolean, p_steps json, p_old_steps json, p_consumed text[], p_events json,
+    p_run json, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps json, p_old_steps json, p_consumed text[], p_events json,
     p_tasks json, p_closed json, p_logs json
 ) returns boolean language plpgsql as $body$
 declare
@@ -23,16 +23,17 @@ begin
         end if;
     end if;
     run.lease_until := case when run.owner = '' then 0 else lease end;
-    update afl_runs set
-        state = run.state, outputs = run.outputs, error = run.error, iterations = run.iterations,
-        waiting = run.waiting, settled = run.settled, updated = run.updated, ended = run.ended, owner = run.owner,
-        lease_until = run.lease_until
-    where workflow_id = run.workflow_id and epoch = run.epoch;
-    if not found then
+    if p_new then
         insert into afl_runs values (run.*) on conflict (workflow_id) do nothing;
-        if not found then
-            return false;
-        end if;
+    else
+        update afl_runs set
+            state = run.state, outputs = run.outputs, error = run.error, iterations = run.iterations,
+            waiting = run.waiting, settled = run.settled, updated = run.updated, ended = run.ended,
+            owner = run.owner, lease_until = run.lease_until
+        where workflow_id = run.workflow_id and epoch = run.epoch;
+    end if;
+    if not found then
+        return false;
     end if;
     if p_steps is not null then
         insert into afl_steps select * from json_populate_recordset(null::afl_steps, p_steps);

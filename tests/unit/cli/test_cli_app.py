@@ -1,0 +1,78 @@
+"""The command as a whole: which command is meant, help, exit codes, and how errors are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import Afl
+
+from afl import __version__
+from afl.cli.app import COMMANDS
+
+
+def test_version(afl: Afl) -> None:
+    done = afl("--version")
+    assert (done.code, done.out) == (0, f"afl {__version__}\n")
+
+
+def test_help_lists_every_command(afl: Afl) -> None:
+    done = afl("--help")
+    assert done.code == 0
+    assert [name for name in COMMANDS if name not in done.out] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help_of_its_own(afl: Afl, name: str) -> None:
+    done = afl(name, "--help")
+    assert done.code == 0
+    assert f"afl {name}" in done.out
+
+
+@pytest.mark.parametrize("name", ["run", "resume", "show", "check", "compile", "fmt", "up"])
+def test_help_has_examples(afl: Afl, name: str) -> None:
+    assert "Examples" in afl(name, "--help").out
+
+
+def test_a_misspelled_command_gets_a_suggestion(afl: Afl) -> None:
+    done = afl("shwo", "x")
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean 'show'?" in done.err
+
+
+def test_a_word_that_is_a_file_is_compiled(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("facet A()\n")
+    assert afl("runs", "--check").err == "OK: 1 source(s) parsed successfully\n"
+
+
+def test_an_unknown_option_is_wrong_usage(afl: Afl) -> None:
+    done = afl("run", "--nope")
+    assert (done.code, done.out) == (2, "")
+    assert "--nope" in done.err
+
+
+def test_a_missing_argument_is_wrong_usage(afl: Afl) -> None:
+    assert afl("resume").code == 2
+
+
+def test_a_bad_setting_names_its_variable(afl: Afl, doubling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AFL_COMMIT_STEPS", "many")
+    done = afl("run", doubling, "--input", "n=1")
+    assert done.code == 1
+    assert "AFL_COMMIT_STEPS" in done.err
+
+
+def test_a_defect_shows_no_trace_unless_asked_for(
+    afl: Afl, doubling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **options: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr("afl.operations.runs.open_store", broken)
+    done = afl("run", doubling, "--input", "n=1")
+    assert done.code == 1
+    assert "ZeroDivisionError: inside" in done.err
+    assert "Traceback" not in done.err
+    monkeypatch.setenv("AFL_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        afl("run", doubling, "--input", "n=1")

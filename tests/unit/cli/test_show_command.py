@@ -1,0 +1,99 @@
+"""`afl show`: a run as a tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.command_line import Afl
+
+LOOP = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    workflow Each(xs: [Long]) => (ys: [Long]) andThen foreach x in $.xs {
+        a = Double(n = x) catch {
+            yield Double(m = 0)
+        }
+        yield Each(ys = [a.m])
+    }
+}
+"""
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> str:
+    (tmp_path / "loop.afl").write_text(LOOP)
+    return "loop.afl"
+
+
+def start(afl: Afl, *args: str) -> str:
+    return str(json.loads(afl("run", "--json", *args).out)["run"])
+
+
+def test_a_completed_run(afl: Afl, doubling: str, agents: str) -> None:
+    run = start(afl, doubling, "-i", "n=5", "-a", agents)
+    done = afl("show", run)
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert lines[0] == f"{run}  completed, 5 steps"
+    assert [line.rpartition("  ")[0] for line in lines[1:]] == [
+        "✓ t.Twice",
+        "├── ✓ a = t.Double",
+        "└── ✓ b = t.Double",
+    ]
+
+
+def test_the_beginning_of_an_id_is_enough_and_none_is_the_latest(
+    afl: Afl, doubling: str, agents: str
+) -> None:
+    run = start(afl, doubling, "-i", "n=5", "-a", agents)
+    assert afl("show", run[:20]).out == afl("show").out
+    assert afl("show").out.startswith(run)
+
+
+def test_the_beginning_of_several_ids_is_not_enough(afl: Afl, doubling: str, agents: str) -> None:
+    first = start(afl, doubling, "-i", "n=5", "-a", agents)
+    second = start(afl, doubling, "-i", "n=6", "-a", agents)
+    done = afl("show", "0")
+    assert done.code == 1
+    assert "2 runs begin with 0" in done.err
+    assert first in done.err and second in done.err
+
+
+def test_foreach_is_folded_and_a_caught_failure_told(afl: Afl, loop: str, agents: str) -> None:
+    start(afl, loop, "-i", f"xs={[*range(9), 13]}", "-a", agents)
+    out = afl("show").out
+    assert "foreach x" in out
+    assert "! a = t.Double  ×10 (9 done, 1 caught)" in out
+    assert "caught: thirteen is not doubled" in out
+    assert len(out.splitlines()) == 5
+
+
+def test_a_failed_run_names_step_place_and_cause(afl: Afl, doubling: str, agents: str) -> None:
+    start(afl, doubling, "-i", "n=13", "-a", agents)
+    out = afl("show").out
+    assert "✗ a = t.Double  failed" in out
+    assert "at     doubling.afl:4:9" in out
+    assert "cause  ValueError: thirteen is not doubled" in out
+
+
+def test_a_waiting_run(afl: Afl, loop: str) -> None:
+    start(afl, loop, "-i", "xs=[1,2]")
+    out = afl("show").out
+    assert out.splitlines()[0].endswith("  running, 6 steps")
+    assert "… a = t.Double  ×2 (2 waiting)" in out
+
+
+def test_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agents: str) -> None:
+    run = start(afl, doubling, "-i", "n=5", "-a", agents)
+    done = afl("show", "zzz")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("Error: there is no run zzz in this store\nThe latest runs are:\n")
+    assert f"{run}  " in done.err and "completed  t.Twice" in done.err
+
+
+def test_no_run_at_all(afl: Afl, doubling: str) -> None:
+    afl("run", doubling, "-i", "n=1", "--store", "memory://")
+    done = afl("show")
+    assert done.code == 1
+    assert "there is no store .afl/afl.db yet" in done.err

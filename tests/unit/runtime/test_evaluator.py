@@ -1,0 +1,307 @@
+"""The evaluator's results: success, errors, timeouts, and what bad input leaves behind."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+from engine_bench import Engine
+from runtime_programs import ASK, ASK_TWICE, NUMBER, compiled, giving, step, workflow_of
+
+from afl.runtime.entities import RunnerDefinition, RunnerState, WorkflowDefinition
+from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.states import StepState
+from afl.runtime.types import WorkflowId
+
+DIVIDE = (
+    NUMBER
+    + """
+workflow W(d: Long = 0) => (r: Long) andThen {
+    bad = N(n = 1 % $.d)
+    after = N(n = bad.n)
+    independent = N(n = 7)
+    yield W(r = after.n)
+}
+"""
+)
+
+
+def test_statuses() -> None:
+    names = ("COMPLETED", "PAUSED", "ERROR", "TIMEOUT")
+    assert [getattr(ExecutionStatus, name) for name in names] == list(names)
+
+
+def test_a_result_is_a_completion_unless_said_otherwise() -> None:
+    result = ExecutionResult(True, WorkflowId("run"))
+    assert (result.outputs, result.error, result.iterations) == ({}, None, 0)
+    assert (result.status, result.pending_events) == ("COMPLETED", [])
+
+
+def test_each_execution_is_a_run_of_its_own(engine: Engine) -> None:
+    first, second = engine.run(ASK, {"i": 1}), engine.run(ASK, {"i": 2})
+    assert first.workflow_id != second.workflow_id
+    assert [len(result.pending_events) for result in (first, second)] == [1, 1]
+    assert {event.workflow_id for event in second.pending_events} == {second.workflow_id}
+    assert engine.store.event_count() == 2
+
+
+def test_a_pause_is_a_success_that_lists_the_events_of_this_run(engine: Engine) -> None:
+    result = engine.run(ASK)
+    assert (result.success, result.status, result.outputs, result.error) == (True, "PAUSED", {}, None)
+    (event,) = result.pending_events
+    assert event == engine.store.get_event(event.id)
+
+
+def test_pending_events_come_in_creation_order(engine: Engine) -> None:
+    lines = "\n".join(f"s{i} = E(n = {i})" for i in range(40))
+    result = engine.run(f"event facet E(n: Long) => (m: Long)\nworkflow W() andThen {{\n{lines}\n}}")
+    assert [event.payload["n"] for event in result.pending_events] == list(range(40))
+    assert [task.data["n"] for task in engine.tasks if task.data] == list(range(40))
+
+
+def test_a_failed_step_is_an_error_of_the_run(engine: Engine) -> None:
+    result = engine.run(DIVIDE)
+    assert (result.success, result.status, result.outputs) == (False, ExecutionStatus.ERROR, {})
+    assert "Division by zero" in str(result.error)
+    run = engine.store.get_run(engine.run_id)
+    assert run is not None
+    assert run.state == RunnerState.FAILED
+
+
+def test_the_error_names_step_facet_and_line(engine: Engine) -> None:
+    error = engine.run(DIVIDE).error
+    assert error is not None
+    assert (getattr(error, "step", ""), getattr(error, "facet", ""), getattr(error, "line", 0)) == (
+        "bad",
+        "N",
+        4,
+    )
+
+
+def test_a_failure_skips_what_depends_on_it_and_nothing_else(engine: Engine) -> None:
+    engine.run(DIVIDE)
+    states = {each.id.rpartition("/")[2]: each.state for each in engine.store.get_all_steps()}
+    assert states["bad"] == StepState.STATEMENT_ERROR
+    assert states["independent"] == StepState.STATEMENT_COMPLETE
+    assert "after" not in states
+    assert ">0" not in states
+    assert engine.store.get_blocks_by_step(engine.store.get_all_steps()[0].id)[0].is_error
+
+
+def test_a_failed_run_stays_failed(engine: Engine) -> None:
+    engine.run(DIVIDE)
+    again = engine.resume()
+    assert (again.success, again.status) == (False, ExecutionStatus.ERROR)
+    assert "Division by zero" in str(again.error)
+
+
+def test_a_caught_failure_is_no_error(engine: Engine) -> None:
+    source = """
+facet F(n: Long) => (why: String)
+workflow W(d: Long = 0) => (r: String) andThen {
+    bad = F(n = 1 % $.d) catch { yield F(why = bad.error) }
+    yield W(r = bad.why)
+}
+"""
+    result = engine.run(source)
+    assert result.status == ExecutionStatus.COMPLETED
+    assert "Division by zero" in result.outputs["r"]
+
+
+def test_the_runner_record_follows_the_run(engine: Engine) -> None:
+    workflow = WorkflowDefinition("w", "W", "", "", "", "", "1.0")
+    for uuid in ("good", "bad"):
+        engine.store.save_runner(RunnerDefinition(uuid, "", workflow, state=RunnerState.RUNNING))
+    program = compiled(DIVIDE)
+    good = engine.evaluator.execute(workflow_of(program), {"d": 1}, program, "good")
+    bad = engine.evaluator.execute(workflow_of(program), {"d": 0}, program, "bad")
+    for uuid, result, state in (("good", good, "completed"), ("bad", bad, "failed")):
+        runner = engine.store.get_runner(uuid)
+        assert runner is not None
+        assert (runner.state, runner.workflow_id) == (state, result.workflow_id)
+        assert runner.end_time > 0
+
+
+def test_tasks_carry_the_runner_and_the_list(engine: Engine) -> None:
+    program = compiled(ASK)
+    engine.run_ast(workflow_of(program), {"i": 4}, program, runner_id="runner-7", task_list="special")
+    (task,) = engine.tasks
+    assert (task.runner_id, task.task_list_name, task.workflow_id) == ("runner-7", "special", engine.run_id)
+    assert (task.name, task.data, task.flow_id, task.data_type) == ("Ask", {"i": 4}, "", "")
+
+
+def test_too_many_iterations_time_out_and_can_be_resumed(store: MemoryStore) -> None:
+    program = compiled(NUMBER + "workflow W() => (o: Long) andThen { a = N(n = 1)\n yield W(o = a.n) }")
+    result = Evaluator(store, max_iterations=2).execute(workflow_of(program), None, program)
+    assert (result.success, result.status, result.iterations) == (False, ExecutionStatus.TIMEOUT, 2)
+    assert "2 iterations" in str(result.error)
+    later = Evaluator(store).resume(result.workflow_id, workflow_of(program), program)
+    assert (later.status, later.outputs) == (ExecutionStatus.COMPLETED, {"o": 1})
+
+
+SEVERAL_LEVELS = (
+    NUMBER
+    + """
+facet Sum(a: Long, b: Long) => (s: Long) andThen {
+    p = N(n = $.a)
+    q = N(n = p.n + $.b)
+    yield Sum(s = q.n)
+}
+workflow W() => (o: Long, ys: [Long]) andThen {
+    t = Sum(a = 1, b = 2)
+    u = Sum(a = t.s, b = 3)
+    yield W(o = u.s)
+} andThen foreach x in [1, 2, 3] {
+    a = N(n = x)
+    yield W(ys = [a.n])
+}
+"""
+)
+
+
+@pytest.mark.parametrize("limit", range(1, 14))
+def test_every_iteration_boundary_is_a_place_to_go_on_from(store: MemoryStore, limit: int) -> None:
+    program = compiled(SEVERAL_LEVELS)
+    stopped = Evaluator(store, max_iterations=limit).execute(workflow_of(program), None, program)
+    assert (stopped.status, stopped.iterations) == (ExecutionStatus.TIMEOUT, limit)
+    later = Evaluator(store).resume(stopped.workflow_id, workflow_of(program), program)
+    assert (later.error, later.outputs) == (None, {"o": 6, "ys": [1, 2, 3]})
+
+
+def test_iterations_are_unlimited_unless_a_caller_says_so(store: MemoryStore) -> None:
+    assert Evaluator(store).max_iterations is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"i": "x"}, "input 'i': expected Long, got String 'x'"),
+        ({"i": True}, "input 'i': expected Long, got Boolean True"),
+        ({"j": 1}, "unknown input 'j'"),
+        ({"i": 2**80}, "not plain JSON data"),
+        ({"i": object()}, "not plain JSON data"),
+    ],
+)
+def test_bad_inputs_are_refused_before_anything_is_stored(
+    engine: Engine, inputs: dict[str, Any], message: str
+) -> None:
+    result = engine.run(ASK, inputs)
+    assert (result.success, result.status, result.iterations) == (False, ExecutionStatus.ERROR, 0)
+    assert message in str(result.error)
+    assert engine.store.get_runs() == []
+    assert engine.store.step_count() == 0
+
+
+def test_a_missing_input_is_refused(engine: Engine) -> None:
+    result = engine.run("workflow W(i: Long, j: Long)", {"i": 1})
+    assert result.status == ExecutionStatus.ERROR
+    assert str(result.error) == "workflow W: input 'j' is missing"
+
+
+def test_all_bad_inputs_are_named_at_once(engine: Engine) -> None:
+    result = engine.run("workflow W(i: Long, j: Long)", {"i": "x", "k": 1})
+    assert all(part in str(result.error) for part in ("'i'", "'j' is missing", "'k'"))
+
+
+def test_execute_never_raises(engine: Engine) -> None:
+    broken: Any = {"name": "W", "body": 3}
+    result = engine.evaluator.execute(broken)
+    assert (result.success, result.status) == (False, ExecutionStatus.ERROR)
+    assert result.error is not None
+
+
+def test_a_store_that_fails_is_an_error_result(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(changes: object) -> None:
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(engine.store, "commit", refuse)
+    result = engine.run(ASK)
+    assert (result.status, str(result.error)) == (ExecutionStatus.ERROR, "disk on fire")
+    assert engine.telemetry.events[-1].event_type == "workflow.error"
+
+
+def test_a_run_nobody_started_cannot_be_resumed(engine: Engine) -> None:
+    result = engine.evaluator.resume(WorkflowId("nope"), {"name": "W"})
+    assert (result.success, result.status, result.workflow_id) == (False, ExecutionStatus.ERROR, "nope")
+    assert str(result.error) == "there is no run nope in this store"
+
+
+def test_resume_ignores_inputs(engine: Engine) -> None:
+    engine.run(ASK, {"i": 1})
+    result = engine.evaluator.resume(engine.run_id, engine.workflow, engine.program, {"i": 99})
+    assert result.status == ExecutionStatus.PAUSED
+    assert result.pending_events[0].payload == {"i": 1}
+
+
+def test_resume_needs_no_program(engine: Engine) -> None:
+    engine.run(ASK_TWICE)
+    for value in (10, 20):
+        (waiting,) = engine.waiting
+        engine.evaluator.continue_step(waiting.id, {"o": value})
+        result = Evaluator(engine.store).resume(engine.run_id, engine.workflow)
+    assert result.outputs == {"r": 20}
+
+
+def test_the_stored_program_wins_over_another_one(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.run(ASK)
+    other = {"name": "Other", "body": {"steps": [step("z", "Z")], "yield": giving("Other", r=0)}}
+    (waiting,) = engine.waiting
+    engine.evaluator.continue_step(waiting.id, {"o": 5})
+    with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.WARNING):
+        warnings.simplefilter("always")
+        result = engine.evaluator.resume(engine.run_id, other, {"declarations": []})
+    assert result.outputs == {"r": 5}
+    assert [record.levelname for record in caplog.records] == ["WARNING"] or len(caught) == 1
+
+
+def test_the_same_program_gives_no_warning(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.run(ASK)
+    with caplog.at_level(logging.WARNING):
+        engine.answer(o=1)
+    assert caplog.records == []
+
+
+def test_a_workflow_of_a_namespace(engine: Engine) -> None:
+    result = engine.run(ASK_TWICE, {"i": 3})
+    assert result.status == ExecutionStatus.PAUSED
+    assert [event.event_type for event in result.pending_events] == ["ns.First"]
+    assert engine.answer(o=4).pending_events[0].event_type == "ns.Second"
+    assert engine.answer(o=5).outputs == {"r": 5}
+
+
+def test_a_workflow_that_is_nowhere(engine: Engine) -> None:
+    names: Any = "Nope"
+    result = engine.evaluator.execute(names, None, compiled(ASK_TWICE))
+    assert result.status == ExecutionStatus.ERROR
+    assert "unknown workflow 'Nope'; known: ns.W" in str(result.error)
+
+
+def test_several_workflows_and_none_named_is_an_error(engine: Engine) -> None:
+    nothing: Any = None
+    result = engine.evaluator.execute(nothing, None, compiled("workflow A()\nworkflow B()"))
+    assert result.status == ExecutionStatus.ERROR
+    assert all(name in str(result.error) for name in ("A", "B"))
+
+
+def test_a_run_held_by_a_live_evaluator_is_left_to_it(engine: Engine) -> None:
+    engine.run(ASK)
+    engine.evaluator.continue_step(engine.waiting[0].id, {"o": 1})
+    held = engine.store.take_run(engine.run_id, lease_ms=60_000)
+    assert held is not None
+    result = engine.resume()
+    assert (result.success, result.status) == (True, ExecutionStatus.PAUSED)
+    assert engine.run_id in result.held_by
+    assert engine.step("a").state == StepState.EVENT_TRANSMIT
+    engine.store.release_run(held)
+    assert engine.resume().outputs == {"r": 1}
+
+
+def test_two_evaluators_on_one_store_share_runs(engine: Engine) -> None:
+    engine.run(ASK)
+    other = Evaluator(engine.store)
+    assert other.continue_step(engine.waiting[0].id, {"o": 3})
+    assert other.resume(engine.run_id, engine.workflow).outputs == {"r": 3}
+    assert engine.resume().outputs == {"r": 3}

@@ -1,0 +1,115 @@
+"""What `import afl` gives, and that it costs nothing until asked for."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import afl
+
+COMPILER = [
+    "AFLParser",
+    "ParseError",
+    "parse",
+    "JSONEmitter",
+    "emit_json",
+    "emit_dict",
+    "AFLValidator",
+    "ValidationResult",
+    "ValidationError",
+    "validate",
+    "SourceEntry",
+    "CompilerInput",
+    "SourceRegistry",
+    "SourceOrigin",
+    "FileOrigin",
+    "MongoDBOrigin",
+    "MavenOrigin",
+    "SourceLoader",
+    "AFLConfig",
+    "MongoDBConfig",
+    "load_config",
+    "SourceLocation",
+    "ASTNode",
+    "TypeRef",
+    "ArrayType",
+    "Parameter",
+    "Literal",
+    "Reference",
+    "ConcatExpr",
+    "NamedArg",
+    "MixinSig",
+    "MixinCall",
+    "CallExpr",
+    "StepStmt",
+    "YieldStmt",
+    "ForeachClause",
+    "Block",
+    "AndThenBlock",
+    "ReturnClause",
+    "FacetSig",
+    "FacetDecl",
+    "EventFacetDecl",
+    "WorkflowDecl",
+    "ImplicitDecl",
+    "UsesDecl",
+    "SchemaField",
+    "SchemaDecl",
+    "Namespace",
+    "Program",
+]
+
+
+@pytest.mark.parametrize("name", [*COMPILER, "handler", "run", "__version__"])
+def test_every_promised_name_is_there(name: str) -> None:
+    assert name in afl.__all__
+    assert name in dir(afl)
+    assert getattr(afl, name) is not None
+
+
+def test_every_name_comes_from_where_it_says() -> None:
+    missing = [name for name in afl.__all__ if not hasattr(afl, name)]
+    assert missing == []
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    source = ast.parse(Path(str(afl.__file__)).read_text())
+    imports = [
+        (node.module, alias.name)
+        for block in source.body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert {name: module for module, name in imports} == afl._HOME_OF
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'afl' has no attribute 'nope'"):
+        _ = afl.nope  # type: ignore[attr-defined]
+
+
+def test_importing_loads_nothing_else() -> None:
+    code = "import sys, afl; print(sorted(name for name in sys.modules if name.startswith('afl.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_loads_neither_runtime_nor_language() -> None:
+    code = (
+        "import sys; from afl.cli import main; main(['--help'])\n"
+        "print([n for n in sys.modules if n.startswith(('afl.runtime', 'afl.language', 'afl.operations', 'lark'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+def test_the_reference_example() -> None:
+    program = afl.parse("facet User(name: String)")
+    assert afl.validate(program).is_valid
+    assert afl.emit_dict(program)["facets"][0]["name"] == "User"
