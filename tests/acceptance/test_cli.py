@@ -17,6 +17,8 @@ import pytest
 from support.command_line import Outcome, afl_process, environment
 from support.processes import wait_until
 
+from afl.runtime.store import open_store
+
 ROOT = Path(__file__).parents[2]
 NEWSROOM = ROOT / "examples" / "newsroom"
 
@@ -78,10 +80,12 @@ def chain(folder: Path) -> tuple[str, ...]:
 
 def only_run(folder: Path) -> str:
     """The id of the only run in the folder's store."""
-    with sqlite3.connect(folder / ".afl" / "afl.db") as database:
-        ((run,),) = database.execute("select workflow_id from runs").fetchall()
-    database.close()
-    return str(run)
+    store = open_store(f"sqlite:///{folder}/.afl/afl.db")
+    try:
+        (run,) = store.get_runs()
+    finally:
+        store.close()
+    return run.workflow_id
 
 
 def calls(folder: Path) -> list[str]:
@@ -169,7 +173,7 @@ def test_a_run_that_somebody_works_on_is_left_alone(folder: Path) -> None:
         wait_until((folder / "begun").exists, process)
         second = afl_process("resume", only_run(folder), "--agent", "agents.py", folder=folder)
         assert (second.code, second.out) == (1, "")
-        assert "is alive" in second.err
+        assert "is held by process" in second.err
         assert "Wait until that process is done" in second.err
         shown = afl_process("show", folder=folder)
         assert "… b = t.Work  waiting" in shown.out
@@ -205,7 +209,7 @@ def test_a_store_of_a_later_version_is_refused_and_left_alone(folder: Path) -> N
     database.close()
     done = afl_process(*chain(folder), folder=folder)
     assert (done.code, done.out) == (1, "")
-    assert "newer" in done.err and "999" in done.err
+    assert "has version 999" in done.err and "upgrade agentflow" in done.err
 
 
 def test_a_damaged_store_is_told(folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 from pymongo import MongoClient
+from store_records import OpenStore
 from support.databases import fresh_mongo_database, fresh_postgres_database
 
 from afl.runtime.memory_store import MemoryStore
@@ -16,8 +17,6 @@ from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sqlite_store import SqliteStore
-
-OpenStore = Callable[[], PersistenceAPI]
 
 
 # One database of each server for the session: making its tables and indexes takes longer than most tests.

@@ -23,6 +23,7 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
 
 T = TypeVar("T")
+OpenStore = Callable[[], PersistenceAPI]
 
 RUN = WorkflowId("run-1")
 LONG = 600_000  # a lease that does not end during a test

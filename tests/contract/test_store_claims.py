@@ -11,8 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import OpenStore
-from store_records import LONG, RUN, a_task, eventually, wait_outside
+from store_records import LONG, RUN, OpenStore, a_task, eventually, wait_outside
 
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskState

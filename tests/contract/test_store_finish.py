@@ -11,8 +11,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import OpenStore
-from store_records import LONG, RUN, Everything, a_task, a_waiting_step, an_event, an_outcome, wait_outside
+from store_records import (
+    LONG,
+    RUN,
+    Everything,
+    OpenStore,
+    a_task,
+    a_waiting_step,
+    an_event,
+    an_outcome,
+    wait_outside,
+)
 
 from afl.kernel.errors import PayloadError
 from afl.runtime.changes import Outcome

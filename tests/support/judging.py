@@ -9,21 +9,25 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from support.model import Model, Problem, Verdict, Work
-from support.random_workflows import Case, answer_for, event_returns
+import pytest
 
 from afl.language import compile_source
 from afl.runtime import paths
 from afl.runtime.changes import STEP_CONTINUE
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.handler import Handlers
+from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.session import Pace
 from afl.runtime.states import EventState
 from afl.runtime.types import StepId, WorkflowId
+from support.completion import Pool
+from support.model import Model, Verdict, Work
+from support.model_values import Problem
+from support.random_workflows import Case, answer_for, event_returns
 
 TIGHT = Pace(commit_steps=1, commit_seconds=0, foreach_window=2, cached_steps=3)
 
@@ -51,7 +55,9 @@ class Trial:
     @property
     def handlers(self) -> Handlers:
         """The agents as handlers of this process."""
-        return Handlers.of({facet: self._handler(facet) for facet in event_returns(self.program.compiled["program"])})
+        return Handlers.of(
+            {facet: self._handler(facet) for facet in event_returns(self.program.compiled["program"])}
+        )
 
     def _handler(self, facet: str) -> Callable[..., dict[str, Any]]:
         def work(**payload: Any) -> dict[str, Any]:
@@ -64,28 +70,66 @@ class Trial:
 
 
 def drive(trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None) -> ExecutionResult:
-    """Run a case with agents outside: steps are continued or failed in random order, a few between two resumes."""
-    node = dict(trial.program.workflow.ast, name=trial.case.workflow)
-    result = Evaluator(store, pace=pace).execute(node, trial.case.inputs, trial.program.compiled["program"])
+    """Start a run, or go on with the one that is there, with agents outside that finish in random order."""
+    store.reclaim()
+    runs = store.get_runs()
+    if runs:
+        result = Evaluator(store, pace=pace).resume(WorkflowId(runs[0].workflow_id))
+    else:
+        node = dict(trial.program.workflow.ast, name=trial.case.workflow)
+        result = Evaluator(store, pace=pace).execute(
+            node, trial.case.inputs, trial.program.compiled["program"]
+        )
     while result.status == ExecutionStatus.PAUSED:
-        tasks = [t for t in store.get_tasks_by_workflow(result.workflow_id) if t.state == TaskState.PENDING]
-        assert tasks, "the run pauses, but nothing is there to be done"
-        random.shuffle(tasks)
-        for task in tasks[: random.randint(1, len(tasks))]:
-            finish(trial, store, task.name, StepId(task.step_id), task.data or {})
+        assert not result.held_by
+        assert work_a_little(trial, store, result.workflow_id, random), (
+            "the run pauses, but there is nothing to do"
+        )
         result = Evaluator(store, pace=pace).resume(result.workflow_id)
     return result
 
 
-def finish(trial: Trial, store: PersistenceAPI, facet: str, step_id: StepId, payload: dict[str, Any]) -> None:
-    """Do a step's outside work and say so, as an agent in another process would."""
-    evaluator = Evaluator(store)
+def drive_locally(
+    trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None
+) -> ExecutionResult:
+    """The same with handlers of this process, which finish in random order as well."""
+    runs = store.get_runs()
+    with pytest.MonkeyPatch.context() as patch:
+        Pool(random).install(patch)
+        with LocalRunner(Evaluator(store, pace=pace), trial.handlers) as runner:
+            if runs:
+                return runner.resume(WorkflowId(runs[0].workflow_id))
+            return runner.run(trial.program, trial.case.inputs)
+
+
+def work_a_little(trial: Trial, store: PersistenceAPI, run_id: WorkflowId, random: Random) -> int:
+    """Some of the pending work is done, as workers do it (claimed) or as an operator does (not)."""
+    pending = [t for t in store.get_tasks_by_workflow(run_id) if t.state == TaskState.PENDING]
+    if pending and random.random() < 0.5:
+        names = sorted({task.name for task in pending})
+        claimed = store.claim_tasks(names, limit=random.randint(1, len(pending)), workflow_id=run_id)
+        store.start_tasks(claimed)
+        random.shuffle(claimed)
+        for task in claimed:
+            assert finish(trial, store, task, claim=task)
+        return len(claimed)
+    random.shuffle(pending)
+    chosen = pending[: random.randint(1, max(1, len(pending)))]
+    for task in chosen:
+        assert finish(trial, store, task)
+    return len(chosen)
+
+
+def finish(
+    trial: Trial, store: PersistenceAPI, task: TaskDefinition, claim: TaskDefinition | None = None
+) -> bool:
+    """Do a task's work and say so, as an agent in another process would."""
+    evaluator, step_id = Evaluator(store), StepId(task.step_id)
     try:
-        answer = trial.answer(facet, payload)
+        answer = trial.answer(task.name, task.data or {})
     except Problem as problem:
-        assert evaluator.fail_step(step_id, problem.text)
-    else:
-        assert evaluator.continue_step(step_id, answer)
+        return evaluator.fail_step(step_id, problem.text, task=claim)
+    return evaluator.continue_step(step_id, answer, task=claim)
 
 
 def check(trial: Trial, store: PersistenceAPI, result: ExecutionResult) -> None:

@@ -7,30 +7,25 @@ block from top to bottom gives what any order of completion must give: that is w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Json = dict[str, Any]
+from support.model_program import (
+    Owners,
+    Path,
+    bodies_of,
+    declarations,
+    free_names,
+    implicits,
+    names_in,
+    owners_of,
+    shown,
+    without_bodies,
+)
+from support.model_values import Failure, Json, Passed, Problem, Scope, Step, fits, truth, value_of
+
 Answer = Callable[[str, Json], Json]
-
-
-class Problem(Exception):
-    """Why a step failed; `text` is empty where the wording is the engine's own affair."""
-
-    def __init__(self, kind: str, text: str = "") -> None:
-        super().__init__(kind, text)
-        self.kind = kind
-        self.text = text
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failed step, as the run reports it."""
-
-    step: str
-    kind: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -54,43 +49,6 @@ class Verdict:
 
 
 @dataclass
-class Step:
-    """A step that ran: parameters and returns, and whether it failed."""
-
-    params: Json
-    returns: Json = field(default_factory=dict)
-    failure: Failure | None = None
-
-    @property
-    def seen(self) -> Json:
-        return {**self.params, **self.returns}
-
-
-@dataclass
-class Scope:
-    """What names mean at a place: `$`, the steps of the block, its loop variable, then the enclosing block."""
-
-    inputs: Json
-    steps: dict[str, Step | None] = field(default_factory=dict)
-    loop: Json = field(default_factory=dict)
-    outer: Scope | None = None
-
-    def find(self, name: str) -> Step | None | Json:
-        if name in self.steps:
-            return self.steps[name]
-        if name in self.loop:
-            return {"value": self.loop[name]}
-        if self.outer is None:
-            raise Problem("UnresolvedReferenceError")
-        return self.outer.find(name)
-
-    def lost(self, name: str) -> bool:
-        """Whether a name means a step that failed or was skipped."""
-        found = self.find(name)
-        return found is None or (isinstance(found, Step) and found.failure is not None)
-
-
-@dataclass
 class Yield:
     """Values for the owner `level` owners up."""
 
@@ -110,19 +68,15 @@ class Outcome:
         self.failure = self.failure or other.failure
 
 
-Path = tuple[str, ...]
-Owners = tuple[frozenset[str], ...]
-
-
 class Model:
     """The meaning of one compiled program; `answer` does the work of event facets, raising Problem to fail."""
 
     def __init__(self, program: Mapping[str, Any], answer: Answer) -> None:
         self._answer = answer
-        self._declared = dict(_declarations(program, ""))
-        self._implicits: dict[str, Json] = {}
-        for call in _implicits(program):
-            self._implicits.setdefault(call["target"], call)
+        self._declared = dict(declarations(program, ""))
+        self._supplied: dict[str, Json] = {}
+        for call in implicits(program):
+            self._supplied.setdefault(call["target"], call)
         self._work: list[Work] = []
         self._logs = 0
 
@@ -147,12 +101,12 @@ class Model:
         """Everything after the arguments: mixins, outside work, bodies, capture, catch. Yields for owners above."""
         above: list[Yield] = []
         own: list[Yield] = []
-        owners = _owners(name, declared, statement)
+        owners = owners_of(name, declared, statement)
         try:
             self._mix_in(step, declared, path)
             if declared["type"] == "EventFacetDecl":
                 self._ask(step, declared, name, path)
-            bodies, inline = _bodies(declared, statement)
+            bodies, inline = bodies_of(declared, statement)
             outcome = Outcome()
             for body in bodies:
                 outcome.add(self._block(body, step, name, owners, scope if inline else None, path))
@@ -320,7 +274,7 @@ class Model:
         catch = statement.get("catch") or declared.get("catch")
         if not catch:
             return []
-        own_owners = _owners(target, declared, {**statement, "owners": owners})
+        own_owners = owners_of(target, declared, {**statement, "owners": owners})
         caught = self._catch(catch, step, target, own_owners, scope, path)
         own, above = _split(caught.yields)
         step.failure = caught.failure
@@ -354,7 +308,7 @@ class Model:
 
     def _skipped(self, node: Json, scope: Scope) -> bool:
         """Whether a statement refers to a step of its own block that failed or was skipped."""
-        own = {name for name in names_in(_without_bodies(node)) if name in scope.steps}
+        own = {name for name in names_in(without_bodies(node)) if name in scope.steps}
         return any(scope.lost(name) for name in own)
 
     # -- arguments --------------------------------------------------------------------------------------------
@@ -374,7 +328,7 @@ class Model:
     def _complete(self, values: Json, declared: Json, name: str) -> Json:
         values = dict(values)
         fields = declared.get("fields" if declared["type"] == "SchemaDecl" else "params", [])
-        supplied = [(a["name"], a["value"]) for a in self._implicits.get(name, {}).get("args", [])]
+        supplied = [(a["name"], a["value"]) for a in self._supplied.get(name, {}).get("args", [])]
         defaults = [(each["name"], each["default"]) for each in fields if "default" in each]
         for key, expression in (*supplied, *defaults):
             if key not in values:
@@ -388,221 +342,7 @@ class Model:
         return values
 
 
-class Passed(Problem):
-    """A failure that already has its place."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.kind, failure.text)
-        self.failure = failure
-
-
-def shown(path: Path) -> str:
-    """A path as people read it."""
-    text = ""
-    for segment in path:
-        text += segment if segment.startswith("[") or not text else f".{segment}"
-    return text
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Whether a value may stand where a type is asked for; null may stand anywhere."""
-    if value is None:
-        return True
-    if isinstance(kind, dict):
-        return isinstance(value, list) and all(fits(item, kind["elementType"]) for item in value)
-    wanted = {"Long": (int,), "Int": (int,), "Double": (int, float), "String": (str,), "Boolean": (bool,)}
-    return kind not in wanted or type(value) in wanted[kind]
-
-
-# -- expressions --------------------------------------------------------------------------------------------------
-
-
-def truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Problem("EvaluationError")
-    return value
-
-
-def value_of(node: Any, scope: Scope) -> Any:
-    """The value of an expression."""
-    kind = node["type"]
-    if kind == "Null":
-        return None
-    if kind == "InputRef":
-        return _walk({**scope.loop, **scope.inputs}, node["path"])
-    if kind == "StepRef":
-        return _step_value(node["path"], scope)
-    if kind == "ArrayLiteral":
-        return [value_of(each, scope) for each in node.get("elements", [])]
-    if kind == "MapLiteral":
-        return {each["key"]: value_of(each["value"], scope) for each in node.get("entries", [])}
-    if kind == "ConcatExpr":
-        return _concatenated([value_of(each, scope) for each in node["operands"]])
-    if kind == "UnaryExpr":
-        operand = value_of(node["operand"], scope)
-        return not truth(operand) if node["operator"] == "!" else -operand
-    if kind == "IndexExpr":
-        return _indexed(value_of(node["target"], scope), value_of(node["index"], scope))
-    if kind == "BinaryExpr":
-        return _binary(node, scope)
-    return node["value"]
-
-
-def _walk(value: Any, path: list[str]) -> Any:
-    for name in path:
-        if not isinstance(value, dict) or name not in value:
-            raise Problem("UnresolvedReferenceError")
-        value = value[name]
-    return value
-
-
-def _step_value(path: list[str], scope: Scope) -> Any:
-    found = scope.find(path[0])
-    if isinstance(found, dict):
-        return _walk(found["value"], path[1:])
-    if found is None:
-        raise Problem("UnresolvedReferenceError")
-    if len(path) == 1:
-        return dict(found.returns)
-    return _walk(found.seen, path[1:])
-
-
-def _concatenated(values: list[Any]) -> Any:
-    if all(isinstance(value, list) for value in values):
-        return [item for value in values for item in value]
-    return "".join(_text(value) for value in values)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _indexed(target: Any, key: Any) -> Any:
-    try:
-        return target[key]
-    except (LookupError, TypeError) as problem:
-        raise Problem("EvaluationError") from problem
-
-
-_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "%": lambda a, b: a % b,
-}
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
-def _binary(node: Json, scope: Scope) -> Any:
-    operator, left = node["operator"], value_of(node["left"], scope)
-    if operator in ("&&", "||"):
-        if truth(left) is (operator == "||"):
-            return left
-        return truth(value_of(node["right"], scope))
-    right = value_of(node["right"], scope)
-    if operator in ("==", "!="):
-        same = type(left) is type(right) and left == right
-        return same is (operator == "==")
-    if operator == "contains":
-        return right in left
-    numeric = all(type(each) in (int, float) for each in (left, right))
-    if operator in _ORDERS and (numeric or (isinstance(left, str) and isinstance(right, str))):
-        return _ORDERS[operator](left, right)
-    if operator in _ORDERS or not numeric or (operator in "/%" and right == 0):
-        raise Problem("EvaluationError")
-    value = _NUMBERS[operator](left, right)
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        raise Problem("EvaluationError")
-    return value
-
-
-# -- reading the compiled program ---------------------------------------------------------------------------------
-
-
-def names_in(node: Any) -> Iterator[str]:
-    """First names of all step references below a node."""
-    if isinstance(node, list):
-        for each in node:
-            yield from names_in(each)
-    elif isinstance(node, dict):
-        if node.get("type") == "StepRef":
-            yield node["path"][0]
-        else:
-            yield from names_in(list(node.values()))
-
-
-def _without_bodies(node: Json) -> Json:
-    return {key: value for key, value in node.items() if key not in ("body", "catch")}
-
-
-def free_names(block: Json) -> set[str]:
-    """Names that a block takes from around it."""
-    free: set[str] = set()
-    if "when" in block:
-        for case in block["when"]["cases"]:
-            free |= set(names_in(case.get("condition"))) | free_names(case)
-        return free
-    steps = block.get("steps", [])
-    inside = {each["name"] for each in steps if each["type"] == "StepStmt"}
-    for each in steps:
-        free |= set(names_in(_without_bodies(each)))
-        bodies = each.get("body", [])
-        for body in [
-            *(bodies if isinstance(bodies, list) else [bodies]),
-            *([each["catch"]] if "catch" in each else []),
-        ]:
-            free |= free_names(body) - {each["name"]}
-    free |= set(names_in([block.get("yield"), block.get("yields")]))
-    free -= inside
-    if "foreach" in block:
-        free -= {block["foreach"]["variable"]}
-        free |= set(names_in(block["foreach"]["iterable"]))
-    return free
-
-
-def _bodies(declared: Json, statement: Json | None) -> tuple[list[Json], bool]:
-    """The blocks of a step, and whether they stand where the step does; its own win over its facet's."""
-    inline = statement is not None and "body" in statement
-    body = statement["body"] if statement is not None and inline else declared.get("body", [])
-    return (body if isinstance(body, list) else [body]), inline
-
-
-def _owners(name: str, declared: Json, statement: Json | None) -> Owners:
-    """The names a yield may give, innermost owner first."""
-    if statement is None or not ("body" in statement or "catch" in statement):
-        mixins = declared.get("mixins", [])
-        return (_names(name, mixins),)
-    return (_names(name, statement["call"].get("mixins", [])), *statement.get("owners", ()))
-
-
-def _names(name: str, mixins: list[Json]) -> frozenset[str]:
-    return frozenset({name, *(m["target"] for m in mixins), *(m["alias"] for m in mixins if "alias" in m)})
-
-
 def _split(yields: list[Yield]) -> tuple[list[Yield], list[Yield]]:
     """Those for the owner itself, and those for the ones above it."""
     own = [each for each in yields if each.level == 0]
     return own, [Yield(each.level - 1, each.values) for each in yields if each.level > 0]
-
-
-def _declarations(node: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, Json]]:
-    for each in node.get("namespaces", []):
-        yield from _declarations(each, f"{each['name']}.")
-    for group in ("facets", "eventFacets", "workflows", "schemas"):
-        for each in node.get(group, []):
-            yield f"{namespace}{each['name']}", each
-
-
-def _implicits(node: Mapping[str, Any]) -> Iterator[Json]:
-    for each in node.get("namespaces", []):
-        yield from _implicits(each)
-    for each in node.get("implicits", []):
-        yield each["call"]

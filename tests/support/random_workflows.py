@@ -15,9 +15,11 @@ from zlib import crc32
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from support.model import Problem
+
+from support.model_values import Problem
 
 T = TypeVar("T")
+BLOCKS = ("plain", "foreach", "when")
 TYPES = ("Long", "String", "Boolean", "[Long]")
 
 
@@ -125,7 +127,7 @@ class Writer:
 
     # -- blocks -----------------------------------------------------------------------------------------------
 
-    def block(self, owners: list[Callee], names: Names, depth: int, kinds: Sequence[str] = ("plain", "foreach", "when")) -> str:
+    def block(self, owners: list[Callee], names: Names, depth: int, kinds: Sequence[str] = BLOCKS) -> str:
         """One andThen or catch block, from `{` (or its foreach or when) on."""
         kind = self.pick(["plain", *kinds])
         if kind == "foreach":
@@ -143,7 +145,9 @@ class Writer:
     def _loop(self, names: Names, depth: int) -> str:
         variable = f"r{depth}"
         if self.rarely():
-            entries = ", ".join(f"{key}: {self.expression('Long', names, 1)}" for key in "xyz"[: self.number(0, 3)])
+            entries = ", ".join(
+                f"{key}: {self.expression('Long', names, 1)}" for key in "xyz"[: self.number(0, 3)]
+            )
             iterable = f"#{{{entries}}}"
             names.add(f"{variable}.", {"key": "String", "value": "Long"})
         else:
@@ -305,9 +309,16 @@ def cases(draw: DrawFn, size: int = 12) -> Case:
 
 
 def answer_for(returns: dict[str, dict[str, Any]]) -> Any:
-    """What agents answer: a pure function of facet and payload, which sometimes fails and sometimes does not fit."""
+    """What agents answer: a pure function of facet and payload.
+
+    Echo gives back what it gets, Refuse always fails; Risky sometimes fails, Sloppy's answer sometimes does not fit.
+    """
 
     def answer(facet: str, payload: dict[str, Any]) -> dict[str, Any]:
+        if facet.endswith("Echo"):
+            return dict(zip(returns[facet], payload.values(), strict=False))
+        if facet.endswith("Refuse"):
+            raise Problem("AgentError", "boom")
         seed = crc32(f"{facet}{json.dumps(payload, sort_keys=True)}".encode())
         if facet.endswith("Risky") and seed % 3 == 0:
             raise Problem("AgentError", f"boom {seed % 7}")
@@ -328,7 +339,9 @@ def _made(kind: Any, seed: int) -> Any:
 def event_returns(program: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The return clauses of a compiled program's event facets, by full name."""
     return {
-        f"{namespace['name']}.{facet['name']}": {each["name"]: each["type"] for each in facet.get("returns", [])}
+        f"{namespace['name']}.{facet['name']}": {
+            each["name"]: each["type"] for each in facet.get("returns", [])
+        }
         for namespace in program.get("namespaces", [])
         for facet in namespace.get("eventFacets", [])
     }

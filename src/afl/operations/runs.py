@@ -120,8 +120,8 @@ def start(
 ) -> RunReport:
     """Run a workflow until it ends, or until only others can go on. InputError before anything is stored."""
     settings = settings or load_settings()
-    runner = _runner(store, handlers, settings, concurrency, observer)
-    result = runner.run(program, inputs, task_list=settings.task_list)
+    with _runner(store, handlers, settings, concurrency, observer) as runner:
+        result = runner.run(program, inputs, task_list=settings.task_list)
     return _report(store, result, handlers)
 
 
@@ -136,8 +136,9 @@ def resume(
 ) -> RunReport:
     """Go on with a run wherever it stopped. HeldError if a live process works on it."""
     found = find(store, run)
-    runner = _runner(store, handlers, settings or load_settings(), concurrency, observer)
-    return _report(store, runner.resume(WorkflowId(found.workflow_id)), handlers)
+    with _runner(store, handlers, settings or load_settings(), concurrency, observer) as runner:
+        result = runner.resume(WorkflowId(found.workflow_id))
+    return _report(store, result, handlers)
 
 
 def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:

@@ -49,6 +49,7 @@ class StatementDefinition:
     catch: DependencyGraph | None = None
     condition: Evaluate | None = None
     level: int = 0
+    order: int = 0
     location: dict[str, Any] | None = None
 
 

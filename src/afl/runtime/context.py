@@ -155,9 +155,22 @@ class ExecutionContext:
                     progress.complete += 1
                 else:
                     progress.errored += 1
-                    if step.transition.error is None:
-                        step.transition.error = child.transition.error
+                    self._keep_first_error(step, progress, child)
         return reports
+
+    def _keep_first_error(self, step: StepDefinition, progress: BlockProgress, child: StepDefinition) -> None:
+        """Of several failures the first in program order counts, whichever came first in time."""
+        place = self._order_of(child)
+        if progress.error_at < 0 or place < progress.error_at:
+            progress.error_at = place
+            step.transition.error = child.transition.error
+
+    def _order_of(self, child: StepDefinition) -> int:
+        segment = paths.key(child.id)
+        if paths.is_block(segment):
+            return int(segment.lstrip("#?!") or 0)
+        statement = self.statement(child)
+        return statement.order if statement is not None else 0
 
     # -- the program ------------------------------------------------------------------------------------------
 

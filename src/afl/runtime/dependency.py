@@ -127,7 +127,8 @@ class GraphBuilder:
             graph.variable = foreach["variable"]
             graph.iterable = compile_expression(foreach["iterable"])
             graph.outer.update(path[0] for path in references(foreach["iterable"]) if path)
-        for statement in self._statements(ast, owners):
+        for order, statement in enumerate(self._statements(ast, owners)):
+            statement.order = order
             graph.statements[statement.id] = statement
             graph.by_key[statement.key] = statement
             if statement.name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
@@ -56,14 +57,23 @@ class LeaseKeeper:
             self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait(RENEW_MS / 1000 if self._inside else None)
-                if self._ended:
-                    return
-                holding = self._inside > 0
-            if holding:
-                self._renew()
+        while self._turn():
+            self._renew()
+
+    def _turn(self) -> bool:
+        """Wait until it is time to renew; False once the keeper is closed."""
+        due: float | None = None
+        with self._changed:
+            while not self._ended:
+                now = time.monotonic()
+                if not self._inside:
+                    due = None
+                elif due is None:
+                    due = now + RENEW_MS / 1000
+                elif now >= due:
+                    return True
+                self._changed.wait(None if due is None else due - now)
+        return False
 
     def _renew(self) -> None:
         try:

@@ -240,7 +240,7 @@ class Program:
 
     def _mixin_statement(self, owner: StatementDefinition | None, alias: str) -> StatementDefinition:
         declaration = self.workflow if owner is None else self.declarations[owner.facet_name]
-        use = next(mixin for mixin in declaration.mixins if mixin.alias == alias)
+        order, use = next((i, mixin) for i, mixin in enumerate(declaration.mixins) if mixin.alias == alias)
         return StatementDefinition(
             id=StatementId(f"{declaration.name}@{alias}"),
             name=alias,
@@ -248,6 +248,7 @@ class Program:
             object_type=ObjectType.FACET,
             facet_name=use.target,
             bindings=use.bindings,
+            order=order,
         )
 
     def _entry(self, workflow: Any) -> Declaration:

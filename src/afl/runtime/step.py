@@ -83,13 +83,17 @@ class StepTransition:
 
 @dataclass(slots=True)
 class BlockProgress:
-    """How far a block is: `total` children in the program, `opened` so far, `active` of those unfinished."""
+    """How far a block is: `total` children in the program, `opened` so far, `active` of those unfinished.
+
+    `error_at` is the place in program order of the failed child whose error the block keeps: the first one.
+    """
 
     total: int
     opened: int = 0
     active: int = 0
     complete: int = 0
     errored: int = 0
+    error_at: int = -1
 
     @property
     def done(self) -> bool:

@@ -85,7 +85,7 @@ def test_lines_lost_while_idle_are_replaced_even_for_single_statements(shaky: Da
         thread.start()
     for thread in threads:
         thread.join()
-    assert proxy.lines == 3
+    assert proxy.lines == 1 + 3  # one to find out who answers
     proxy.cut()
     for number in range(1, 4):
         shaky.atomic(ADD, id=number, text="a")
@@ -145,7 +145,7 @@ def test_a_deadlock_is_run_again(postgres_database: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(runs) == 3
+        assert len(runs) >= 3  # the one that gave way may meet the other once more
         assert database.select(GET, id=1)[0]["text"] == database.select(GET, id=2)[0]["text"]
 
 
@@ -181,6 +181,22 @@ def test_an_error_to_connect_keeps_the_password_to_itself(url: str) -> None:
 def test_a_database_that_does_not_exist(postgres_url: str) -> None:
     with pytest.raises(StoreUnavailable, match=r'"no_such_database" does not exist.*check'):
         connect(postgres_url.rpartition("/")[0] + "/no_such_database")
+
+
+def test_a_server_lost_right_after_its_greeting_is_a_named_error(postgres: Database, proxy: Proxy) -> None:
+    with connect(proxy.url) as database:
+        proxy.cut_at, proxy.deliver = b"plan_cache_mode", False
+        with pytest.raises(StoreUnavailable, match="cannot connect to"):
+            database.select(PID)
+        assert len(database.select(PID)) == 1
+
+
+def test_nothing_is_set_on_the_sessions_of_a_pooler(postgres_database: str) -> None:
+    show = Query.of("show plan_cache_mode")
+    with Proxy(postgres_database, pooler=True) as pooler, connect(pooler.url) as database:
+        assert database.select(show)[0]["plan_cache_mode"] == "auto"
+    with connect(postgres_database) as database:
+        assert database.select(show)[0]["plan_cache_mode"] == "force_generic_plan"
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from support.processes import python
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, connect
 from afl.kernel.database.postgres import PostgresDatabase
+from afl.kernel.database.postgres_pool import is_fresh
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.presence import Life
@@ -142,8 +143,10 @@ def crash(stack: Stack, database: Database) -> None:
     victim = database.new_connection()
     row = victim.execute("select pg_backend_pid() as pid").fetchone()
     assert row is not None
+    witness = database.new_connection()
     os.kill(row["pid"], signal.SIGKILL)
-    assert victim.pgconn.socket >= 0
+    until(lambda: not is_fresh(witness))  # the crash has reached the other sessions
+    witness.close()
     victim.close()
 
 

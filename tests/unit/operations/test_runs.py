@@ -98,7 +98,7 @@ def test_find(store: MemoryStore, program: Program) -> None:
 def test_a_store_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     settings = Settings(store=f"sqlite:///{tmp_path}/none.db")
     with (
-        pytest.raises(afl.kernel.errors.StoreUnavailable, match="there is no store"),
+        pytest.raises(StoreUnavailable, match="there is no store"),
         runs.opened(settings, create=False),
     ):
         pass

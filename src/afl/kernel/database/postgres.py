@@ -60,9 +60,9 @@ class PostgresDatabase(Database):
     def __init__(self, url: str) -> None:
         self.name = safe_url(url)
         self._settings = _settings(url, self.name)
-        self.pooled = False
-        self._pool = Pool(self.new_connection, POOL_SIZE)
+        self.pooled = True  # until proven otherwise: what is set on a pooler's session reaches strangers
         self.pooled = self._behind_pooler()
+        self._pool = Pool(self.new_connection, POOL_SIZE)
         self._presence = SessionPresence(self)
         super().__init__(url)
 
@@ -83,8 +83,12 @@ class PostgresDatabase(Database):
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepare_threshold = None if self.pooled else 2
         connection.prepared_max = 500
-        if not self.pooled:
-            connection.execute(_PLANNING)
+        try:
+            if not self.pooled:
+                connection.execute(_PLANNING)
+        except psycopg.Error as error:  # the server went away between its greeting and the first statement
+            connection.close()
+            raise unreachable(error, self.name) from error
         return connection
 
     def ensure(self, schema: Schema) -> None:
@@ -181,14 +185,14 @@ class PostgresDatabase(Database):
 
     def _behind_pooler(self) -> bool:
         """Whether a pooler stands in between: it greets with a process number that is not the backend's."""
-        connection = self._pool.take()
+        connection = self.new_connection()
         try:
             row = connection.execute("select pg_backend_pid() as pid").fetchone()
             return row is None or row["pid"] != connection.info.backend_pid
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
         finally:
-            self._pool.give(connection)
+            connection.close()
 
 
 class _AgainError(Exception):

@@ -112,7 +112,8 @@ class BlockExecutionBeginHandler(BlockHandler):
         return self.transition()
 
     def _outer_ready(self, frame: Frame) -> bool:
-        if not frame.graph.inline or not frame.graph.outer:
+        inner = self.step.object_type == ObjectType.BLOCK  # its foreach or when has waited already
+        if inner or not frame.graph.inline or not frame.graph.outer:
             return True
         enclosing = frame.enclosing()
         standings = {name: enclosing.standing(name) for name in sorted(frame.graph.outer)}

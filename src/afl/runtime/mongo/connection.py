@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.int64 import Int64
@@ -25,7 +26,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.errors import StoreConflict, StoreUnavailable
+from afl.kernel.errors import StoreConflict, StoreError
 from afl.kernel.ids import sortable_id
 from afl.runtime.mongo.errors import DRIVER_ERRORS, failure, is_transient, not_a_replica_set, unreadable
 
@@ -63,6 +64,14 @@ class Ticket:
     now: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What one process has for itself."""
+
+    client: Client
+    owner: str
+
+
 class Connection:
     """One database; safe for threads, and for a forked child, which gets connections and an id of its own."""
 
@@ -73,9 +82,9 @@ class Connection:
         self._owns_client = owns_client
         self._guard = threading.Lock()
         self._random = Random()
-        self._pid = -1
-        self._clients: list[Client] = []
-        self._owner = ""
+        self._process: _Process | None = None
+        self._inherited: list[_Process] = []
+        _connections.add(self)
         try:
             self.call(self._check)
         except BaseException:
@@ -87,8 +96,7 @@ class Connection:
     @property
     def owner_id(self) -> str:
         """This process and store object, readable: host, process, and an id that is never used twice."""
-        self._client()
-        return self._owner
+        return self._here().owner
 
     def describe(self, owner: str) -> str:
         """An owner in words."""
@@ -96,41 +104,42 @@ class Connection:
         pid = rest.partition("|")[0]
         return f"process {pid} on {host}" if pid else owner
 
-    def _client(self) -> Client:
-        if self._pid != os.getpid():
-            # A lock copied by fork may be held by a thread that does not exist here: make all anew.
-            self._guard = threading.Lock() if self._pid != -1 else self._guard
+    def _here(self) -> _Process:
+        process = self._process
+        if process is None:
             with self._guard:
-                if self._pid != os.getpid():
-                    self._begin_process()
-        return self._clients[-1]
+                process = self._process = self._process or self._begin()
+        return process
 
-    def _begin_process(self) -> None:
-        # The parent's client stays referenced: collecting it would close sockets the parent is using.
-        if self._owns_client or not self._clients:
-            try:
-                self._clients.append(self._open_client())
-            except DRIVER_ERRORS as error:
-                raise unreadable(self.where) from error
-        self._owner = f"{socket.gethostname()}|{os.getpid()}|{sortable_id()}"
-        self._pid = os.getpid()
+    def _begin(self) -> _Process:
+        try:
+            return _Process(self._open_client(), f"{socket.gethostname()}|{os.getpid()}|{sortable_id()}")
+        except DRIVER_ERRORS as error:
+            raise unreadable(self.where) from error
+
+    def forked(self) -> None:
+        """In a forked child, before anything else runs: begin anew without touching what the parent uses."""
+        self._guard = threading.Lock()  # the copied one may be held by a thread that does not exist here
+        if self._process is not None:
+            self._inherited.append(self._process)  # collecting it would close sockets of the parent
+        self._process = None
 
     def _check(self, database: Database[Document]) -> None:
         hello = database.client.admin.command("hello")
         if "setName" not in hello and hello.get("msg") != "isdbgrid":
             raise not_a_replica_set(self.where)
         if hello.get("maxWireVersion", 0) < _WIRE_VERSION:
-            raise StoreUnavailable(f"{self.where} is older than MongoDB 5.0; use a newer server")
+            raise StoreError(f"{self.where} is older than MongoDB 5.0; use a newer server")
 
     def close(self) -> None:
         """Close the client if it is ours."""
-        if self._owns_client and self._clients and self._pid == os.getpid():
-            self._clients[-1].close()
+        if self._owns_client and self._process is not None:
+            self._process.client.close()
 
     # -- work -------------------------------------------------------------------------------------------------
 
     def _database(self) -> Database[Document]:
-        return self._client().get_database(self.name, _OPTIONS, ReadPreference.PRIMARY, _MAJORITY, _SEEN)
+        return self._here().client.get_database(self.name, _OPTIONS, ReadPreference.PRIMARY, _MAJORITY, _SEEN)
 
     def call(self, work: Work[T]) -> T:
         """Reads, or one write that is atomic by itself. Cursors are read to their end inside."""
@@ -202,3 +211,14 @@ class Connection:
         change: list[Document] = [{"$set": {"seq": count, "clock": NOW}}]
         taken = self.upserted("counters", {"_id": "creation"}, change, WriteConcern(1))
         return Ticket(taken["seq"] - places + 1, taken["clock"])
+
+
+_connections: WeakSet[Connection] = WeakSet()
+
+
+def _after_fork() -> None:
+    for connection in list(_connections):
+        connection.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

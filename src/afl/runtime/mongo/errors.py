@@ -30,6 +30,7 @@ _DUPLICATE_KEY = 11000
 _TOO_LARGE = frozenset({10334, 17280, 17419, 17420})
 _LOGIN = frozenset({13, 18, 8000})
 _WRITE_CONFLICT = 112
+_OTHER_INDEX = frozenset({85, 86})
 
 
 def is_transient(error: Exception) -> bool:
@@ -64,6 +65,8 @@ def failure(error: Exception, store: str) -> AgentFlowError:
         return StoreError(
             f"{store} refused the login or the right to do this: check user, password, authSource"
         )
+    if _code(error) in _OTHER_INDEX:
+        return StoreError(f"{store} has another index under a name of ours; drop it and open again: {text}")
     return StoreError(f"{store} failed: {text}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.entities import RunnerState
 from afl.runtime.events import event_of
@@ -25,13 +27,13 @@ class EventCollection(Collections):
         query = {"workflow_id": workflow_id}
         events = self._all("events", query, sort=OLDEST_FIRST)
         tasks = self._all("tasks", {**query, "step_id": {"$gt": ""}}, sort=OLDEST_FIRST)
-        begun = {task["uuid"]: task.get("seq", 0) for task in tasks}
+        begun: dict[str, int] = {task["uuid"]: task.get("seq", 0) for task in tasks}
         saved = {event["uuid"] for event in events}
-        placed = [(begun.get(each["uuid"], each.get("seq", 0)), event_from(each)) for each in events]
+        placed = [(begun.get(each["uuid"]) or each.get("seq", 0), event_from(each)) for each in events]
         placed += [
             (begun[each["uuid"]], event_of(task_from(each))) for each in tasks if each["uuid"] not in saved
         ]
-        return [event for _, event in sorted(placed, key=lambda each: each[0])]
+        return [event for _, event in sorted(placed, key=itemgetter(0))]
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         if limit < 1:

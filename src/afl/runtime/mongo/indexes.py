@@ -1,4 +1,4 @@
-"""The indexes of every collection."""
+"""The indexes of every collection. Names ending in order, queue, newest and mark are for the store's own queries."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ _RUNNING_STEP = {"state": TaskState.RUNNING, "step_id": {"$type": "string", "$gt
 INDEXES: dict[str, list[IndexModel]] = {
     "steps": [
         _unique("step_uuid_index", "uuid"),
-        _index("step_workflow_id_index", "workflow_id", "seq"),
+        _index("step_workflow_id_index", "workflow_id"),
+        _index("step_order_index", "workflow_id", "seq"),
         _index("step_block_id_index", "block_id"),
         _index("step_container_id_index", "container_id"),
         _index("step_state_index", "state"),
     ],
     "events": [
         _unique("event_uuid_index", "uuid"),
-        _index("event_workflow_id_index", "workflow_id", "seq"),
+        _index("event_order_index", "workflow_id", "seq"),
         _index("event_step_id_index", "step_id"),
         _index("event_state_index", "state"),
         _index(
@@ -55,13 +56,13 @@ INDEXES: dict[str, list[IndexModel]] = {
     "tasks": [
         _unique("task_uuid_index", "uuid"),
         _index("task_runner_id_index", "runner_id"),
-        _index("task_step_id_index", "step_id", "seq"),
+        _index("task_step_id_index", "step_id"),
         _index("task_list_name_index", "task_list_name"),
-        _index("task_state_index", "state", "owner"),
-        _index("task_workflow_id_index", "workflow_id", "seq"),
+        _index("task_state_index", "state"),
         _index("task_claim_index", "state", "name", "task_list_name"),
-        _index("task_order_index", "task_list_name", "state", "-priority", "seq"),
-        _index("task_created_index", "-seq"),
+        _index("task_queue_index", "task_list_name", "state", "-priority", "seq"),
+        _index("task_order_index", "workflow_id", "seq"),
+        _index("task_newest_index", "-seq"),
         # Only where there is a step: tasks of no step (afl:execute) run side by side.
         _unique("task_step_id_running_unique_index", "step_id", partialFilterExpression=_RUNNING_STEP),
     ],
@@ -88,7 +89,8 @@ INDEXES: dict[str, list[IndexModel]] = {
     ],
     "logs": [
         _unique("log_uuid_index", "uuid"),
-        _index("log_runner_id_index", "runner_id", "order"),
+        _index("log_runner_id_index", "runner_id"),
+        _index("log_order_index", "runner_id", "order", "time"),
         _index("log_object_id_index", "object_id"),
     ],
     "servers": [_unique("server_uuid_index", "uuid")],

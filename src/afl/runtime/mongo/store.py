@@ -66,12 +66,19 @@ class MongoStore(
             name, where = database_name, f"the MongoDB database {database_name}"
         self.connection = Connection(_opener(address, client), client is None, name, where)
         if create_indexes:
-            self.connection.call(create_all)
+            self._create_indexes()
 
     @classmethod
     def from_config(cls, config: MongoDBConfig, create_indexes: bool = True) -> MongoStore:
         """The store that a configuration describes."""
         return cls(config.connection_string(), config.database, create_indexes)
+
+    def _create_indexes(self) -> None:
+        try:
+            self.connection.call(create_all)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""

@@ -119,9 +119,7 @@ insert into afl_tasks (
     lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
     deaths = excluded.deaths
 -- name: claim_tasks
-update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
-    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end, updated = :updated
-where seq in (
+with chosen as materialized (
     select t.seq from afl_tasks t
     where t.state = 'pending' and t.task_list_name = :task_list
         and (cast(:workflow_id as text) is null or t.workflow_id = cast(:workflow_id as text))
@@ -130,7 +128,10 @@ where seq in (
             select 1 from afl_tasks e where e.step_id = t.step_id
                 and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
-) and state = 'pending'
+)
+update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
+    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end, updated = :updated
+where seq in (select seq from chosen) and state = 'pending'
 returning *
 -- name: start_task
 update afl_tasks set started = :started where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch

@@ -1,0 +1,137 @@
+"""Processes that die at a chosen commit, without processes: each life has its own owner and throws all memory away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from afl.kernel.database import Database, Query, Row, Transaction, connect
+from afl.kernel.presence import Life, Presence
+from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.sql_store import SqlStore
+from afl.runtime.types import WorkflowId
+
+T = TypeVar("T")
+
+
+class Crash(BaseException):
+    """The process is gone. Nothing in the engine may catch this."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """Dying at the n-th write (counted from 1), before or after it took effect."""
+
+    write: int
+    after: bool
+
+
+class Succession(Presence):
+    """Lives follow each other: those before are dead, which is proven or only shows in leases that end."""
+
+    def __init__(self, number: int, *, proven: bool) -> None:
+        self._number = number
+        self._proven = proven
+
+    @property
+    def id(self) -> str:
+        return f"life-{self._number}"
+
+    def proof(self, owner: str) -> Life:
+        if owner == self.id:
+            return Life.ALIVE
+        return Life.DEAD if self._proven else Life.UNKNOWN
+
+    def describe(self, owner: str) -> str:
+        return owner
+
+    def close(self) -> None:
+        pass
+
+    def forked(self) -> None:
+        pass
+
+
+class MortalDatabase:
+    """A database as one life sees it. After its death every use is refused, as a dead process uses nothing."""
+
+    def __init__(self, database: Database, presence: Presence, death: Death | None) -> None:
+        self._database = database
+        self.presence = presence
+        self._death = death
+        self.writes = 0
+        self.dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]:
+        self._live()
+        return self._database.select(query, **params)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return self._mortal(lambda: self._database.write(work))
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        return self._mortal(lambda: self._database.atomic(query, **params))
+
+    def _mortal(self, effect: Callable[[], T]) -> T:
+        self._live()
+        self.writes += 1
+        fatal = self._death is not None and self.writes == self._death.write
+        if fatal and self._death is not None and not self._death.after:
+            self.dead = True
+            raise Crash
+        result = effect()
+        if fatal:
+            self.dead = True
+            raise Crash
+        return result
+
+    def _live(self) -> None:
+        if self.dead:
+            raise Crash
+
+
+class ShortLeases(SqlStore):
+    """Leases that end at once: whoever comes after a death need not wait."""
+
+    lease_ms = 1
+
+    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
+        return super().take_run(workflow_id, lease_ms=1)
+
+    def claim_tasks(
+        self, task_names: list[str], task_list: str = "default", **options: Any
+    ) -> list[TaskDefinition]:
+        return super().claim_tasks(task_names, task_list, **{**options, "lease_ms": 1})
+
+
+class Lives:
+    """One store through many lives. With a file every life opens it anew; memory is kept for the next one."""
+
+    def __init__(self, url: str = "memory://", *, proven: bool = True) -> None:
+        self._url = url
+        self._proven = proven
+        self._number = 0
+        self._database = connect(url)
+        self.current: MortalDatabase | None = None
+
+    def next(self, death: Death | None = None) -> SqlStore:
+        """The store as the next life opens it."""
+        if self._number and self._url != "memory://":
+            self._database.close()
+            self._database = connect(self._url)
+        self._number += 1
+        presence = Succession(self._number, proven=self._proven)
+        self.current = MortalDatabase(self._database, presence, death)
+        if self._proven:
+            return SqlStore(self.current)  # type: ignore[arg-type]
+        until = self._database.now() + 2
+        while self._database.now() <= until:  # the last life's leases end meanwhile
+            pass
+        return ShortLeases(self.current)  # type: ignore[arg-type]
+
+    def end(self) -> None:
+        self._database.close()

@@ -1,0 +1,171 @@
+"""Small workflows that tell much: for each construct one whose result is plain to see, with work for agents in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.random_workflows import Case
+
+_LIBRARY = """
+namespace lib {
+    schema Pair { left: Long, right: Long }
+    event facet Echo(p: Long) => (u: Long)
+    event facet Many(p: Long) => (u: [Long])
+    event facet Refuse(p: Long) => (u: Long)
+    event facet Risky(p: Long) => (u: Long)
+    event facet Named(p: Long, tag: String = "none") => (u: Long, v: String)
+    facet Extra(n: Long)
+    facet More(m: Long)
+    facet Plain(m: Long, n: Long = 10) => (s: Long)
+    facet Sum(m: Long, n: Long = 10) => (s: Long) andThen {
+        a = lib.Echo(p = $.m)
+        b = lib.Echo(p = $.n)
+        yield lib.Sum(s = a.u + b.u)
+    }
+    facet Careful(m: Long) => (s: Long, why: String = "fine") andThen {
+        a = lib.Refuse(p = $.m)
+        b = lib.Echo(p = $.m)
+        yield lib.Careful(s = a.u + b.u)
+    } catch {
+        c = lib.Echo(p = 0 - $.m)
+        yield lib.Careful(s = c.u, why = $.error_type ++ ":" ++ $.error)
+    }
+    facet Mixed(m: Long) => (s: Long) with lib.Echo(p = $.m + 1) as first with lib.Sum(m = $.m) as second andThen {
+        yield lib.Mixed(s = $.first.u * 100 + $.second.s)
+    }
+    facet Spoiled(m: Long) => (s: Long) with lib.Refuse(p = $.m) as bad andThen { yield lib.Spoiled(s = $.m) }
+    workflow Count(m: Long) => (s: Long, seen: [Long]) andThen when {
+        case $.m > 0 => {
+            rest = lib.Count(m = $.m - 1)
+            me = lib.Echo(p = $.m)
+            yield lib.Count(s = rest.s + me.u, seen = rest.seen ++ [me.u])
+        }
+        case _ => { yield lib.Count(s = 0, seen = []) }
+    }
+    implicit usual = lib.Plain(m = 7)
+}
+namespace main {
+    workflow W(list: [Long] = [3, 1, 2], n: Long = 5) => (x: Long, t: String, all: [Long])
+"""
+
+
+def telling(body: str, **inputs: Any) -> Case:
+    """A case whose workflow has this body; it has a list and a number `n`."""
+    return Case(f"{_LIBRARY}{body}\n}}\n", inputs)
+
+
+TELLING: dict[str, Case] = {
+    "chain": telling(
+        "andThen { a = lib.Echo(p = $.n) b = lib.Echo(p = a.u + 1) c = lib.Echo(p = b.u * a.u) yield main.W(x = c.u) }"
+    ),
+    "foreach": telling(
+        """andThen foreach r in $.list {
+            a = lib.Echo(p = r)
+            b = lib.Sum(m = a.u)
+            yield main.W(all = [b.s, r], x = b.s)
+        }""",
+        list=[1, 2, 3, 4, 5],
+    ),
+    "foreach over a map, in a foreach": telling(
+        """andThen foreach r in $.list {
+            a = lib.Plain(m = r) andThen foreach e in #{one: r, two: r * 10} {
+                b = lib.Echo(p = e.value)
+                yield lib.Plain(s = b.u)
+                yield main.W(all = [b.u + r], t = e.key)
+            }
+            yield main.W(x = a.s)
+        }"""
+    ),
+    "foreach over an answer": telling(
+        """andThen {
+            a = lib.Sum(m = 1) andThen foreach r in [1, 2, 3] { b = lib.Echo(p = r) yield lib.Sum(s = b.u) }
+            c = lib.Echo(p = a.s)
+            yield main.W(x = c.u)
+        }
+        andThen foreach r in [] { yield main.W(t = "never") }"""
+    ),
+    "when": telling(
+        """andThen when {
+            case $.n > 3 => { a = lib.Echo(p = $.n) yield main.W(all = [a.u]) }
+            case $.n > 4 => { a = lib.Echo(p = $.n * 2) yield main.W(all = [a.u]) }
+            case $.n > 9 => { a = lib.Echo(p = 0) yield main.W(all = [a.u]) }
+            case _ => { yield main.W(all = [0]) }
+        }
+        andThen when {
+            case $.n > 9 => { yield main.W(t = "big") }
+            case _ => { b = lib.Echo(p = 1) yield main.W(t = "small") }
+        }"""
+    ),
+    "catch": telling(
+        """andThen foreach r in $.list {
+            a = lib.Careful(m = r)
+            b = lib.Refuse(p = r) catch { c = lib.Echo(p = a.s) yield lib.Refuse(u = c.u) }
+            d = lib.Sum(m = r) catch { yield lib.Sum(s = 0) }
+            yield main.W(all = [a.s, b.u, d.s], t = a.why)
+        }"""
+    ),
+    "catch when, in an inline body": telling(
+        """andThen {
+            z = lib.Echo(p = $.n)
+            a = lib.Plain(m = z.u) andThen { b = lib.Refuse(p = z.u) yield main.W(x = b.u) } catch when {
+                case a.error contains "boom" => { yield lib.Plain(s = z.u) yield main.W(t = a.error_type) }
+                case _ => { yield lib.Plain(s = 0) }
+            }
+            yield main.W(all = [a.s])
+        }"""
+    ),
+    "mixins": telling(
+        """andThen {
+            a = lib.Mixed(m = 2)
+            b = lib.Mixed(m = a.s)
+            c = lib.Spoiled(m = 1) catch { yield lib.Spoiled(s = 9) }
+            d = lib.Plain(m = 1) with lib.Extra(n = 6) with lib.More(m = 8) as more andThen {
+                yield lib.Plain(s = $.n + $.more.m)
+            }
+            yield main.W(x = b.s, all = [a.s, c.s, d.s])
+        }"""
+    ),
+    "implicits, defaults and schemas": telling(
+        """andThen {
+            a = lib.Plain() andThen { b = lib.Echo(p = $.m + $.n) yield lib.Plain(s = b.u) }
+            p = lib.Pair(left = a.s, right = a.m)
+            e = lib.Named(p = p.right)
+            yield main.W(x = p.left, t = e.v, all = [p.right, e.p])
+        }"""
+    ),
+    "several blocks": telling(
+        """andThen { a = lib.Echo(p = 1) yield main.W(all = [a.u], x = 1) }
+        andThen { a = lib.Echo(p = 2) b = lib.Echo(p = a.u) yield main.W(all = [b.u], x = 2) }
+        andThen { yield main.W(all = [3], x = 3) }"""
+    ),
+    "a workflow as a step, calling itself": telling(
+        "andThen { a = lib.Count(m = 3) b = lib.Count(m = a.s - 5) yield main.W(x = a.s, all = a.seen ++ b.seen) }"
+    ),
+    "inline bodies that wait for steps around them": telling(
+        """andThen {
+            slow = lib.Sum(m = $.n)
+            a = lib.Plain(m = 1) andThen {
+                b = lib.Plain(m = slow.s) andThen when {
+                    case slow.s > 1 => { yield lib.Plain(s = slow.s + a.m) yield main.W(x = b.m) }
+                    case _ => { }
+                }
+                yield lib.Plain(s = b.s)
+            }
+            yield main.W(all = [a.s])
+        }"""
+    ),
+    "a failure that others outlive": telling(
+        """andThen {
+            a = lib.Echo(p = 1)
+            bad = lib.Refuse(p = a.u)
+            skipped = lib.Echo(p = bad.u)
+            b = lib.Echo(p = a.u) andThen { c = lib.Echo(p = bad.u) }
+            d = lib.Sum(m = a.u)
+            yield main.W(x = d.s)
+        }"""
+    ),
+    "failures in a foreach": telling(
+        "andThen foreach r in $.list { a = lib.Risky(p = r) b = lib.Echo(p = r) yield main.W(all = [b.u]) }",
+        list=[0, 1, 2, 3, 4, 5, 6],
+    ),
+}

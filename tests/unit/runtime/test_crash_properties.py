@@ -1,0 +1,101 @@
+"""A death at every commit, before and after it took effect: the next life comes to the same end, each work once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.judging import TIGHT, Trial, check, drive, drive_locally
+from support.lives import Crash, Death, Lives
+from support.properties import tries
+from support.random_workflows import Case, cases
+from support.telling_workflows import TELLING
+
+from afl.runtime.evaluator import ExecutionResult
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.session import Pace
+
+Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
+DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}
+PACES = {"tight": TIGHT, "usual": Pace()}
+
+
+def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, death: Death | None) -> bool:
+    """One life; True if it saw the end of the run, whose record is then checked."""
+    store = lives.next(death)
+    try:
+        result = how(trial, store, Random(seed), pace)
+    except Crash:
+        return False
+    check(trial, lives.next(), result)
+    return True
+
+
+def die_everywhere(
+    url: Callable[[], str], trial: Trial, how: Drive, pace: Pace, *, proven: bool = True
+) -> int:
+    """Die at the first write, at the second, ... until a life needs no more; how many writes that were."""
+    for write in count(1):
+        survived = []
+        for after in (False, True):
+            lives = Lives(url(), proven=proven)
+            survived.append(live(lives, trial, how, pace, write, Death(write, after)))
+            if not survived[-1]:
+                assert live(lives, trial, how, pace, write + 1, None)
+            lives.end()
+        if all(survived):
+            return write
+    raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("how", DRIVES)
+@pytest.mark.parametrize("name", TELLING)
+def test_a_death_at_every_write_in_memory(name: str, how: str, pace: str) -> None:
+    trial = Trial.of(TELLING[name])
+    assert die_everywhere(lambda: "memory://", trial, DRIVES[how], PACES[pace]) > 2
+
+
+@pytest.mark.parametrize("how", DRIVES)
+@pytest.mark.parametrize("name", ["foreach", "catch", "mixins"])
+def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -> None:
+    files = (f"sqlite:///{tmp_path / str(number)}.db" for number in count())
+    trial = Trial.of(TELLING[name])
+    assert die_everywhere(lambda: next(files), trial, DRIVES[how], TIGHT) > 5
+
+
+@pytest.mark.parametrize("how", DRIVES)
+def test_a_death_that_only_shows_in_leases_that_end(how: str) -> None:
+    trial = Trial.of(TELLING["foreach"])
+    assert die_everywhere(lambda: "memory://", trial, DRIVES[how], TIGHT, proven=False) > 5
+
+
+deaths = st.lists(st.builds(Death, st.integers(1, 25), st.booleans()), min_size=1, max_size=4)
+
+
+def outlive(url: str, case: Case, ends: list[Death], seed: int, pace: Pace) -> None:
+    """Several lives of random kinds, each dying somewhere; the last one finishes."""
+    trial, random, lives = Trial.of(case), Random(seed), Lives(url)
+    kinds = list(DRIVES.values())
+    over = any(live(lives, trial, random.choice(kinds), pace, random.getrandbits(32), end) for end in ends)
+    assert over or live(lives, trial, random.choice(kinds), pace, random.getrandbits(32), None)
+    lives.end()
+
+
+@tries(250)
+@given(cases(), deaths, st.integers(0, 2**32), st.sampled_from(list(PACES.values())))
+def test_random_programs_outlive_several_deaths(case: Case, ends: list[Death], seed: int, pace: Pace) -> None:
+    outlive("memory://", case, ends, seed, pace)
+
+
+@tries(30)
+@given(case=cases(), ends=deaths, seed=st.integers(0, 2**32))
+def test_random_programs_outlive_several_deaths_on_a_file(
+    tmp_path_factory: pytest.TempPathFactory, case: Case, ends: list[Death], seed: int
+) -> None:
+    outlive(f"sqlite:///{tmp_path_factory.mktemp('lives') / 'afl.db'}", case, ends, seed, TIGHT)

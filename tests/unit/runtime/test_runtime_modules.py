@@ -1,0 +1,85 @@
+"""Where the public names are: the modules the seeds name, and the package that offers them all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import afl.runtime
+
+PLACES = {
+    "afl.runtime.entities": ["TaskDefinition", "TaskState", "ServerDefinition", "ServerState"],
+    "afl.runtime.persistence": ["PersistenceAPI", "EventDefinition", "IterationChanges"],
+    "afl.runtime.evaluator": ["Evaluator", "ExecutionContext", "ExecutionResult", "ExecutionStatus"],
+    "afl.runtime.events": ["EventManager", "EventDispatcher", "LocalEventHandler"],
+    "afl.runtime.states": ["EventState", "EVENT_TRANSITIONS", "StepState"],
+    "afl.runtime.memory_store": ["MemoryStore"],
+    "afl.runtime.mongo_store": ["MongoStore"],
+    "afl.runtime.handlers": ["get_handler", "STATE_HANDLERS"],
+    "afl.runtime.handlers.base": ["StateHandler"],
+    "afl.runtime.handlers.completion": ["EventTransmitHandler", "StatementCompleteHandler"],
+    "afl.runtime.handlers.initialization": ["EventTransmitHandler", "FacetInitializationBeginHandler"],
+    "afl.runtime.changers": ["StateChanger", "StateChangeResult", "get_state_changer"],
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module, names in PLACES.items() for name in names],
+    ids=lambda value: value,
+)
+def test_names_are_where_the_seeds_put_them(module: str, name: str) -> None:
+    assert getattr(import_module(module), name) is not None
+
+
+@pytest.mark.parametrize("name", afl.runtime.__all__)
+def test_the_package_offers_every_public_name(name: str) -> None:
+    assert getattr(afl.runtime, name) is not None
+    assert name in dir(afl.runtime)
+
+
+def test_the_package_offers_all_of_its_parts() -> None:
+    wanted = {
+        *(
+            "StepId",
+            "ObjectType",
+            "FacetAttributes",
+            "StepState",
+            "EventState",
+            "StepDefinition",
+            "StepTransition",
+        ),
+        *("TaskDefinition", "ServerDefinition", "FlowDefinition", "RunnerDefinition", "LockMetaData"),
+        *("RuntimeError", "ReferenceError", "EvaluationError", "EventManager", "EventDispatcher"),
+        *("ExpressionEvaluator", "EvaluationContext", "evaluate_args", "DependencyGraph", "StepAnalysis"),
+        *("BlockAnalysis", "Telemetry", "TelemetryEvent", "EventDefinition", "IterationChanges"),
+        *(
+            "PersistenceAPI",
+            "MemoryStore",
+            "Evaluator",
+            "ExecutionContext",
+            "ExecutionResult",
+            "ExecutionStatus",
+        ),
+    }
+    assert wanted <= set(afl.runtime.__all__)
+    assert len(afl.runtime.__all__) == len(set(afl.runtime.__all__))
+
+
+def test_two_kinds_of_statements_have_two_names() -> None:
+    assert afl.runtime.StatementDefinition.__module__ == "afl.runtime.block"
+    assert afl.runtime.EntityStatementDefinition.__module__ == "afl.runtime.entities"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Evaluatr"):
+        _ = afl.runtime.Evaluatr
+
+
+def test_a_small_module_does_not_load_the_evaluator() -> None:
+    code = "import sys, afl.runtime.states; print('afl.runtime.evaluator' in sys.modules, 'sqlite3' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "False"]

@@ -1,0 +1,59 @@
+"""The model and the engine on workflows whose result can be worked out by hand."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from support.judging import TIGHT, Trial, check, drive, drive_locally
+from support.telling_workflows import TELLING
+
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.session import Pace
+
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "chain": {"x": 30},
+    "foreach": {"all": [11, 1, 12, 2, 13, 3, 14, 4, 15, 5], "x": 15},
+    "foreach over a map, in a foreach": {"all": [6, 33, 2, 11, 4, 22], "t": "two", "x": 20},
+    "foreach over an answer": {"x": 3},
+    "when": {"all": [5, 10], "t": "small"},
+    "catch": {"all": [-3, -3, 13, -1, -1, 11, -2, -2, 12], "t": "AgentError:boom"},
+    "catch when, in an inline body": {"t": "AgentError", "all": [5]},
+    "mixins": {"x": 31622, "all": [312, 9, 14]},
+    "implicits, defaults and schemas": {"x": 17, "all": [7, 7]},
+    "several blocks": {"all": [1, 2, 3], "x": 3},
+    "a workflow as a step, calling itself": {"x": 6, "all": [1, 2, 3, 1]},
+    "inline bodies that wait for steps around them": {"x": 15, "all": [16]},
+}
+FAILURES = {"a failure that others outlive": ("bad", 5), "failures in a foreach": ("[0].a", 14)}
+
+
+def test_every_workflow_has_an_expectation() -> None:
+    assert set(TELLING) == {*OUTPUTS, *FAILURES}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_model_says_what_a_reader_expects(name: str) -> None:
+    verdict = Trial.of(TELLING[name]).verdict
+    assert verdict.failure is None
+    assert {key: value for key, value in verdict.outputs.items() if key in OUTPUTS[name]} == OUTPUTS[name]
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_the_model_names_the_first_failure_and_lets_the_rest_finish(name: str) -> None:
+    verdict = Trial.of(TELLING[name]).verdict
+    assert verdict.failure is not None
+    assert (verdict.failure.step, len(verdict.work)) == FAILURES[name]
+
+
+@pytest.mark.parametrize("pace", [Pace(), TIGHT], ids=["usual", "tight"])
+@pytest.mark.parametrize("how", [drive, drive_locally])
+@pytest.mark.parametrize("name", TELLING)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_engine_agrees(name: str, how: Any, pace: Pace, seed: int) -> None:
+    trial, store = Trial.of(TELLING[name]), MemoryStore()
+    result = how(trial, store, Random(seed), pace)
+    check(trial, store, result)
+    assert len(store.get_tasks_by_workflow(result.workflow_id)) == len(trial.verdict.work)
+    store.close()
