@@ -40,7 +40,7 @@ def test_a_lock_tells_who_holds_it_and_what_for(store: PersistenceAPI) -> None:
     lock = store.check_lock("runner:task:1")
     assert lock is not None
     assert (lock.key, lock.owner, lock.meta) == ("runner:task:1", "worker", meta)
-    assert lock.expires_at - lock.acquired_at == LONG
+    assert LONG <= lock.expires_at - lock.acquired_at < 2 * LONG
     # People read these times, so they are in the epoch of the wall clock; all run on one machine here.
     assert abs(lock.acquired_at - before) < LONG
     assert store.acquire_lock("plain", LONG)
@@ -72,7 +72,7 @@ def test_only_the_owner_releases_and_extends(store: PersistenceAPI) -> None:
     store.acquire_lock("k", LONG, owner="worker")
     assert not store.release_lock("k", owner="other")
     assert not store.extend_lock("k", 3 * LONG, owner="other")
-    assert lasts(store, "k") == LONG
+    assert lasts(store, "k") < 2 * LONG
     assert store.extend_lock("k", 3 * LONG, owner="worker")
     assert lasts(store, "k") >= 3 * LONG
     lock = store.check_lock("k")

@@ -181,7 +181,6 @@ def test_iterations_are_unlimited_unless_a_caller_says_so(store: MemoryStore) ->
         ({"i": "x"}, "input 'i': expected Long, got String 'x'"),
         ({"i": True}, "input 'i': expected Long, got Boolean True"),
         ({"j": 1}, "unknown input 'j'"),
-        ({"i": 2**80}, "not plain JSON data"),
         ({"i": object()}, "not plain JSON data"),
     ],
 )

@@ -106,6 +106,14 @@ def render(sql: str, dialect: Dialect, where: str) -> Rendered:
     return Rendered(text, tuple(parameters), lists, now)
 
 
+def numbered(rendered: Rendered) -> str:
+    """A query of SQLite with `?1`, `?2` ... in the order of its parameters, and the clock's after them."""
+    places = {name: place for place, name in enumerate((*rendered.parameters, "now"), start=1)}
+    return rewrite_code(
+        rendered.text, lambda code: _PARAMETER.sub(lambda found: f"?{places[found[1]]}", code)
+    )
+
+
 def _near(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {{{close[0]}}}?" if close else f"; known are {', '.join(sorted(known))}"

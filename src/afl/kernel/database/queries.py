@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
-from afl.kernel.database.dialect import Dialect, render
+from afl.kernel.database.dialect import Dialect, numbered, render
 from afl.kernel.database.scan import statements
 from afl.kernel.errors import InputError
 
@@ -22,10 +22,13 @@ _NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
 class Query:
     """One named statement, ready for each driver. For a dialect it was not written for it has no text."""
 
-    __slots__ = ("lists", "name", "now", "parameters", "postgres", "sqlite")
+    __slots__ = ("lists", "name", "now", "parameters", "postgres", "sqlite", "sqlite_numbered")
 
     name: str
     sqlite: str
+    sqlite_numbered: (
+        str  # parameters by their number, the clock's last: takes rows that are tuples as they are
+    )
     postgres: str
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
@@ -41,6 +44,7 @@ class Query:
             rendered = render(_single(sqlite, name, where), "sqlite", f"{where}, query {name}")
             self.sqlite, self.parameters = rendered.text, rendered.parameters
             self.lists, self.now = rendered.lists, rendered.now
+            self.sqlite_numbered = numbered(rendered)
 
     @classmethod
     def of(cls, sql: str, *, name: str = "unnamed") -> Query:
@@ -48,7 +52,7 @@ class Query:
         return cls(name, sqlite=sql, postgres=sql)
 
     def __getattr__(self, missing: str) -> str:
-        if missing in ("sqlite", "postgres"):
+        if missing in ("sqlite", "sqlite_numbered", "postgres"):
             raise InputError(
                 f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"
             )

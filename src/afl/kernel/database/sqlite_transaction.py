@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 from afl.kernel.clock import steady_ms
 from afl.kernel.codec import encode
@@ -52,6 +52,9 @@ class SqliteTransaction(Transaction):
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
         try:
+            if rows and isinstance(rows[0], tuple):
+                numbered = self._numbered(query, cast("Sequence[tuple[Any, ...]]", rows))
+                return max(self._open().executemany(query.sqlite_numbered, numbered).rowcount, 0)
             return max(self._open().executemany(query.sqlite, self._bound(query, rows)).rowcount, 0)
         except (sqlite3.Error, *_BAD_VALUE) as error:
             self._fail(query, error)
@@ -87,15 +90,18 @@ class SqliteTransaction(Transaction):
             )
         return self._connection
 
+    def _numbered(self, query: Query, rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+        if not query.now:
+            return rows
+        now = steady_ms() + self._shift
+        return ((*row, now) for row in rows)
+
     def _bound(
         self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]]
     ) -> Iterator[Mapping[str, Any]]:
-        now = steady_ms() + self._shift
+        now = {"now": steady_ms() + self._shift} if query.now else {}
         for row in rows:
-            named = dict(zip(query.parameters, row, strict=True)) if isinstance(row, tuple) else dict(row)
-            if query.now:
-                named["now"] = now
-            yield named
+            yield {**cast("Mapping[str, Any]", row), **now}
 
     def _fail(self, query: Query, error: Exception) -> NoReturn:
         self.failed = True

@@ -38,8 +38,8 @@ class SqlStore(
             tx.many(Q.update_step, rows.updated_steps)
         if changes.consumed_events:
             tx.run(Q.delete_events, ids=list(changes.consumed_events))
-        for task in rows.created_tasks:
-            tx.run(Q.insert_task, **task, lease_ms=self.lease_ms)
+        if rows.created_tasks:
+            tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
         for task in rows.updated_tasks:
             _close_task(tx, task)
         if rows.created_events:
