@@ -206,10 +206,7 @@ class Evaluator:
         if run is None:
             raise InputError(f"there is no run {workflow_id} in this store")
         iterations = 0
-        while not run.is_over:
-            marks = self.persistence.get_marks(workflow_id)
-            if run.settled and not marks:
-                break
+        while not run.is_over and (not run.settled or self.persistence.get_marks(workflow_id, limit=1)):
             session = self.take(workflow_id)
             if session is None:
                 break
@@ -219,6 +216,8 @@ class Evaluator:
             run = session.run
             if session.timed_out:
                 return result
+        if not run.is_over:  # somebody else may have ended it between our two looks
+            run = self.persistence.get_run(workflow_id) or run
         return self.result(run, max(iterations, 1))
 
     def take(

@@ -29,12 +29,16 @@ def step_continue(step_id: StepId, workflow_id: WorkflowId, **details: Any) -> E
     )
 
 
-_OPEN = {TaskState.PENDING: EventState.CREATED, TaskState.RUNNING: EventState.DISPATCHED}
+_EVENT_STATES = {
+    TaskState.PENDING: EventState.CREATED,
+    TaskState.RUNNING: EventState.DISPATCHED,
+    TaskState.COMPLETED: EventState.COMPLETED,
+}
 
 
 def event_of(task: TaskDefinition) -> EventDefinition:
     """The event that a task without an outcome amounts to: Created, Dispatched once claimed, then Processing."""
-    state = _OPEN.get(task.state, EventState.ERROR)
+    state = _EVENT_STATES.get(task.state, EventState.ERROR)
     if task.state == TaskState.RUNNING and task.started:
         state = EventState.PROCESSING
     payload = dict(task.data or {})

@@ -50,8 +50,8 @@ def test_a_statement_stands_in_its_block(engine: Engine) -> None:
     assert inner.container_type is None
     assert inner.statement_id is not None
     assert engine.store.step_exists(inner.statement_id, block.id)
-    kinds = [each.object_type for each in engine.store.get_steps_by_block(block.id)]
-    assert kinds == [ObjectType.VARIABLE_ASSIGNMENT, ObjectType.YIELD_ASSIGNMENT]
+    kinds = {each.object_type for each in engine.store.get_steps_by_block(block.id)}
+    assert kinds == {ObjectType.VARIABLE_ASSIGNMENT, ObjectType.YIELD_ASSIGNMENT}
 
 
 def test_dollar_in_a_nested_block_is_the_owner(engine: Engine) -> None:

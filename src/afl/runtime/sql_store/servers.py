@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from afl.kernel import codec
-from afl.kernel.clock import wall_ms
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
 from afl.runtime.sql_store.rows import server_from
 from afl.runtime.sql_store.tables import Q, Tables
@@ -61,9 +60,9 @@ class LockTables(Tables):
         rows = self.database.select(Q.check_lock, key=key)
         if not rows:
             return None
-        row, shift = rows[0], wall_ms() - self.database.now()
+        row = rows[0]
         meta = codec.decode_as(row["meta"], LockMetaData) if row["meta"] else None
-        return LockDefinition(key, row["acquired_at"] + shift, row["expires_at"] + shift, meta, row["owner"])
+        return LockDefinition(key, row["acquired_at"], row["expires_at"], meta, row["owner"])
 
     def extend_lock(self, key: str, duration_ms: int, *, owner: str = "") -> bool:
         return bool(
