@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,35 @@ def test_output_that_nobody_reads_is_no_traceback(folder: Path) -> None:
     os.close(writer)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_gets_a_live_display_and_the_result_stays_clean(folder: Path) -> None:
+    (folder / "go").touch()
+    terminal, child = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "afl", *chain(folder)],
+        cwd=folder,
+        env=environment(TERM="xterm-256color", COLUMNS="100", LINES="30"),
+        stdout=subprocess.PIPE,
+        stderr=child,
+        text=True,
+    ) as process:
+        os.close(child)
+        shown = read_terminal(terminal)
+        result, _ = process.communicate()
+    assert json.loads(result) == {"y": 4}
+    assert "✓" in shown and "t.Chain" in shown and "3 done" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is back"
+
+
+def read_terminal(terminal: int) -> str:
+    """Everything written to a terminal until its other end is closed, which Linux tells by an error."""
+    data = b""
+    with suppress(OSError):
+        while part := os.read(terminal, 65536):
+            data += part
+    os.close(terminal)
+    return data.decode()
 
 
 def test_interrupted_and_resumed(folder: Path) -> None:

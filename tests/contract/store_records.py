@@ -62,6 +62,20 @@ def a_waiting_step(step_id: str = "s", workflow_id: str = RUN, **params: Any) ->
     return step
 
 
+def stored_step(store: PersistenceAPI, step: StepDefinition) -> StepDefinition:
+    store.save_step(step)
+    found = store.get_step(step.id)
+    assert found is not None
+    return found
+
+
+def a_step_with(value: Any, name: str = "v") -> StepDefinition:
+    step = a_step()
+    step.set_attribute(name, value)
+    step.set_attribute(name, value, is_return=True)
+    return step
+
+
 def an_event(event_id: str = "e", workflow_id: str = RUN, **fields: Any) -> EventDefinition:
     given: dict[str, Any] = {
         "step_id": "s",
@@ -161,3 +175,33 @@ class Everything:
 
 
 NOTHING = Everything([], [], [], None, None, [])
+
+
+def all_kinds(
+    run: RunDefinition | None = None, new_run: bool = False, prefix: str = "new"
+) -> IterationChanges:
+    """Changes with something of every kind in them."""
+    changes = IterationChanges(run=run, new_run=new_run)
+    changes.add_created_step(a_waiting_step(f"{prefix}-1", n=1))
+    changes.add_created_step(a_step(f"{prefix}-2"))
+    changes.add_updated_step(a_step("old", state=StepState.STATEMENT_COMPLETE))
+    changes.add_created_task(a_task(f"{prefix}-task", step_id=f"{prefix}-1", data={"n": 1}))
+    changes.add_created_event(an_event(f"{prefix}-task", step_id=f"{prefix}-1"))
+    changes.add_created_event(an_event(f"{prefix}-event"))
+    changes.add_updated_event(an_event("old-event", state=EventState.COMPLETED))
+    changes.updated_tasks.append(a_task("old-task", state=TaskState.COMPLETED, updated=5))
+    changes.consumed_events.append(EventId("old-mark"))
+    changes.logs.append(a_log(f"{prefix}-log"))
+    return changes
+
+
+def begin_with_all_kinds(store: PersistenceAPI) -> RunDefinition:
+    """A held run with something of every kind in the store."""
+    run = begin(store, runner_id="r")
+    store.save_runner(a_runner(start_time=100))
+    store.save_step(a_step("old"))
+    store.save_event(an_event("old-event"))
+    store.save_event(a_mark("old-mark"))
+    store.save_task(a_task("old-task"))
+    store.save_log(a_log("old-log"))
+    return run

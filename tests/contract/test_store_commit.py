@@ -1,15 +1,12 @@
-"""`commit`: the changes of whole iterations, stored together or not at all.
+"""`commit`: the changes of whole iterations, stored together.
 
 Together are: the run's own record (which is the fence), new and changed steps, events, tasks, log entries, and the
-marks that were consumed. The commit has an effect only if the stored run still has the epoch that the changes name; a
-task closed in it must still be held under its own. Whatever refuses it (a fence, a value that is no plain data, an id
-that is taken) leaves every table as it was.
+marks that were consumed. What refuses a commit is in `test_store_refusals.py`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 
@@ -20,19 +17,20 @@ from store_records import (
     RUN,
     Everything,
     OpenStore,
-    a_log,
     a_mark,
     a_run,
     a_runner,
     a_step,
     a_task,
     a_waiting_step,
+    all_kinds,
     an_event,
     begin,
+    begin_with_all_kinds,
     wait_outside,
 )
 
-from afl.kernel.errors import FencedError, HeldError, PayloadError, StoreConflict
+from afl.kernel.errors import FencedError, HeldError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
@@ -41,38 +39,8 @@ from afl.runtime.step import BlockProgress
 from afl.runtime.types import EventId, StepId, WorkflowId
 
 
-def all_kinds(
-    run: RunDefinition | None = None, new_run: bool = False, prefix: str = "new"
-) -> IterationChanges:
-    """Changes with something of every kind in them."""
-    changes = IterationChanges(run=run, new_run=new_run)
-    changes.add_created_step(a_waiting_step(f"{prefix}-1", n=1))
-    changes.add_created_step(a_step(f"{prefix}-2"))
-    changes.add_updated_step(a_step("old", state=StepState.STATEMENT_COMPLETE))
-    changes.add_created_task(a_task(f"{prefix}-task", step_id=f"{prefix}-1", data={"n": 1}))
-    changes.add_created_event(an_event(f"{prefix}-task", step_id=f"{prefix}-1"))
-    changes.add_created_event(an_event(f"{prefix}-event"))
-    changes.add_updated_event(an_event("old-event", state=EventState.COMPLETED))
-    changes.updated_tasks.append(a_task("old-task", state=TaskState.COMPLETED, updated=5))
-    changes.consumed_events.append(EventId("old-mark"))
-    changes.logs.append(a_log(f"{prefix}-log"))
-    return changes
-
-
-def prepare(store: PersistenceAPI) -> RunDefinition:
-    """A held run with something of every kind in the store."""
-    run = begin(store, runner_id="r")
-    store.save_runner(a_runner(start_time=100))
-    store.save_step(a_step("old"))
-    store.save_event(an_event("old-event"))
-    store.save_event(a_mark("old-mark"))
-    store.save_task(a_task("old-task"))
-    store.save_log(a_log("old-log"))
-    return run
-
-
 def test_everything_of_a_commit_is_stored(store: PersistenceAPI) -> None:
-    run = prepare(store)
+    run = begin_with_all_kinds(store)
     run.iterations, run.waiting, run.settled = 3, 1, True
     store.commit(all_kinds(run))
     found = Everything.of(store)
@@ -163,53 +131,8 @@ def test_many_steps_events_and_tasks_at_once(store: PersistenceAPI) -> None:
     assert len(found.events) == 2000
 
 
-# -- fences ---------------------------------------------------------------------------------------------------
-
-
-def test_a_commit_under_an_old_epoch_stores_nothing(store: PersistenceAPI) -> None:
-    run = prepare(store)
-    store.release_run(run)
-    assert store.take_run(RUN, lease_ms=LONG) is not None
-    before = Everything.of(store)
-    run.state, run.ended = RunnerState.COMPLETED, 500
-    with pytest.raises(FencedError, match=RUN):
-        store.commit(all_kinds(run))
-    assert Everything.of(store) == before
-
-
-def test_a_commit_to_a_run_that_is_not_stored_stores_nothing(store: PersistenceAPI) -> None:
-    with pytest.raises(FencedError):
-        store.commit(all_kinds(a_run(owner=store.owner_id)))
-    assert Everything.of(store) == NOTHING
-
-
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_a_new_run_does_not_replace_an_old_one(store: PersistenceAPI, epoch: int) -> None:
-    prepare(store)
-    before = Everything.of(store)
-    with pytest.raises((StoreConflict, FencedError)):
-        store.commit(all_kinds(a_run(epoch=epoch, outputs={"x": 1}), new_run=True))
-    assert Everything.of(store) == before
-
-
-def test_a_commit_that_closes_a_task_it_lost_stores_nothing(store: PersistenceAPI) -> None:
-    """The run is still held, the task is not: the task's epoch is a fence of its own."""
-    run = prepare(store)
-    lost = store.claim_task(["F"], owner="old", lease_ms=LONG)
-    assert lost is not None
-    store.release_tasks("old", died=True)
-    assert store.claim_task(["F"], owner="new", lease_ms=LONG) is not None
-    before = Everything.of(store)
-    lost.state = TaskState.COMPLETED
-    changes = all_kinds(run)
-    changes.updated_tasks = [lost]
-    with pytest.raises(FencedError):
-        store.commit(changes)
-    assert Everything.of(store) == before
-
-
 def test_a_commit_closes_the_task_it_holds(store: PersistenceAPI) -> None:
-    run = prepare(store)
+    run = begin_with_all_kinds(store)
     held = store.claim_task(["F"], owner="worker", lease_ms=LONG)
     assert held is not None
     closed = copy(held)
@@ -279,83 +202,6 @@ def test_the_runner_record_follows_the_end_of_its_run(store: PersistenceAPI, sta
     assert other is not None
     assert (runner.state, runner.end_time, runner.duration, runner.workflow_id) == (state, 350, 250, RUN)
     assert other.state == RunnerState.RUNNING
-
-
-# -- all or nothing -------------------------------------------------------------------------------------------
-
-
-def unfit_step(changes: IterationChanges) -> None:
-    changes.add_created_step(a_waiting_step("unfit", n=object()))
-
-
-def unfit_change(changes: IterationChanges) -> None:
-    changes.updated_steps[0].set_attribute("n", object())
-
-
-def unfit_event(changes: IterationChanges) -> None:
-    changes.add_created_event(an_event("unfit", payload={"x": object()}))
-
-
-def unfit_task(changes: IterationChanges) -> None:
-    changes.add_created_task(a_task("unfit", data={"x": object()}))
-
-
-def unfit_log(changes: IterationChanges) -> None:
-    changes.logs.append(a_log("unfit", details={"x": object()}))
-
-
-def unfit_output(changes: IterationChanges) -> None:
-    assert changes.run is not None
-    changes.run.outputs = {"x": object()}
-
-
-@pytest.mark.parametrize(
-    "spoil", [unfit_step, unfit_change, unfit_event, unfit_task, unfit_log, unfit_output]
-)
-def test_a_value_that_is_no_plain_data_refuses_the_whole_commit(
-    store: PersistenceAPI, spoil: Callable[[IterationChanges], None]
-) -> None:
-    run = prepare(store)
-    before = Everything.of(store)
-    changes = all_kinds(run)
-    spoil(changes)
-    with pytest.raises(PayloadError):
-        store.commit(changes)
-    assert Everything.of(store) == before
-
-
-def taken_step(changes: IterationChanges) -> None:
-    changes.created_steps.append(a_step("old"))
-
-
-def taken_task(changes: IterationChanges) -> None:
-    changes.add_created_task(a_task("old-task"))
-
-
-def taken_log(changes: IterationChanges) -> None:
-    changes.logs.append(a_log("old-log"))
-
-
-def second_running_task(changes: IterationChanges) -> None:
-    for uuid in ("twin-1", "twin-2"):
-        changes.add_created_task(a_task(uuid, step_id="new-2", state=TaskState.RUNNING, owner="worker"))
-
-
-@pytest.mark.parametrize("spoil", [taken_step, taken_task, taken_log, second_running_task])
-@pytest.mark.parametrize("fenced", [True, False])
-def test_what_the_schema_refuses_refuses_the_whole_commit(
-    store: PersistenceAPI, spoil: Callable[[IterationChanges], None], fenced: bool
-) -> None:
-    run = prepare(store)
-    before = Everything.of(store)
-    changes = all_kinds(run if fenced else None)
-    spoil(changes)
-    with pytest.raises(StoreConflict):
-        store.commit(changes)
-    assert Everything.of(store) == before
-
-
-# -- at once --------------------------------------------------------------------------------------------------
 
 
 def test_a_commit_and_a_takeover_at_once_never_mix(open_store: OpenStore) -> None:

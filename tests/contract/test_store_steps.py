@@ -5,46 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from store_records import RUN, a_step
+from store_records import RUN, a_step, a_step_with, stored_step
 
-from afl.kernel.errors import PayloadError
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress, StepDefinition
 from afl.runtime.types import BlockId, ObjectType, StatementId, StepId, VersionInfo, WorkflowId
-
-NESTED = {"list": [1, [2.5, {"deep": [None, True, "ü"]}], {}], "empty": [], "text": 'a"\\\n\t'}
-ODD_KEYS = {"": 1, "a.b": 2, "$set": {"$": 3}, "nul\x00key": 4, "日本": 5, "%2E": 6, "_id": 7}
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
-def stored(store: PersistenceAPI, step: StepDefinition) -> StepDefinition:
-    store.save_step(step)
-    found = store.get_step(step.id)
-    assert found is not None
-    return found
-
-
-def with_value(value: Any, name: str = "v") -> StepDefinition:
-    step = a_step()
-    step.set_attribute(name, value)
-    step.set_attribute(name, value, is_return=True)
-    return step
 
 
 def ids(steps: list[StepDefinition]) -> list[str]:
@@ -52,7 +19,7 @@ def ids(steps: list[StepDefinition]) -> list[str]:
 
 
 def test_a_plain_step_comes_back(store: PersistenceAPI) -> None:
-    assert stored(store, a_step()) == a_step()
+    assert stored_step(store, a_step()) == a_step()
 
 
 def test_every_field_of_a_step_comes_back(store: PersistenceAPI) -> None:
@@ -75,16 +42,16 @@ def test_every_field_of_a_step_comes_back(store: PersistenceAPI) -> None:
     step.attributes.set_param("nothing", None)
     step.attributes.set_param("typed nothing", None, "String")
     step.attributes.set_return("out", [1], "[Long]")
-    assert stored(store, step) == step
+    assert stored_step(store, step) == step
 
 
 def test_a_request_to_go_on_comes_back(store: PersistenceAPI) -> None:
     """It decides whether a step that waits may go on, so it must survive the process that made it."""
     step = a_step(state=StepState.EVENT_TRANSMIT)
     step.request_state_change(True)
-    assert stored(store, step).is_requesting_state_change
+    assert stored_step(store, step).is_requesting_state_change
     step.request_state_change(False)
-    assert not stored(store, step).is_requesting_state_change
+    assert not stored_step(store, step).is_requesting_state_change
 
 
 @pytest.mark.parametrize(
@@ -97,7 +64,7 @@ def test_a_request_to_go_on_comes_back(store: PersistenceAPI) -> None:
 def test_a_failure_comes_back_with_its_place(store: PersistenceAPI, failure: StepFailure) -> None:
     step = a_step()
     step.mark_error(failure)
-    found = stored(store, step)
+    found = stored_step(store, step)
     assert found.is_error
     error = found.transition.error
     assert isinstance(error, StepFailure)
@@ -107,101 +74,13 @@ def test_a_failure_comes_back_with_its_place(store: PersistenceAPI, failure: Ste
 def test_another_error_comes_back_as_a_failure_of_that_name(store: PersistenceAPI) -> None:
     step = a_step()
     step.mark_error(KeyError("missing"))
-    error = stored(store, step).transition.error
+    error = stored_step(store, step).transition.error
     assert isinstance(error, StepFailure)
     assert (error.message, error.error_type) == ("'missing'", "KeyError")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        False,
-        0,
-        2**63 - 1,
-        -(2**63),
-        2**64 - 1,
-        -(2**70),
-        5.0,
-        -0.0,
-        1e308,
-        0.1,
-        "",
-        "nul \x00 inside",
-        "\x00",
-        "grüße 😀 \u2028",
-        "$literal",
-        [],
-        {},
-        [[]],
-        NESTED,
-        ODD_KEYS,
-        [ODD_KEYS],
-    ],
-    ids=repr,
-)
-def test_values_come_back_as_they_were(store: PersistenceAPI, value: Any) -> None:
-    found = stored(store, with_value(value))
-    for came in (found.attributes.params["v"].value, found.attributes.returns["v"].value):
-        assert came == value
-        assert type(came) is type(value)
-        assert repr(came) == repr(value)  # -0.0 and 0.0, 1 and True
-
-
-@pytest.mark.parametrize("name", ["", "a.b", "$x", "nul\x00", "%", "%2E", "日本", "name", "value"])
-def test_names_of_attributes_come_back_as_they_were(store: PersistenceAPI, name: str) -> None:
-    found = stored(store, with_value(1, name))
-    assert list(found.attributes.params) == [name]
-    assert found.attributes.returns[name].name == name
-
-
-def test_names_that_look_alike_when_escaped_stay_apart(store: PersistenceAPI) -> None:
-    step = a_step()
-    for number, name in enumerate([".", "%2E", "%252E", ""]):
-        step.set_attribute(name, number)
-    assert stored(store, step).attributes == step.attributes
-
-
-def test_a_deep_value_comes_back(store: PersistenceAPI) -> None:
-    value: Any = "bottom"
-    for _ in range(60):
-        value = {"down": [value]}
-    assert stored(store, with_value(value)).get_attribute("v") == value
-
-
-def test_a_large_value_comes_back(store: PersistenceAPI) -> None:
-    value = list(range(500_000))
-    assert stored(store, with_value(value)).get_attribute("v") == value
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(value=json_values, name=st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_plain_value_comes_back(store: PersistenceAPI, value: Any, name: str) -> None:
-    found = stored(store, with_value(value, name))
-    assert found.attributes == with_value(value, name).attributes
-
-
-@pytest.mark.parametrize(
-    "value",
-    [object(), "\ud800", "x" * (8 * 1024 * 1024), {"a": [object()]}, float("nan"), [float("inf")]],
-    ids=["object", "lone surrogate", "over 8 MiB", "nested object", "nan", "infinity"],
-)
-def test_what_is_no_plain_data_or_too_large_is_refused_and_changes_nothing(
-    store: PersistenceAPI, value: Any
-) -> None:
-    before = stored(store, with_value("before"))
-    with pytest.raises(PayloadError):
-        store.save_step(with_value(value))
-    new = with_value(value)
-    new.id = StepId("new")
-    with pytest.raises(PayloadError):
-        store.save_step(new)
-    assert store.get_steps_by_workflow(RUN) == [before]
-
-
 def test_copies_go_in_and_copies_come_out(store: PersistenceAPI) -> None:
-    step = with_value({"list": [1]})
+    step = a_step_with({"list": [1]})
     store.save_step(step)
     step.attributes.params["v"].value["list"].append(2)
     step.change_state(StepState.STATEMENT_END)
@@ -216,7 +95,7 @@ def test_copies_go_in_and_copies_come_out(store: PersistenceAPI) -> None:
 
 
 def test_saving_again_replaces_every_field(store: PersistenceAPI) -> None:
-    old = with_value(1)
+    old = a_step_with(1)
     old.progress, old.timestamp = BlockProgress(1), 5
     old.mark_error(StepFailure("gone"))
     store.save_step(old)
@@ -228,7 +107,7 @@ def test_saving_again_replaces_every_field(store: PersistenceAPI) -> None:
         block_id=BlockId("b"),
         facet_name="G",
     )
-    assert stored(store, new) == new
+    assert stored_step(store, new) == new
     assert store.get_steps_by_workflow(RUN) == []
 
 

@@ -154,6 +154,14 @@ TELLING: dict[str, Case] = {
             yield main.W(all = [a.s])
         }"""
     ),
+    "yields past a closed foreach": telling(
+        """andThen {
+            a = lib.Echo(p = $.n) andThen foreach r in [3, 1, 2] { b = lib.Echo(p = r) yield main.W(all = [b.u + a.u]) }
+            c = lib.Sum(m = a.u)
+            d = lib.Echo(p = c.s)
+            yield main.W(x = d.u)
+        }"""
+    ),
     "a failure that others outlive": telling(
         """andThen {
             a = lib.Echo(p = 1)

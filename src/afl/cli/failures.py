@@ -24,8 +24,8 @@ def failure_text(
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
     _line(text, "step", f"{failure.step}{facet}")
     if failure.line is not None:
-        place = ":".join(str(part) for part in (failure.source, failure.line, failure.column) if part)
-        _line(text, "at", place)
+        place = f"{failure.source}:{failure.line}" if failure.source else f"line {failure.line}"
+        _line(text, "at", place if failure.column is None else f"{place}:{failure.column}")
         for line in _excerpt(failure, source):
             text.append(f"\n         {line}", "dim")
     _line(text, "cause", f"{failure.error_type}: {failure.message}")
@@ -40,7 +40,7 @@ def _line(text: Text, label: str, value: str) -> None:
 
 def _excerpt(failure: StepFailure, source: str | None) -> list[str]:
     place = Diagnostic("", failure.line, failure.column, source_id=failure.source)
-    return render(place, source).split("\n")[2:] if source is not None else []
+    return render(place, source).split("\n")[2:] if source is not None and failure.source else []
 
 
 def print_unknown_run(find: Callable[[], RunDefinition]) -> RunDefinition:

@@ -101,9 +101,10 @@ def choose_workflow(compiled: Compiled, name: str | None = None, *, source: str 
         if not known:
             raise InputError(f"{shown} declares no workflow; there is nothing to run")
         raise InputError(f"{shown} declares several workflows: {', '.join(known)}; name the one to run")
-    program = {"program": compiled.program, "workflow": name or known[0], "source": shown}
+    # The compiled program does not say which of several sources a line is in; naming one might name the wrong one.
+    place = {"source": shown} if len(compiled.sources) == 1 else {}
     try:
-        return Program(program)
+        return Program({"program": compiled.program, "workflow": name or known[0], **place})
     except InputError as error:
         raise InputError(f"{shown}: {error}") from error
 

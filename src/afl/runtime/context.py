@@ -70,6 +70,10 @@ class ExecutionContext:
                 self._steps[step_id] = found
         return found
 
+    def cached(self, step_id: StepId) -> StepDefinition | None:
+        """The step if it is in memory."""
+        return self._steps.get(step_id)
+
     def known_step(self, step_id: StepId) -> StepDefinition | None:
         """As `step`, but without asking the store for children of what was created in here."""
         found = self._steps.get(step_id)

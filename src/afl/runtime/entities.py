@@ -346,7 +346,10 @@ class LockMetaData:
 
 @dataclass
 class LockDefinition:
-    """A named lock, with times of the store's clock; `owner` may release or extend it, and so may a caller that names no owner."""
+    """A named lock, with times of the store's clock.
+
+    Its owner may release or extend it, and so may a caller that names no owner.
+    """
 
     key: str
     acquired_at: int = 0

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
@@ -308,8 +308,3 @@ class PersistenceAPI(
 
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""
-
-
-def by_id(steps: Iterable[StepDefinition]) -> dict[StepId, StepDefinition]:
-    """Steps by their id."""
-    return {step.id: step for step in steps}

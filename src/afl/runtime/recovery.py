@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from afl.runtime import paths
 from afl.runtime.context import ExecutionContext
-from afl.runtime.persistence import by_id
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress, StepDefinition
 from afl.runtime.types import ObjectType, StepId
@@ -75,12 +74,9 @@ def _mark_done(
 
 def _children(context: ExecutionContext, step: StepDefinition) -> list[StepDefinition]:
     ids = _child_ids(context, step)
-    found: dict[StepId, StepDefinition] = {}
     for first in range(0, len(ids), _BATCH):
-        found.update(by_id(context.persistence.get_steps(ids[first : first + _BATCH])))
-    for child in found.values():
-        context.adopt(child)
-    return [found[step_id] for step_id in ids if step_id in found]
+        context.preload(ids[first : first + _BATCH])
+    return [step for step in map(context.cached, ids) if step is not None]
 
 
 def _child_ids(context: ExecutionContext, step: StepDefinition) -> list[StepId]:

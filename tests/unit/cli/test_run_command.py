@@ -84,6 +84,16 @@ def test_libraries_are_part_of_the_program(afl: Afl, tmp_path: Path) -> None:
     assert result(afl("run", "main.afl", "--library", "lib.afl").out) == {"y": 3}
 
 
+def test_with_libraries_a_failure_names_no_file_rather_than_a_wrong_one(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "main.afl").write_text("workflow W() andThen {\n  a = lib.Bad(n = 0)\n}\n")
+    (tmp_path / "lib.afl").write_text(
+        "namespace lib { facet Bad(n: Long) => (x: Long) andThen {\n\n  yield Bad(x = 1 % $.n) } }"
+    )
+    told = afl("run", "main.afl", "--library", "lib.afl").err
+    assert "at     line 3:17" in told
+    assert "main.afl" not in told
+
+
 def test_a_run_without_agent_pauses_and_says_how_to_go_on(afl: Afl, doubling: str, agents: str) -> None:
     done = afl("run", doubling, "-i", "n=5")
     told = result(done.out)

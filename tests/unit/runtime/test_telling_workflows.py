@@ -25,6 +25,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "several blocks": {"all": [1, 2, 3], "x": 3},
     "a workflow as a step, calling itself": {"x": 6, "all": [1, 2, 3, 1]},
     "inline bodies that wait for steps around them": {"x": 15, "all": [16]},
+    "yields past a closed foreach": {"all": [8, 6, 7], "x": 15},
 }
 FAILURES = {"a failure that others outlive": ("bad", 5), "failures in a foreach": ("[0].a", 14)}
 

@@ -109,9 +109,11 @@ def render(sql: str, dialect: Dialect, where: str) -> Rendered:
 def numbered(rendered: Rendered) -> str:
     """A query of SQLite with `?1`, `?2` ... in the order of its parameters, and the clock's after them."""
     places = {name: place for place, name in enumerate((*rendered.parameters, "now"), start=1)}
-    return rewrite_code(
-        rendered.text, lambda code: _PARAMETER.sub(lambda found: f"?{places[found[1]]}", code)
-    )
+
+    def number(found: re.Match[str]) -> str:
+        return found[0] if found[1] is None else f"?{places[found[1]]}"
+
+    return rewrite_code(rendered.text, lambda code: _PARAMETER.sub(number, code))
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -52,7 +52,7 @@ class SqliteTransaction(Transaction):
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
         try:
-            if rows and isinstance(rows[0], tuple):
+            if all(isinstance(row, tuple) for row in rows):
                 numbered = self._numbered(query, cast("Sequence[tuple[Any, ...]]", rows))
                 return max(self._open().executemany(query.sqlite_numbered, numbered).rowcount, 0)
             return max(self._open().executemany(query.sqlite, self._bound(query, rows)).rowcount, 0)
@@ -101,7 +101,8 @@ class SqliteTransaction(Transaction):
     ) -> Iterator[Mapping[str, Any]]:
         now = {"now": steady_ms() + self._shift} if query.now else {}
         for row in rows:
-            yield {**cast("Mapping[str, Any]", row), **now}
+            named = dict(zip(query.parameters, row, strict=True)) if isinstance(row, tuple) else row
+            yield {**named, **now}
 
     def _fail(self, query: Query, error: Exception) -> NoReturn:
         self.failed = True
