@@ -136,6 +136,15 @@ def test_a_second_task_of_a_step_waits_for_the_first(store: PersistenceAPI) -> N
     assert following.uuid == "t2"
 
 
+def test_a_younger_task_of_a_step_does_not_overtake(store: PersistenceAPI) -> None:
+    store.save_task(a_task("old", step_id="step"))
+    store.save_task(a_task("young", step_id="step", priority=9))
+    store.save_task(a_task("unserved", "ns.Other", step_id="step2"))
+    store.save_task(a_task("behind", step_id="step2"))
+    assert [task.uuid for task in store.claim_tasks(["F"], limit=5)] == ["old"]
+    assert store.claim_task(["F"]) is None
+
+
 def test_a_claim_of_many_takes_one_task_of_a_step(store: PersistenceAPI) -> None:
     for uuid in ("t1", "t2"):
         store.save_task(a_task(uuid, step_id="step"))

@@ -1,4 +1,4 @@
-"""Steps: what goes in comes out, as a copy, in the order in which it first came."""
+"""Steps: what goes in comes out, as a copy, oldest first."""
 
 from __future__ import annotations
 
@@ -172,15 +172,17 @@ def test_steps_are_found_by_where_they_stand(store: PersistenceAPI) -> None:
     assert store.step_exists("b", None)
 
 
-def test_lists_come_in_the_order_in_which_the_steps_were_first_stored(store: PersistenceAPI) -> None:
+def test_lists_come_oldest_first(store: PersistenceAPI) -> None:
+    """By when a step started; steps of one millisecond by id. Saving a step again does not move it."""
     names = [f"s{(7 * number) % 10}" for number in range(10)]
     place: dict[str, Any] = {"block_id": BlockId("b"), "container_id": StepId("c"), "root_id": StepId("r")}
-    for name in names:
-        store.save_step(a_step(name, **place))
-    for name in names[3:6]:
-        store.save_step(a_step(name, facet_name="again", **place))
-    assert ids(store.get_steps_by_workflow(RUN)) == names
-    assert ids(store.get_steps_by_block(BlockId("b"))) == names
-    assert ids(store.get_steps_by_container(StepId("c"))) == names
-    assert ids(store.get_steps_by_state(StepState.CREATED)) == names
-    assert ids(store.get_open_steps(RUN)) == names
+    for started, name in enumerate(names):
+        store.save_step(a_step(name, started=started // 2, **place))
+    for started, name in enumerate(names[:4]):
+        store.save_step(a_step(name, facet_name="again", started=started // 2, **place))
+    expected = [name for first in range(0, 10, 2) for name in sorted(names[first : first + 2])]
+    assert ids(store.get_steps_by_workflow(RUN)) == expected
+    assert ids(store.get_steps_by_block(BlockId("b"))) == expected
+    assert ids(store.get_steps_by_container(StepId("c"))) == expected
+    assert ids(store.get_steps_by_state(StepState.CREATED)) == expected
+    assert ids(store.get_open_steps(RUN)) == expected

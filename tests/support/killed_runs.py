@@ -12,14 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from support.command_line import environment
-
 from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
+from support.command_line import environment
+from support.processes import wait_until
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)
@@ -126,8 +126,7 @@ class KilledRun:
         """A process, killed from outside while its n-th handler call is under way."""
         held = self.folder / "held"
         with self.start(HOLD=str(call)) as process:
-            while not held.exists():
-                assert process.poll() is None, process.communicate()
+            wait_until(held.exists, process)
             os.kill(process.pid, signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         held.unlink()

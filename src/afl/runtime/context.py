@@ -13,7 +13,8 @@ from afl.runtime.block import StatementDefinition
 from afl.runtime.changes import IterationChanges
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
-from afl.runtime.errors import EvaluationError, StepFailure, StepNotFoundError
+from afl.runtime.errors import EvaluationError, StepNotFoundError
+from afl.runtime.failure import locate
 from afl.runtime.frame import Frame
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Declaration, Program
@@ -239,33 +240,9 @@ class ExecutionContext:
 
     # -- failure ----------------------------------------------------------------------------------------------
 
-    def failure(self, step: StepDefinition, error: Exception) -> StepFailure:
-        """The error with the place where it happened; one that already has a place keeps it."""
-        if isinstance(error, StepFailure) and error.step:
-            return error
-        place = self.program.place(paths.relative(step.id, self.workflow_id))
-        around = place.statement.location if place.statement is not None else None
-        if around is None and place.graph is not None:
-            around = place.graph.location
-        located = getattr(error, "location", None) or around or {}
-        message, kind = (
-            (error.message, error.error_type)
-            if isinstance(error, StepFailure)
-            else (str(error), type(error).__name__)
-        )
-        return StepFailure(
-            message=message,
-            error_type=kind,
-            step=paths.shown(step.id, self.workflow_id) or self.program.workflow.name,
-            facet=step.facet_name,
-            line=located.get("line"),
-            column=located.get("column"),
-            source=self.program.source,
-        )
-
     def fail(self, step: StepDefinition, error: Exception, during: str = StepState.EVENT_TRANSMIT) -> None:
         """A step failed in a state: enter its catch block if it has one and was not in it, else end it."""
-        failure = self.failure(step, error)
+        failure = locate(error, step, self.program)
         self.changes.touch(step)
         if not step.is_block and not during.startswith("state.statement.catch"):
             graph = self.program.catch_of(self.statement(step))

@@ -148,7 +148,6 @@ class Evaluator:
         flow_id: str = "",
         workflow_id: WorkflowId | None = None,
         serves: Callable[[str], bool] | None = None,
-        observe: Callable[[list[StepDefinition]], None] | None = None,
     ) -> Session:
         """A session on a new run; nothing is stored before its first commit. InputError if an input does not fit."""
         values = check_inputs(program, inputs or {})
@@ -174,7 +173,6 @@ class Evaluator:
             new=True,
             pace=self.pace,
             serves=serves,
-            observe=observe,
         )
 
     def resume(
@@ -224,7 +222,6 @@ class Evaluator:
         self,
         workflow_id: WorkflowId,
         serves: Callable[[str], bool] | None = None,
-        observe: Callable[[list[StepDefinition]], None] | None = None,
     ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
         run = self.persistence.take_run(workflow_id, lease_ms=LEASE_MS)
@@ -235,9 +232,7 @@ class Evaluator:
             return None
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
-        return Session(
-            self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves, observe=observe
-        )
+        return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
 
     def _finish(self, session: Session) -> ExecutionResult:
         session.advance(self.max_iterations)
@@ -322,7 +317,10 @@ class Evaluator:
 def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The run's inputs with defaults filled in; InputError names what is missing, unknown or ill-typed."""
     workflow = program.workflow
-    codec.encode(inputs, what="the inputs")
+    if not workflow.ast:
+        known = ", ".join(sorted(program.workflows())) or "none"
+        raise InputError(f"which workflow? The program has {known}")
+    codec.encode(inputs, what="the input map")
     values = dict(inputs)
     declared = {param.name: param for param in workflow.params}
     problems = [unknown_name("input", name, declared) for name in inputs if declared and name not in declared]

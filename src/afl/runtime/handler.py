@@ -99,7 +99,7 @@ class Handlers:
             return source
         if isinstance(source, Mapping):
             return cls(Handler(name, function) for name, function in source.items())
-        functions = [value for value in vars(source).values() if callable(value)]
+        functions = dict.fromkeys(value for value in vars(source).values() if callable(value))
         return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
 
     def add(self, each: Handler) -> None:

@@ -48,6 +48,11 @@ class LeaseKeeper:
         with self._changed:
             self._inside -= 1
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is inside."""
+        return self._inside == 0
+
     def close(self) -> None:
         """End the thread."""
         with self._changed:

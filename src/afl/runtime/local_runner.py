@@ -8,8 +8,8 @@ moment loses no result that was committed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,8 +18,9 @@ from afl.kernel.lease import LEASE_MS
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.handler import HandlerContext, Handlers
+from afl.runtime.handler import Handlers
 from afl.runtime.lease_keeper import LeaseKeeper
+from afl.runtime.local_work import Done, LocalWork
 from afl.runtime.outcome import completed, failed
 from afl.runtime.program import Program
 from afl.runtime.session import Session
@@ -81,107 +82,101 @@ class LocalRunner:
         self, program: Program, inputs: Mapping[str, Any] | None = None, **options: Any
     ) -> ExecutionResult:
         """Start a run and work on it until it ends, or until only others can go on. InputError for bad inputs."""
-        session = self._evaluator.begin(
-            program, inputs, serves=self._handlers.serves, observe=self._stored, **options
-        )
-        return self._drive(session)
+        work = self._work()
+        session = self._evaluator.begin(program, inputs, serves=work.serves, **options)
+        return self._drive(session, work)
 
     def resume(self, workflow_id: WorkflowId) -> ExecutionResult:
         """Take up a run that stopped, wherever it stopped. HeldError if a live process works on it."""
-        session = self._evaluator.take(workflow_id, self._handlers.serves, self._stored)
+        work = self._work()
+        session = self._evaluator.take(workflow_id, work.serves)
         if session is None:
             run = self._store.get_run(workflow_id)
             assert run is not None
             return self._evaluator.result(run, 1)
         self._store.reclaim()
         session.consume(self._store.get_marks(workflow_id))
-        return self._drive(session)
+        return self._drive(session, work)
 
-    def _drive(self, session: Session) -> ExecutionResult:
+    def _work(self) -> LocalWork:
+        return LocalWork(self._handlers, lambda: self._pool, 2 * self._concurrency)
+
+    def _drive(self, session: Session, work: LocalWork) -> ExecutionResult:
+        session.observe = lambda steps: self._stored(session, work, steps)
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
-        work: dict[Future[Any], TaskDefinition] = {}
-        try:
+        with ExitStack() as stack:
             while True:
                 session.advance()
                 session.settle()
-                with self._keeper if session.run.waiting else nullcontext():
+                if session.run.waiting and not session.run.is_over:
                     self._start(session, work)
-                    if not work:
-                        break
-                    self._collect(session, work)
-        finally:
-            for future in work:
-                future.cancel()
+                if not work.running:
+                    break
+                if self._keeper.idle:
+                    stack.enter_context(self._keeper)
+                self._collect(session, work)
         if not session.run.is_over:
             session.close()
         return self._evaluator.result(session.run, session.iterations)
 
-    def _start(self, session: Session, work: dict[Future[Any], TaskDefinition]) -> None:
+    def _stored(self, session: Session, work: LocalWork, steps: list[StepDefinition]) -> None:
+        """After a commit: what was created in it may begin, though the evaluation goes on."""
+        if self._observer is not None:
+            self._observer.stored(steps)
+        if not session.run.settled:
+            self._hand_out(session.tasks, work)
+
+    def _start(self, session: Session, work: LocalWork) -> None:
         tasks = session.tasks
-        if not tasks and not work and not session.run.is_over:
-            tasks = self._claim(session)
+        if not tasks and work.running < self._concurrency and session.run.waiting > work.running:
+            tasks = self._claim(session, work)
         alone = len(tasks) == 1 and session.run.waiting == 1
-        for task in tasks:
-            if self._observer is not None:
+        if alone and self._keeper.idle:
+            with self._keeper:
+                self._hand_out(tasks, work, here=True)
+        else:
+            self._hand_out(tasks, work, here=alone)
+
+    def _hand_out(self, tasks: list[TaskDefinition], work: LocalWork, *, here: bool = False) -> None:
+        if self._observer is not None:
+            for task in tasks:
                 self._observer.task_started(task)
-            work[self._call_here(task) if alone else self._pool.submit(self._call, task)] = task
+        work.start(tasks, here=here)
 
-    def _call_here(self, task: TaskDefinition) -> Future[Any]:
-        """Run a handler that nothing else waits beside on this thread: no hand-over between threads."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(self._call(task))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-    def _claim(self, session: Session) -> list[TaskDefinition]:
-        """Tasks of this run that an earlier process left behind."""
+    def _claim(self, session: Session, work: LocalWork) -> list[TaskDefinition]:
+        """Tasks of this run that there was no room for, or that an earlier process left behind."""
         run = session.run
         tasks = self._store.claim_tasks(
-            self._handlers.names, run.task_list, limit=1000, lease_ms=LEASE_MS, workflow_id=run.workflow_id
+            self._handlers.names,
+            run.task_list,
+            limit=work.room,
+            lease_ms=LEASE_MS,
+            workflow_id=run.workflow_id,
         )
         crashpoint.reach("claim.after")
         self._store.start_tasks(tasks)
         return tasks
 
-    def _call(self, task: TaskDefinition) -> Any:
-        each = self._handlers.find(task.name)
-        assert each is not None  # only tasks that are served are kept
-        context = HandlerContext(task.uuid, task.step_id, task.workflow_id, task.name, task.deliveries)
-        crashpoint.reach("handler.before")
-        answer = each(task.data or {}, context)
-        crashpoint.reach("handler.after")
-        return answer
-
-    def _collect(self, session: Session, work: dict[Future[Any], TaskDefinition]) -> None:
-        """Wait for at least one handler, and deliver everything that is done by then."""
-        done, _ = wait(work, return_when=FIRST_COMPLETED)
-        outcomes = [self._outcome(session, future, work.pop(future)) for future in done]
+    def _collect(self, session: Session, work: LocalWork) -> None:
+        """Deliver what the handlers have answered, and what others did for this run meanwhile."""
+        outcomes = [self._outcome(session, done) for done in work.collect()]
         crashpoint.reach("deliver.before")
         session.deliver(outcomes)
-        marks = (
-            self._store.get_marks(WorkflowId(session.run.workflow_id))
-            if session.run.waiting > len(work)
-            else []
-        )
-        if marks:
-            session.consume(marks)
+        if session.run.waiting > work.running:
+            marks = self._store.get_marks(WorkflowId(session.run.workflow_id))
+            if marks:
+                session.consume(marks)
 
-    def _outcome(self, session: Session, future: Future[Any], task: TaskDefinition) -> Outcome:
+    def _outcome(self, session: Session, done: Done) -> Outcome:
+        task, error = done.task, done.error
         step = session.context.require_step(StepId(task.step_id))
-        try:
-            answer = future.result()
-        except Exception as error:
+        if error is not None:
             outcome = failed(step, task, str(error) or type(error).__name__, type(error).__name__)
         else:
-            outcome = completed(session.context.program, step, task, {} if answer is None else answer)
+            answer = {} if done.answer is None else done.answer
+            outcome = completed(session.context.program, step, task, answer)
         if self._observer is not None:
             problem = outcome.task.error if outcome.task is not None else None
             self._observer.task_ended(task, problem["message"] if problem else None)
         return outcome
-
-    def _stored(self, steps: list[StepDefinition]) -> None:
-        if self._observer is not None:
-            self._observer.stored(steps)

@@ -262,9 +262,7 @@ class Program:
             )
         names = self.workflows()
         if workflow is None:
-            if len(names) == 1:
-                return self.declarations[names[0]]
-            return Declaration("", "", {}, self)
+            return self.declarations[names[0]] if len(names) == 1 else Declaration("", "", {}, self)
         full = self.full_name(str(workflow))
         if full not in names:
             raise InputError(unknown_name("workflow", str(workflow), names))

@@ -53,12 +53,11 @@ class Session:
         new: bool = False,
         pace: Pace | None = None,
         serves: Callable[[str], bool] | None = None,
-        observe: Callable[[list[StepDefinition]], None] | None = None,
     ) -> None:
         self.run = run
         self.iterations = 0
         self._earlier = run.iterations
-        self._observe = observe
+        self.observe: Callable[[list[StepDefinition]], None] | None = None
         self.timed_out = False
         self._pace = pace or Pace()
         self._persistence = persistence
@@ -217,8 +216,8 @@ class Session:
         self.context.telemetry.log_commit(run.workflow_id, len(written), len(changes.created_tasks))
         changes.clear()
         self._last_commit = time.monotonic()
-        if self._observe is not None:
-            self._observe(written)
+        if self.observe is not None:
+            self.observe(written)
         self.context.forget_closed(written)
         if self.context.cached_steps > self._pace.cached_steps:
             self.context.forget_all()

@@ -6,6 +6,7 @@ left pending: another task of the same step is at work.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -14,12 +15,12 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreConflict
 from afl.kernel.ids import random_id
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.collections import Collections, lease, literal
+from afl.runtime.mongo.collections import OLDEST_FIRST, Collections, lease, literal
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import task_from
 from afl.runtime.mongo.tasks import CLAIM_ORDER
 
-_WINDOW = 100  # how many pending tasks are looked at, at least, to find those of steps that are free
+_WINDOW = 100  # how many pending tasks a claimer looks at, at least; others may be faster with the first ones
 
 
 class ClaimCollection(Collections):
@@ -46,73 +47,67 @@ class ClaimCollection(Collections):
         query = _served(task_names, task_list, workflow_id)
         token = random_id()
         change = _running(owner or self.owner_id, lease_ms, token)
-        claimed = self._claim_first(query, change) if limit == 1 else None
-        if claimed is None:
-            claimed = self._claim_batch(query, change, token, limit)
-        return [task_from(each) for each in claimed]
+        while free := self._free(query, limit):
+            claimed = (
+                self._claim_first(free, change) if limit == 1 else self._claim(free[:limit], change, token)
+            )
+            if claimed:
+                return [task_from(each) for each in claimed]
+        return []
 
-    def _claim_first(self, query: Document, change: list[Document]) -> list[Document] | None:
-        """The first task, in one round trip; None when it must wait for another one of its step."""
+    def _claim_first(self, free: list[str], change: list[Document]) -> list[Document]:
+        """The first of the tasks that nobody else claimed meanwhile."""
+        pending = {"uuid": {"$in": free}, "state": TaskState.PENDING}
         try:
             found = self.connection.call(
                 lambda db: db.tasks.find_one_and_update(
-                    query, change, sort=CLAIM_ORDER, return_document=ReturnDocument.AFTER
+                    pending, change, sort=CLAIM_ORDER, return_document=ReturnDocument.AFTER
                 )
             )
         except StoreConflict:
-            return None
+            return []  # another task of its step got in between
         return [found] if found else []
 
-    def _claim_batch(self, query: Document, change: list[Document], token: str, limit: int) -> list[Document]:
-        """The first tasks of steps that are free; those that others claimed meanwhile are left to them."""
-        while ids := self._free(query, limit):
-            pending = {"uuid": {"$in": ids}, "state": TaskState.PENDING}
-            self._claim_all(pending, change)
-            claimed = self._all("tasks", {"uuid": {"$in": ids}, "claim": token}, sort=CLAIM_ORDER)
-            if claimed:
-                return claimed
-        return []
-
-    def _claim_all(self, pending: Document, change: list[Document]) -> None:
-        try:
+    def _claim(self, free: list[str], change: list[Document], token: str) -> list[Document]:
+        """Those of the tasks that nobody else claimed meanwhile."""
+        pending = {"uuid": {"$in": free}, "state": TaskState.PENDING}
+        with suppress(StoreConflict):  # then a step got busy; the tasks before it are claimed all the same
             self.connection.call(lambda db: db.tasks.update_many(pending, change))
-        except StoreConflict:
-            return  # a step got busy meanwhile; those before it are claimed, those after it wait for the next call
+        return self._all("tasks", {"uuid": {"$in": free}, "claim": token}, sort=CLAIM_ORDER)
 
     def _free(self, query: Document, limit: int) -> list[str]:
-        """Pending tasks in claim order, the first of each step, without those of steps at work."""
-        busy: set[str] = set()
+        """Pending tasks that may be claimed, in claim order: of each step the oldest, if none is at work."""
+        passed: set[str] = set()
         while True:
-            passed = {"step_id": {"$nin": list(busy)}} if busy else {}
+            others = {"step_id": {"$nin": list(passed)}} if passed else {}
             found = self._all(
                 "tasks",
-                {**query, **passed},
+                {**query, **others},
                 projection={"uuid": 1, "step_id": 1},
                 sort=CLAIM_ORDER,
                 limit=max(limit, _WINDOW),
             )
-            running = self._running_steps([each["step_id"] for each in found if each.get("step_id")])
-            free = _first_of_each_step(found, busy | running)
+            first = self._first_of_steps([each["step_id"] for each in found if each.get("step_id")])
+            free = [
+                each["uuid"]
+                for each in found
+                if first.get(each.get("step_id") or "", each["uuid"]) == each["uuid"]
+            ]
             if free or not found:
-                return free[:limit]
-            busy |= running
+                return free
+            passed.update(first)
 
-    def _running_steps(self, step_ids: list[str]) -> set[str]:
+    def _first_of_steps(self, step_ids: list[str]) -> dict[str, str]:
+        """The task of each step whose turn it is: the one at work, else the oldest."""
         if not step_ids:
-            return set()
-        query = {"step_id": {"$in": step_ids}, "state": TaskState.RUNNING}
-        return {each["step_id"] for each in self._all("tasks", query, projection={"step_id": 1})}
-
-
-def _first_of_each_step(tasks: list[Document], busy: set[str]) -> list[str]:
-    taken = set(busy)
-    free = []
-    for task in tasks:
-        step_id = task.get("step_id")
-        if not step_id or step_id not in taken:
-            free.append(task["uuid"])
-            taken.add(step_id or "")
-    return free
+            return {}
+        first: dict[str, str] = {}
+        query = {"step_id": {"$in": step_ids}, "state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}
+        shown = {"uuid": 1, "step_id": 1, "state": 1}
+        for each in self._all("tasks", query, projection=shown, sort=OLDEST_FIRST):
+            if each["state"] == TaskState.RUNNING or each["step_id"] not in first:
+                first[each["step_id"]] = each["uuid"]
+        return first
 
 
 def _served(task_names: list[str], task_list: str, workflow_id: str | None) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.errors import FencedError
-from afl.runtime.changes import EventDefinition, IterationChanges
+from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
-from afl.runtime.mongo.collections import Collections, lease, literal, replacement
+from afl.runtime.mongo.collections import Collections, lease, literal
 from afl.runtime.mongo.connection import Document, Ticket
-from afl.runtime.mongo.outcomes import closing
+from afl.runtime.mongo.outcomes import closing, event_replacement
 from afl.runtime.mongo.records import (
     event_document,
     run_document,
@@ -23,16 +23,15 @@ from afl.runtime.mongo.records import (
 )
 from afl.runtime.mongo.servers import log_document
 
-Write = InsertOne[Document] | UpdateOne | DeleteMany
-
 
 class CommitCollection(Collections):
     """`commit` of PersistenceAPI."""
 
     def commit(self, changes: IterationChanges) -> None:
         writes = _Writes(changes, self.lease_ms)
-        ordered = writes.in_order(self.connection.ticket(writes.places)) if writes.places else writes
-        self.connection.transaction(lambda database, session: ordered.apply(database, session))
+        if changes.created_tasks:
+            writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
+        self.connection.transaction(writes.apply)
 
 
 class _Writes:
@@ -51,24 +50,17 @@ class _Writes:
         self._consumed = list(changes.consumed_events)
         tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
         self._events = [event_document(event) for event in changes.created_events if event.id not in tasks]
-        self._old_events = [_event_update(event) for event in changes.updated_events]
+        self._old_events = [event_replacement(event) for event in changes.updated_events]
         self._tasks = [task_document(task) for task in changes.created_tasks]
         self._held = [closing(task) for task in changes.updated_tasks if task.owner]
         self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
         self._logs = [log_document(log) for log in changes.logs]
 
-    @property
-    def places(self) -> int:
-        """How many places in the order of creation this needs."""
-        return len(self._steps) + len(self._events) + len(self._tasks)
-
-    def in_order(self, ticket: Ticket) -> _Writes:
-        """The same, with places in the order of creation, and leases for tasks that are born claimed."""
-        for seq, document in enumerate([*self._steps, *self._events, *self._tasks], ticket.first):
-            document["seq"] = seq
-        for task in self._tasks:
+    def place_tasks(self, ticket: Ticket) -> None:
+        """Give new tasks their places in the order of creation, and leases to those that are born claimed."""
+        for seq, task in enumerate(self._tasks, ticket.first):
+            task["seq"] = seq
             task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
-        return self
 
     def apply(self, database: Database[Document], session: ClientSession) -> None:
         """Write it all; the fences come first."""
@@ -79,10 +71,10 @@ class _Writes:
             if closed.matched_count != len(self._held):
                 raise FencedError("a task to be closed is no longer held; nothing was written")
         consumed = [DeleteMany({"uuid": {"$in": self._consumed}})] if self._consumed else []
-        _write(database, session, "steps", [*map(_insert, self._steps), *self._old_steps])
-        _write(database, session, "events", [*consumed, *map(_insert, self._events), *self._old_events])
-        _write(database, session, "tasks", [*map(_insert, self._tasks), *self._unheld])
-        _write(database, session, "logs", [_insert(log) for log in self._logs])
+        _write(database, session, "steps", [*map(InsertOne, self._steps), *self._old_steps])
+        _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
+        _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
+        _write(database, session, "logs", [*map(InsertOne, self._logs)])
 
     def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
         held = lease(self._lease_ms) if run.owner else 0
@@ -105,15 +97,6 @@ def _runner_end(run: RunDefinition) -> list[Document]:
     """The runner record follows its run."""
     fields = literal({"state": run.state, "end_time": run.ended, "workflow_id": run.workflow_id})
     return [{"$set": {**fields, "duration": {"$subtract": [run.ended, "$start_time"]}}}]
-
-
-def _event_update(event: EventDefinition) -> UpdateOne:
-    return UpdateOne({"uuid": event.id}, replacement(event_document(event), 0), upsert=True)
-
-
-def _insert(document: Document) -> InsertOne[Document]:
-    # A copy: the driver adds an _id, and the same documents are written again if the transaction is.
-    return InsertOne(dict(document))
 
 
 def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:

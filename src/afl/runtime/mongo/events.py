@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.entities import RunnerState
 from afl.runtime.events import event_of
-from afl.runtime.mongo.collections import OLDEST_FIRST, Collections, lease_ended
+from afl.runtime.mongo.collections import Collections, lease_ended
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import event_document, event_from, task_from
 from afl.runtime.types import EventId, WorkflowId
@@ -25,21 +23,16 @@ class EventCollection(Collections):
 
     def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
         query = {"workflow_id": workflow_id}
-        events = self._all("events", query, sort=OLDEST_FIRST)
-        tasks = self._all("tasks", {**query, "step_id": {"$gt": ""}}, sort=OLDEST_FIRST)
-        begun: dict[str, int] = {task["uuid"]: task.get("seq", 0) for task in tasks}
-        saved = {event["uuid"] for event in events}
-        placed = [(begun.get(each["uuid"]) or each.get("seq", 0), event_from(each)) for each in events]
-        placed += [
-            (begun[each["uuid"]], event_of(task_from(each))) for each in tasks if each["uuid"] not in saved
-        ]
-        return [event for _, event in sorted(placed, key=itemgetter(0))]
+        events = {each["uuid"]: event_from(each) for each in self._all("events", query)}
+        for each in self._all("tasks", {**query, "step_id": {"$gt": ""}}):
+            events.setdefault(each["uuid"], event_of(task_from(each)))
+        return [events[uuid] for uuid in sorted(events)]
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         if limit < 1:
             return []
         query = {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}
-        return [event_from(each) for each in self._all("events", query, sort=OLDEST_FIRST, limit=limit)]
+        return [event_from(each) for each in self._all("events", query, limit=limit)]
 
     def get_marked_runs(self, limit: int = 100) -> list[WorkflowId]:
         if limit < 1:
@@ -49,15 +42,15 @@ class EventCollection(Collections):
         return [each["_id"] for each in found]
 
     def save_event(self, event: EventDefinition) -> None:
-        self._save_in_order("events", event_document(event))
+        self._save("events", event_document(event))
 
 
 def _marked_runs(limit: int) -> list[Document]:
     unheld = {"$or": [{"owner": ""}, lease_ended()], "state": RunnerState.RUNNING}
     return [
         {"$match": {"event_type": STEP_CONTINUE}},
-        {"$group": {"_id": "$workflow_id", "oldest": {"$min": "$seq"}}},
-        {"$sort": {"oldest": 1, "_id": 1}},
+        {"$group": {"_id": "$workflow_id"}},
+        {"$sort": {"_id": 1}},
         {
             "$lookup": {
                 "from": "runs",

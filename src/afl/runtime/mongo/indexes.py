@@ -28,21 +28,20 @@ INDEXES: dict[str, list[IndexModel]] = {
     "steps": [
         _unique("step_uuid_index", "uuid"),
         _index("step_workflow_id_index", "workflow_id"),
-        _index("step_order_index", "workflow_id", "seq"),
+        _index("step_order_index", "workflow_id", "started", "uuid"),
         _index("step_block_id_index", "block_id"),
         _index("step_container_id_index", "container_id"),
         _index("step_state_index", "state"),
     ],
     "events": [
         _unique("event_uuid_index", "uuid"),
-        _index("event_order_index", "workflow_id", "seq"),
+        _index("event_workflow_id_index", "workflow_id"),
         _index("event_step_id_index", "step_id"),
         _index("event_state_index", "state"),
         _index(
             "event_mark_index",
             "event_type",
             "workflow_id",
-            "seq",
             partialFilterExpression={"event_type": STEP_CONTINUE},
         ),
         # Fields that only agents of other languages may write: sparse, so ours cost nothing.

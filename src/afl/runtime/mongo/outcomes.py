@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pymongo import InsertOne, UpdateOne
+from pymongo import InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.runtime.changes import Outcome
+from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.collections import Collections, replacement
+from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import event_document, failure_fields
 from afl.runtime.mongo.tasks import held_by_its_claim
@@ -31,8 +31,7 @@ class OutcomeCollection(Collections):
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         if not outcomes:
             return []
-        first = self.connection.ticket(2 * len(outcomes)).first
-        writes = [_Writes.of(outcome, first + 2 * i) for i, outcome in enumerate(outcomes)]
+        writes = [_Writes.of(outcome) for outcome in outcomes]
 
         def finish(database: Database[Document], session: ClientSession) -> list[bool]:
             accepted = _accepted(database, session, outcomes)
@@ -53,10 +52,10 @@ class _Writes:
 
     step: UpdateOne
     tasks: list[UpdateOne]
-    events: list[InsertOne[Document] | UpdateOne]
+    events: list[InsertOne[Document] | ReplaceOne[Document]]
 
     @classmethod
-    def of(cls, outcome: Outcome, seq: int) -> _Writes:
+    def of(cls, outcome: Outcome) -> _Writes:
         step = outcome.step
         returns = attribute_documents(step.attributes.returns, f"the result of step {step.id}")
         finished = {
@@ -66,17 +65,19 @@ class _Writes:
             "request": step.transition.request_transition,
             "ended": step.ended,
         }
-        events: list[InsertOne[Document] | UpdateOne] = [
-            InsertOne({**event_document(outcome.mark), "seq": seq})
-        ]
+        events: list[InsertOne[Document] | ReplaceOne[Document]] = [InsertOne(event_document(outcome.mark))]
         if outcome.event is not None:
-            change = replacement(event_document(outcome.event), seq + 1)
-            events.append(UpdateOne({"uuid": outcome.event.id}, change, upsert=True))
+            events.append(event_replacement(outcome.event))
         return cls(
             UpdateOne({"uuid": step.id}, {"$set": finished}),
             [closing(outcome.task)] if outcome.task is not None else [],
             events,
         )
+
+
+def event_replacement(event: EventDefinition) -> ReplaceOne[Document]:
+    """The write that stores an event as it is now."""
+    return ReplaceOne({"uuid": event.id}, event_document(event), upsert=True)
 
 
 def closing(task: TaskDefinition) -> UpdateOne:

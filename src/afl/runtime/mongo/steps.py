@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from afl.runtime.mongo.collections import OLDEST_FIRST, Collections
+from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.records import step_document, step_from
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
 
+_OLDEST_FIRST = [("started", 1), ("uuid", 1)]
 _CLOSED = [StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR]
 
 
@@ -44,7 +45,7 @@ class StepCollection(Collections):
 
     def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None:
         query = {"workflow_id": workflow_id, "root_id": None, "container_id": None}
-        found = self._one("steps", query, sort=OLDEST_FIRST)
+        found = self._one("steps", query, sort=_OLDEST_FIRST)
         return step_from(found) if found else None
 
     def step_exists(self, statement_id: StatementId | str, block_id: StepId | BlockId | None) -> bool:
@@ -52,7 +53,7 @@ class StepCollection(Collections):
         return self._one("steps", query, projection={"uuid": 1}) is not None
 
     def save_step(self, step: StepDefinition) -> None:
-        self._save_in_order("steps", step_document(step))
+        self._save("steps", step_document(step))
 
     def _steps(self, query: dict[str, Any]) -> list[StepDefinition]:
-        return [step_from(each) for each in self._all("steps", query, sort=OLDEST_FIRST)]
+        return [step_from(each) for each in self._all("steps", query, sort=_OLDEST_FIRST)]
