@@ -17,21 +17,29 @@ T = TypeVar("T")
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
+_limit = MAX_PAYLOAD_BYTES
 _encoder = msgspec.json.Encoder()
 _ordered_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 
 
-def encode(value: Any, *, what: str = "value", limit: int = MAX_PAYLOAD_BYTES) -> str:
+def set_payload_limit(limit: int) -> None:
+    """How large a value may be in this process, in bytes of JSON (the setting AFL_MAX_PAYLOAD_BYTES)."""
+    global _limit
+    _limit = limit
+
+
+def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
     """JSON text of a value; PayloadError names `what` when it is no plain data or over the limit."""
+    most = _limit if limit is None else limit
     try:
         data = _encoder.encode(value)
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
         raise PayloadError(f"{what} is not plain JSON data: {error}") from error
     if b"null" in data and not _is_finite(value):
         raise PayloadError(f"{what} is not plain JSON data: it holds NaN or an infinity")
-    if len(data) > limit:
-        raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {limit:,}")
+    if len(data) > most:
+        raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {most:,}")
     return data.decode()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
@@ -86,7 +87,8 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
         raise StoreUnavailable(
             f"there is no store {path} yet; `afl run` makes it, or name another with --store"
         )
-    store = open_store(settings.store)
+    codec.set_payload_limit(settings.max_payload_bytes)
+    store = open_store(settings.store, lease_ms=settings.lease_ms)
     try:
         yield store
     finally:

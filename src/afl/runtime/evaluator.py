@@ -12,7 +12,6 @@ from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
-from afl.kernel.lease import LEASE_MS
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.context import ExecutionContext
@@ -224,7 +223,7 @@ class Evaluator:
         serves: Callable[[str], bool] | None = None,
     ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
-        run = self.persistence.take_run(workflow_id, lease_ms=LEASE_MS)
+        run = self.persistence.take_run(workflow_id, lease_ms=self.persistence.lease_ms)
         crashpoint.reach("take.after")
         if run is None:
             raise InputError(f"there is no run {workflow_id} in this store")

@@ -8,7 +8,6 @@ import time
 from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.lease import LEASE_MS, RENEW_MS
 from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class LeaseKeeper:
                 if not self._inside:
                     due = None
                 elif due is None:
-                    due = now + RENEW_MS / 1000
+                    due = now + self._store.lease_ms / 3000
                 elif now >= due:
                     return True
                 self._changed.wait(None if due is None else due - now)
@@ -82,6 +81,6 @@ class LeaseKeeper:
 
     def _renew(self) -> None:
         try:
-            self._store.renew(self._store.owner_id, LEASE_MS)
+            self._store.renew(self._store.owner_id, self._store.lease_ms)
         except AgentFlowError as error:
             _log.warning("leases could not be renewed, trying again: %s", error)

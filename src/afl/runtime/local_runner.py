@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
-from afl.kernel.lease import LEASE_MS
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator, ExecutionResult
@@ -151,7 +150,7 @@ class LocalRunner:
             self._handlers.names,
             run.task_list,
             limit=work.room,
-            lease_ms=LEASE_MS,
+            lease_ms=self._store.lease_ms,
             workflow_id=run.workflow_id,
         )
         crashpoint.reach("claim.after")

@@ -296,6 +296,8 @@ class PersistenceAPI(
 ):
     """Everything the runtime asks of a store."""
 
+    lease_ms: int  # how long a hold lasts without being renewed
+
     def commit(self, changes: IterationChanges) -> None:
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from afl.kernel.errors import InputError
+from afl.kernel.lease import LEASE_MS
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
@@ -15,8 +16,14 @@ _KNOWN = (
 )
 
 
-def open_store(url: str) -> PersistenceAPI:
+def open_store(url: str, *, lease_ms: int = LEASE_MS) -> PersistenceAPI:
     """The store behind a URL; InputError for a kind that is not known."""
+    store = _open(url)
+    store.lease_ms = lease_ms
+    return store
+
+
+def _open(url: str) -> PersistenceAPI:
     scheme = urlsplit(url).scheme
     if scheme == "memory":
         return MemoryStore()
