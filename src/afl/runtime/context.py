@@ -308,6 +308,7 @@ class ExecutionContext:
     def _drop(self, step_id: StepId) -> None:
         self._steps.pop(step_id, None)
         self._fresh.discard(step_id)
+        self._fresh.discard(paths.parent(step_id))  # not all of its children are in memory any more
         self._frames.pop(step_id, None)
 
     def begin_children(self, step: StepDefinition, count: int) -> None:
