@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel import crashpoint
+from afl.kernel import collector, crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.runtime import recovery
@@ -148,23 +148,17 @@ class Session:
     def advance(self, max_iterations: int | None = None) -> None:
         """Evaluate to a fixed point: until nothing changes any more."""
         self._recover()
-        telemetry, context = self.context.telemetry, self.context
-        while True:
-            if max_iterations is not None and self.iterations >= max_iterations:
-                self.timed_out = True
-                return
-            self.iterations += 1
-            telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
-            before = len(context.changes.created_steps)
-            changed = self._iterate()
-            created = len(context.changes.created_steps) - before
-            telemetry.log_iteration_end(self.run.workflow_id, self.iterations, created, changed)
-            if not changed and not context.agenda:
-                return
-            if (
-                context.agenda and self._commit_due()
-            ):  # with nothing on the agenda the caller's commit follows at once
-                self.commit(settled=False)
+        with collector.paused():
+            while max_iterations is None or self.iterations < max_iterations:
+                self.iterations += 1
+                changed = self._iterate()
+                if not self.context.agenda:
+                    if not changed:
+                        return
+                elif self._commit_due():  # with nothing on the agenda the caller's commit follows at once
+                    self.commit(settled=False)
+                    collector.sweep_young()
+        self.timed_out = True
 
     def _recover(self) -> None:
         if self._unsettled:
@@ -174,7 +168,9 @@ class Session:
 
     def _iterate(self) -> int:
         """Process what is on the agenda and all that comes of it; how many steps changed their state."""
-        context = self.context
+        context, telemetry = self.context, self.context.telemetry
+        telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
+        before = len(context.changes.created_steps)
         context.now = wall_ms()
         agenda, context.agenda = context.agenda, {}
         context.preload(list(agenda))
@@ -185,6 +181,8 @@ class Session:
                 changed += self._process(step)
         while context.arrivals:
             changed += self._process(context.arrivals.popleft())
+        created = len(context.changes.created_steps) - before
+        telemetry.log_iteration_end(self.run.workflow_id, self.iterations, created, changed)
         return changed
 
     def _process(self, step: StepDefinition) -> bool:

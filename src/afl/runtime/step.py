@@ -81,6 +81,9 @@ class StepTransition:
         self.request_transition = False
 
 
+CURRENT_VERSION = VersionInfo()
+
+
 @dataclass(slots=True)
 class BlockProgress:
     """How far a block is: `total` children in the program, `opened` so far, `active` of those unfinished.
@@ -117,7 +120,7 @@ class StepDefinition:
     transition: StepTransition = field(default_factory=StepTransition.initial)
     facet_name: str = ""
     attributes: FacetAttributes = field(default_factory=FacetAttributes)
-    version: VersionInfo = field(default_factory=VersionInfo)
+    version: VersionInfo = CURRENT_VERSION
     timestamp: int | None = None
     progress: BlockProgress | None = None
     started: int = 0

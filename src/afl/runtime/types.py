@@ -74,7 +74,7 @@ class ObjectType:
         return object_type in cls._STATEMENTS
 
 
-@dataclass
+@dataclass(frozen=True)
 class VersionInfo:
     """Versions a step was written with."""
 

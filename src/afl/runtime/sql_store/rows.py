@@ -12,10 +12,8 @@ from afl.runtime.changes import EventDefinition
 from afl.runtime.entities import RunDefinition, RunnerDefinition, ServerDefinition, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.states import StepState
-from afl.runtime.step import BlockProgress, StepDefinition, StepTransition
+from afl.runtime.step import CURRENT_VERSION, BlockProgress, StepDefinition, StepTransition
 from afl.runtime.types import AttributeValue, FacetAttributes, VersionInfo, infer_type_hint
-
-_DEFAULT_VERSION = VersionInfo()
 
 STEP_VALUES = ("state", "params", "returns", "error", "progress", "extra", "ended", "id")
 STEP_COLUMNS = (
@@ -113,7 +111,7 @@ def extra_text(step: StepDefinition) -> str | None:
         }
         if hints:
             extra[group] = hints
-    if step.version != _DEFAULT_VERSION:
+    if step.version is not CURRENT_VERSION and step.version != CURRENT_VERSION:
         extra["version"] = asdict(step.version)
     if step.timestamp is not None:
         extra["timestamp"] = step.timestamp
@@ -147,7 +145,7 @@ def step_from(row: Row) -> StepDefinition:
         attributes=FacetAttributes(
             _attributes(row["params"], extra.get("params")), _attributes(row["returns"], extra.get("returns"))
         ),
-        version=VersionInfo(**extra["version"]) if "version" in extra else VersionInfo(),
+        version=VersionInfo(**extra["version"]) if "version" in extra else CURRENT_VERSION,
         timestamp=extra.get("timestamp"),
         progress=None if progress is None else BlockProgress(*progress),
         started=row["started"],

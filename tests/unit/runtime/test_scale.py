@@ -1,0 +1,149 @@
+"""Large runs: memory does not grow with the number of steps, nor the work of a resume with that of elements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from afl.kernel.database import Database, Query, Row, Transaction, connect
+from afl.language import compile_source
+from afl.runtime.evaluator import Evaluator, ExecutionStatus
+from afl.runtime.handler import Handlers
+from afl.runtime.local_runner import LocalRunner
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.program import Program
+from afl.runtime.session import Pace
+from afl.runtime.sql_store import SqlStore
+from afl.runtime.types import StepId
+
+T = TypeVar("T")
+
+PLAIN = """
+facet Next(n: Long) => (m: Long) andThen { yield Next(m = $.n + 1) }
+workflow W(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
+    a = Next(n = n)
+    yield W(all = [a.m])
+}
+"""
+EVENTS = PLAIN.replace("facet", "event facet").replace("andThen { yield Next(m = $.n + 1) }", "")
+SMALL = Pace(cached_steps=500, foreach_window=64)
+
+
+def program_of(source: str) -> Program:
+    return Program({"program": compile_source(source).program, "workflow": "W"})
+
+
+def peak_of(source: str, elements: int, pace: Pace) -> int:
+    """The most steps that were in memory at a commit of a run over so many elements."""
+    store, peak = MemoryStore(), 0
+    session = Evaluator(store, pace=pace).begin(program_of(source), {"list": list(range(elements))})
+
+    def look(written: Any) -> None:
+        nonlocal peak
+        peak = max(peak, session.context.cached_steps)
+
+    session.observe = look
+    session.advance()
+    session.close()
+    assert session.run.outputs == {"all": list(range(1, elements + 1))}
+    store.close()
+    return peak
+
+
+def test_ten_thousand_elements_stay_in_order_and_out_of_memory() -> None:
+    # A window of 64 elements has at most six steps each in flight beside the 500 that are kept.
+    assert peak_of(PLAIN, 10_000, SMALL) <= 500 + 64 * 6 + 10
+
+
+def test_the_number_of_elements_makes_no_difference_to_memory() -> None:
+    assert peak_of(PLAIN, 4_000, SMALL) <= peak_of(PLAIN, 2_000, SMALL) * 1.1
+
+
+def test_thousands_of_tasks_are_handled_in_a_small_memory() -> None:
+    store = MemoryStore()
+    handlers = Handlers.of({"Next": lambda n: {"m": n + 1}})
+    with LocalRunner(Evaluator(store, pace=SMALL), handlers) as runner:
+        result = runner.run(program_of(EVENTS), {"list": list(range(3_000))})
+    assert result.outputs == {"all": list(range(1, 3_001))}
+    states = Counter(task.state for task in store.get_tasks_by_workflow(result.workflow_id))
+    assert states == {"completed": 3_000}
+    store.close()
+
+
+class Counting:
+    """A database that counts the rows it gives and the rows it writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.rows = Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]:
+        return self.read(lambda tx: tx.all(query, **params))
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        return self.write(lambda tx: tx.all(query, **params))
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return self._database.read(lambda tx: work(CountingTransaction(tx, self.rows)))
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return self._database.write(lambda tx: work(CountingTransaction(tx, self.rows)))
+
+
+class CountingTransaction(Transaction):
+    """A transaction that counts for its database."""
+
+    def __init__(self, tx: Transaction, rows: Counter[str]) -> None:
+        self._tx = tx
+        self._rows = rows
+
+    def all(self, query: Query, /, **params: Any) -> list[Row]:
+        found = self._tx.all(query, **params)
+        self._rows["read"] += len(found)
+        return found
+
+    def one(self, query: Query, /, **params: Any) -> Row | None:
+        self._rows["read"] += 1
+        return self._tx.one(query, **params)
+
+    def run(self, query: Query, /, **params: Any) -> int:
+        hit = self._tx.run(query, **params)
+        self._rows["written"] += hit
+        return hit
+
+    def many(self, query: Query, rows: Any, /) -> int:
+        self._rows["written"] += len(rows)
+        return self._tx.many(query, rows)
+
+
+def cost_of_a_resume(elements: int, answered: int) -> Counter[str]:
+    """Rows read and written to go on with a run after so many of its tasks."""
+    database = Counting(connect("memory://"))
+    store = SqlStore(database)  # type: ignore[arg-type]
+    program = program_of(EVENTS)
+    node = dict(program.workflow.ast, name="W")
+    result = Evaluator(store).execute(node, {"list": list(range(elements))}, program.compiled["program"])
+    assert result.status == ExecutionStatus.PAUSED
+    tasks = store.get_tasks_by_workflow(result.workflow_id)
+    assert len(tasks) == elements
+    database.rows.clear()
+    evaluator = Evaluator(store)
+    for task in tasks[-answered:]:
+        assert evaluator.continue_step(StepId(task.step_id), {"m": 1})
+    assert Evaluator(store).resume(result.workflow_id).status == ExecutionStatus.PAUSED
+    cost = Counter(database.rows)
+    store.close()
+    return cost
+
+
+@pytest.mark.parametrize("answered", [1, 20])
+def test_a_resume_costs_the_same_whatever_the_number_of_elements(answered: int) -> None:
+    few, many = cost_of_a_resume(50, answered), cost_of_a_resume(2_000, answered)
+    assert few == many
+    assert few["read"] < 20 + 20 * answered
