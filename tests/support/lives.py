@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
+from afl.kernel.errors import StoreError
 from afl.kernel.presence import Life, Presence
-from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.sql_store import SqlStore
-from afl.runtime.types import WorkflowId
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ class MortalDatabase:
         self._database = database
         self.presence = presence
         self._death = death
+        self._thread = threading.get_ident()
         self.writes = 0
         self.dead = False
 
@@ -77,6 +78,8 @@ class MortalDatabase:
         return self._mortal(lambda: self._database.atomic(query, **params))
 
     def _mortal(self, effect: Callable[[], T]) -> T:
+        if threading.get_ident() != self._thread:
+            return self._beside(effect)
         self._live()
         self.writes += 1
         fatal = self._death is not None and self.writes == self._death.write
@@ -89,23 +92,24 @@ class MortalDatabase:
             raise Crash
         return result
 
+    def _beside(self, effect: Callable[[], T]) -> T:
+        """A lease is renewed by another thread: at no certain time, so that is not a write to die at."""
+        if self.dead:
+            raise StoreError("this life is over")
+        return effect()
+
     def _live(self) -> None:
         if self.dead:
             raise Crash
 
 
-class ShortLeases(SqlStore):
-    """Leases that end at once: whoever comes after a death need not wait."""
+def _statement(name: str, text: str) -> Query:
+    return Query(name, sqlite=text, postgres=None)
 
-    lease_ms = 1
 
-    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
-        return super().take_run(workflow_id, lease_ms=1)
-
-    def claim_tasks(
-        self, task_names: list[str], task_list: str = "default", **options: Any
-    ) -> list[TaskDefinition]:
-        return super().claim_tasks(task_names, task_list, **{**options, "lease_ms": 1})
+# Time passes: whatever a dead life held has run out.
+_RUNS_END = _statement("runs_end", "update afl_runs set lease_until = 1 where owner <> ''")
+_TASKS_END = _statement("tasks_end", "update afl_tasks set lease_until = 1 where state = 'running'")
 
 
 class Lives:
@@ -126,12 +130,11 @@ class Lives:
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
         self.current = MortalDatabase(self._database, presence, death)
-        if self._proven:
-            return SqlStore(self.current)  # type: ignore[arg-type]
-        until = self._database.now() + 2
-        while self._database.now() <= until:  # the last life's leases end meanwhile
-            pass
-        return ShortLeases(self.current)  # type: ignore[arg-type]
+        store = SqlStore(self.current)  # type: ignore[arg-type]
+        if not self._proven:
+            self._database.atomic(_RUNS_END)
+            self._database.atomic(_TASKS_END)
+        return store
 
     def end(self) -> None:
         self._database.close()

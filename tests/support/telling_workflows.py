@@ -64,7 +64,7 @@ TELLING: dict[str, Case] = {
             b = lib.Sum(m = a.u)
             yield main.W(all = [b.s, r], x = b.s)
         }""",
-        list=[1, 2, 3, 4, 5],
+        list=[1, 2, 3],
     ),
     "foreach over a map, in a foreach": telling(
         """andThen foreach r in $.list {
@@ -102,7 +102,8 @@ TELLING: dict[str, Case] = {
             b = lib.Refuse(p = r) catch { c = lib.Echo(p = a.s) yield lib.Refuse(u = c.u) }
             d = lib.Sum(m = r) catch { yield lib.Sum(s = 0) }
             yield main.W(all = [a.s, b.u, d.s], t = a.why)
-        }"""
+        }""",
+        list=[3, 1],
     ),
     "catch when, in an inline body": telling(
         """andThen {

@@ -107,22 +107,22 @@ class ExecutionContext:
         object_type: str,
         *,
         statement: StatementDefinition | None = None,
-        owner: StepDefinition | None = None,
+        owner_id: StepId | None = None,
+        owner_type: str | None = None,
         facet_name: str = "",
     ) -> StepDefinition:
-        """A new step, to be processed in this iteration."""
-        is_block = ObjectType.is_block(object_type)
+        """A new step, to be processed in this iteration. A block also notes the type of its owner."""
         step = StepDefinition(
             id=step_id,
             object_type=object_type,
             workflow_id=self.workflow_id,
             statement_id=statement.id if statement is not None else None,
-            container_type=owner.object_type if owner is not None and is_block else None,
-            container_id=owner.id if owner is not None else None,
+            container_type=owner_type,
+            container_id=owner_id,
             block_id=paths.block(step_id)
             if statement is not None and object_type != ObjectType.FACET
             else None,
-            root_id=StepId(self.workflow_id) if owner is not None else None,
+            root_id=StepId(self.workflow_id) if owner_id is not None else None,
             facet_name=facet_name,
             started=self.now,
         )

@@ -199,23 +199,32 @@ class Evaluator:
             )
 
     def _resume(self, workflow_id: WorkflowId) -> ExecutionResult:
-        run = self.persistence.get_run(workflow_id)
-        if run is None:
-            raise InputError(f"there is no run {workflow_id} in this store")
-        iterations = 0
-        while not run.is_over and (not run.settled or self.persistence.get_marks(workflow_id, limit=1)):
+        run, iterations = None, 0
+        while (marks := self.persistence.get_marks(workflow_id)) or self._was_abandoned(workflow_id, run):
             session = self.take(workflow_id)
             if session is None:
+                run = None
                 break
-            session.consume(self.persistence.get_marks(workflow_id))
+            session.consume(marks)
             result = self._finish(session)
             iterations += result.iterations
             run = session.run
-            if session.timed_out:
-                return result
-        if not run.is_over:  # somebody else may have ended it between our two looks
-            run = self.persistence.get_run(workflow_id) or run
-        return self.result(run, max(iterations, 1))
+            if session.timed_out or run.is_over:
+                return self.result(run, iterations, timed_out=session.timed_out)
+        return self.result(run or self._get_run(workflow_id), max(iterations, 1))
+
+    def _was_abandoned(self, workflow_id: WorkflowId, ours: RunDefinition | None) -> bool:
+        """Whether a run we have not just had in hand was left between two fixed points."""
+        if ours is not None:
+            return False
+        run = self._get_run(workflow_id)
+        return not (run.is_over or run.settled)
+
+    def _get_run(self, workflow_id: WorkflowId) -> RunDefinition:
+        run = self.persistence.get_run(workflow_id)
+        if run is None:
+            raise InputError(f"there is no run {workflow_id} in this store")
+        return run
 
     def take(
         self,

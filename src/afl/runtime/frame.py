@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from afl.runtime import paths
@@ -25,6 +27,29 @@ class Standing(Enum):
     FAILED = "failed"
 
 
+class OwnerValues(Mapping[str, Any]):
+    """`$`, read when an expression first uses it: the owner may carry a list of ten thousand elements."""
+
+    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return self._read()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+
 class Frame:
     """One block instance. What it holds can be rebuilt from the store at any time."""
 
@@ -44,7 +69,7 @@ class Frame:
         """Where the references of this block's statements lead."""
         if self._evaluation is None:
             self._evaluation = EvaluationContext(
-                self._inputs(), self.lookup, self.graph.variable, self.loop_value(), None
+                OwnerValues(self._inputs), self.lookup, self.graph.variable, self.loop_value(), None
             )
         self._evaluation.step_id = step_id
         return self._evaluation
@@ -70,10 +95,9 @@ class Frame:
         if name == self.graph.variable:
             value = self.loop_value()
             return value if attribute is None else _property(value, name, attribute)
-        owner = self._context.require_step(self.owner_id)
         if self.graph.inline:
             if paths.key(self.owner_id) == name:
-                return self._of_step(owner, name, attribute)
+                return self._of_step(self._context.require_step(self.owner_id), name, attribute)
             return self.enclosing().lookup(name, attribute)
         if name.startswith(f"{self._context.workflow_id}/"):
             return self._of_step(self._context.step(StepId(name)), name, attribute)

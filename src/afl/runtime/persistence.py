@@ -176,7 +176,7 @@ class RunStore(Protocol):
         """The newest runs, newest first."""
 
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
-        """Hold a run as this process, with epoch + 1; None if there is no such run.
+        """Hold a run as this process, with epoch + 1, its inputs left out; None if there is no such run.
 
         HeldError when a holder whose lease runs and whose death is not proven has it.
         """

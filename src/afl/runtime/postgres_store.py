@@ -32,7 +32,7 @@ class PostgresStore(SqlStore):
         rows, run = ChangeRows(changes), changes.run
         answer = self.database.atomic(
             Q.commit_changes,
-            run=_json({**run_params(run), "lease_until": 0}),
+            run=_json({**run_params(run, new=changes.new_run), "lease_until": 0}),
             new=changes.new_run,
             lease_ms=self.lease_ms,
             over=run.is_over,

@@ -37,7 +37,7 @@ class Pace:
     commit_steps: int = 256
     commit_seconds: float = 0.020
     foreach_window: int = 256
-    cached_steps: int = 20_000
+    cached_steps: int = 50_000
 
 
 class Session:

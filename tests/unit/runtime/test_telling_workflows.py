@@ -14,11 +14,11 @@ from afl.runtime.session import Pace
 
 OUTPUTS: dict[str, dict[str, Any]] = {
     "chain": {"x": 30},
-    "foreach": {"all": [11, 1, 12, 2, 13, 3, 14, 4, 15, 5], "x": 15},
+    "foreach": {"all": [11, 1, 12, 2, 13, 3], "x": 13},
     "foreach over a map, in a foreach": {"all": [6, 33, 2, 11, 4, 22], "t": "two", "x": 20},
     "foreach over an answer": {"x": 3},
     "when": {"all": [5, 10], "t": "small"},
-    "catch": {"all": [-3, -3, 13, -1, -1, 11, -2, -2, 12], "t": "AgentError:boom"},
+    "catch": {"all": [-3, -3, 13, -1, -1, 11], "t": "AgentError:boom"},
     "catch when, in an inline body": {"t": "AgentError", "all": [5]},
     "mixins": {"x": 31622, "all": [312, 9, 14]},
     "implicits, defaults and schemas": {"x": 17, "all": [7, 7]},

@@ -42,7 +42,7 @@ class BlockHandler(StateHandler):
             paths.child(self.step.id, statement.key),
             object_type,
             statement=statement,
-            owner=self.context.require_step(frame.owner_id),
+            owner_id=frame.owner_id,
             facet_name=statement.facet_name,
         )
 
@@ -54,7 +54,10 @@ class BlockHandler(StateHandler):
         last = min(progress.total, progress.opened + self.context.foreach_window)
         for position in range(progress.opened, last):
             element = self.context.create_step(
-                paths.child(self.step.id, f"#{position}"), ObjectType.BLOCK, owner=self.step
+                paths.child(self.step.id, f"#{position}"),
+                ObjectType.BLOCK,
+                owner_id=self.step.id,
+                owner_type=self.step.object_type,
             )
             element.set_attribute(str(graph.variable), items[position])
         progress.active += last - progress.opened
@@ -139,7 +142,10 @@ class BlockExecutionBeginHandler(BlockHandler):
         self.step.progress = BlockProgress(len(chosen), len(chosen), len(chosen))
         for position in chosen:
             self.context.create_step(
-                paths.child(self.step.id, f"?{position}"), ObjectType.BLOCK, owner=self.step
+                paths.child(self.step.id, f"?{position}"),
+                ObjectType.BLOCK,
+                owner_id=self.step.id,
+                owner_type=self.step.object_type,
             )
 
 

@@ -20,7 +20,12 @@ class StatementBlocksBeginHandler(StateHandler):
         return self.transition()
 
     def _open(self, segment: str, graph: DependencyGraph) -> None:
-        self.context.create_step(paths.child(self.step.id, segment), graph.object_type, owner=self.step)
+        self.context.create_step(
+            paths.child(self.step.id, segment),
+            graph.object_type,
+            owner_id=self.step.id,
+            owner_type=self.step.object_type,
+        )
 
 
 class StatementBlocksContinueHandler(StateHandler):
@@ -49,7 +54,12 @@ class StatementCatchBeginHandler(StateHandler):
         graph = self.context.program.catch_of(self.context.statement(self.step))
         assert graph is not None  # fail() looks before it sends a step here
         self.context.begin_children(self.step, 1)
-        self.context.create_step(paths.child(self.step.id, "!"), graph.object_type, owner=self.step)
+        self.context.create_step(
+            paths.child(self.step.id, "!"),
+            graph.object_type,
+            owner_id=self.step.id,
+            owner_type=self.step.object_type,
+        )
         return self.transition()
 
 

@@ -22,7 +22,7 @@ class MixinBlocksBeginHandler(StateHandler):
                 paths.relative(step_id, self.context.workflow_id)
             ).statement
             self.context.create_step(
-                step_id, ObjectType.FACET, statement=statement, owner=self.step, facet_name=mixin.target
+                step_id, ObjectType.FACET, statement=statement, owner_id=self.step.id, facet_name=mixin.target
             )
         return self.transition()
 

@@ -180,7 +180,8 @@ where workflow_id = :workflow_id and epoch = :epoch
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
 where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
-returning *
+returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
+    iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until
 -- name: release_run
 update afl_runs set owner = '', lease_until = 0
 where workflow_id = :workflow_id and owner = :owner and epoch = :epoch
