@@ -114,7 +114,9 @@ def resume(report: Report, url: Callable[[], str]) -> None:
         costs[size] = statistics.median(times)
         bench.store.close()
     detail = ", ".join(f"of {size}: {cost * 1e3:.2f} ms" for size, cost in costs.items())
-    report.add("resume after one of 10,000 / of 100 tasks", costs[10_000] / costs[100], "at_most", 1.3, detail)
+    report.add(
+        "resume after one of 10,000 / of 100 tasks", costs[10_000] / costs[100], "at_most", 1.3, detail
+    )
 
 
 def compiling(report: Report) -> None:
@@ -139,4 +141,6 @@ def memory(report: Report, folder: Path) -> None:
     url = f"sqlite:///{folder}/memory.db"
     answer = subprocess.run([sys.executable, "-c", script, url], check=True, capture_output=True, text=True)
     peak = int(answer.stdout) * 1024 / MEGABYTE
-    report.add("run of 100,000 steps: peak MiB", peak, "at_most", 1024, "33,334 elements: block, step and yield each")
+    report.add(
+        "run of 100,000 steps: peak MiB", peak, "at_most", 1024, "33,334 elements: block, step and yield each"
+    )

@@ -24,10 +24,12 @@ from afl.runtime.program import Program
 from afl.runtime.session import Pace
 from afl.runtime.states import EventState
 from afl.runtime.types import StepId, WorkflowId
+from support.answers import answer_for, event_returns
+from support.case import Case
 from support.completion import Pool
-from support.model import Model, Verdict, Work
+from support.model import Model
+from support.model_outcome import Verdict, Work
 from support.model_values import Problem
-from support.random_workflows import Case, answer_for, event_returns
 
 TIGHT = Pace(commit_steps=1, commit_seconds=0, foreach_window=2, cached_steps=3)
 
@@ -96,7 +98,8 @@ def drive_locally(
     runs = store.get_runs()
     with pytest.MonkeyPatch.context() as patch:
         Pool(random).install(patch)
-        with LocalRunner(Evaluator(store, pace=pace), trial.handlers) as runner:
+        concurrency = random.randint(1, 4)  # few, so that some tasks find no room at first
+        with LocalRunner(Evaluator(store, pace=pace), trial.handlers, concurrency=concurrency) as runner:
             if runs:
                 return runner.resume(WorkflowId(runs[0].workflow_id))
             return runner.run(trial.program, trial.case.inputs)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from support.model_outcome import Outcome, Verdict, Work, Yield, split
 from support.model_program import (
     Owners,
     Path,
@@ -26,46 +26,6 @@ from support.model_program import (
 from support.model_values import Failure, Json, Passed, Problem, Scope, Step, fits, truth, value_of
 
 Answer = Callable[[str, Json], Json]
-
-
-@dataclass(frozen=True)
-class Work:
-    """One piece of outside work: which step asked for it, with what, and whether it went well."""
-
-    step: str
-    facet: str
-    payload: str
-    failed: bool
-
-
-@dataclass
-class Verdict:
-    """What a run must come to."""
-
-    outputs: Json
-    failure: Failure | None
-    work: list[Work]
-    logs: int = 0
-
-
-@dataclass
-class Yield:
-    """Values for the owner `level` owners up."""
-
-    level: int
-    values: Json
-
-
-@dataclass
-class Outcome:
-    """How a block went: what it yielded, in program order, and its first failure, in program order."""
-
-    yields: list[Yield] = field(default_factory=list)
-    failure: Failure | None = None
-
-    def add(self, other: Outcome) -> None:
-        self.yields += other.yields
-        self.failure = self.failure or other.failure
 
 
 class Model:
@@ -110,14 +70,14 @@ class Model:
             outcome = Outcome()
             for body in bodies:
                 outcome.add(self._block(body, step, name, owners, scope if inline else None, path))
-            own, above = _split(outcome.yields)
+            own, above = split(outcome.yields)
             step.failure = outcome.failure
         except Problem as problem:
             step.failure = self._failure(problem, path, name)
         catch = (statement or {}).get("catch") or declared.get("catch")
         if step.failure is not None and catch:
             caught = self._catch(catch, step, name, owners, scope, path)
-            more, further = _split(caught.yields)
+            more, further = split(caught.yields)
             own += more
             above += further
             step.failure = caught.failure
@@ -276,7 +236,7 @@ class Model:
             return []
         own_owners = owners_of(target, declared, {**statement, "owners": owners})
         caught = self._catch(catch, step, target, own_owners, scope, path)
-        own, above = _split(caught.yields)
+        own, above = split(caught.yields)
         step.failure = caught.failure
         if step.failure is None:
             self._capture(step, declared, own)
@@ -340,9 +300,3 @@ class Model:
         ):
             raise Problem("TypeMismatch")
         return values
-
-
-def _split(yields: list[Yield]) -> tuple[list[Yield], list[Yield]]:
-    """Those for the owner itself, and those for the ones above it."""
-    own = [each for each in yields if each.level == 0]
-    return own, [Yield(each.level - 1, each.values) for each in yields if each.level > 0]

@@ -9,57 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from zlib import crc32
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from support.model_values import Problem
+from support.case import Callee, Case, Names
 
 T = TypeVar("T")
 BLOCKS = ("plain", "foreach", "when")
 TYPES = ("Long", "String", "Boolean", "[Long]")
-
-
-@dataclass
-class Callee:
-    """Something a step can call. `optional` parameters have a default or an implicit; `lasting` returns always come."""
-
-    name: str
-    params: dict[str, str]
-    returns: dict[str, str]
-    source: str = ""
-    optional: frozenset[str] = frozenset()
-    is_event: bool = False
-    is_schema: bool = False
-
-
-@dataclass
-class Names:
-    """References by type, as they may be written at one place."""
-
-    known: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, prefix: str, slots: dict[str, str]) -> None:
-        for name, kind in slots.items():
-            self.known.setdefault(kind, []).append(f"{prefix}{name}")
-
-    def copy(self) -> Names:
-        return Names({kind: list(names) for kind, names in self.known.items()})
-
-    def without_inputs(self) -> Names:
-        return Names({kind: [n for n in names if "$." not in n] for kind, names in self.known.items()})
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program, the workflow to run and its inputs."""
-
-    source: str
-    inputs: dict[str, Any]
-    workflow: str = "main.W"
 
 
 class Writer:
@@ -306,42 +265,3 @@ class Writer:
 def cases(draw: DrawFn, size: int = 12) -> Case:
     """Programs of at most about `size` statements, with inputs."""
     return Writer(draw, size).program()
-
-
-def answer_for(returns: dict[str, dict[str, Any]]) -> Any:
-    """What agents answer: a pure function of facet and payload.
-
-    Echo gives back what it gets, Refuse always fails; Risky sometimes fails, Sloppy's answer sometimes does not fit.
-    """
-
-    def answer(facet: str, payload: dict[str, Any]) -> dict[str, Any]:
-        if facet.endswith("Echo"):
-            return dict(zip(returns[facet], payload.values(), strict=False))
-        if facet.endswith("Refuse"):
-            raise Problem("AgentError", "boom")
-        seed = crc32(f"{facet}{json.dumps(payload, sort_keys=True)}".encode())
-        if facet.endswith("Risky") and seed % 3 == 0:
-            raise Problem("AgentError", f"boom {seed % 7}")
-        values = {name: _made(kind, seed // 3 + i) for i, (name, kind) in enumerate(returns[facet].items())}
-        if facet.endswith("Sloppy") and seed % 3 == 0:
-            values = {name: {"not": "wanted"} for name in values}
-        return values
-
-    return answer
-
-
-def _made(kind: Any, seed: int) -> Any:
-    if isinstance(kind, dict):
-        return [seed % 10 + i for i in range(seed % 4)]
-    return {"Long": seed % 10, "String": f"s{seed % 5}", "Boolean": seed % 2 == 0}[kind]
-
-
-def event_returns(program: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The return clauses of a compiled program's event facets, by full name."""
-    return {
-        f"{namespace['name']}.{facet['name']}": {
-            each["name"]: each["type"] for each in facet.get("returns", [])
-        }
-        for namespace in program.get("namespaces", [])
-        for facet in namespace.get("eventFacets", [])
-    }

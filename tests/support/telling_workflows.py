@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.random_workflows import Case
+from support.case import Case
 
 _LIBRARY = """
 namespace lib {

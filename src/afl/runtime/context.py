@@ -89,12 +89,14 @@ class ExecutionContext:
             raise StepNotFoundError(step_id)
         return found
 
-    def preload(self, step_ids: list[StepId]) -> None:
-        """Bring steps into memory in one round trip."""
+    def preload(self, step_ids: list[StepId]) -> list[StepId]:
+        """Bring steps into memory in one round trip; which were not there before."""
         missing = [step_id for step_id in step_ids if step_id not in self._steps]
-        if missing:
-            for step in self.persistence.get_steps(missing):
-                self._steps[step.id] = step
+        if not missing:
+            return []
+        loaded = self.persistence.get_steps(missing)
+        self._steps.update((step.id, step) for step in loaded)
+        return [step.id for step in loaded]
 
     def adopt(self, step: StepDefinition) -> StepDefinition:
         """Take a step read from the store into memory, in place of what was there."""
@@ -291,6 +293,11 @@ class ExecutionContext:
                 holder = self._steps.get(paths.parent(step.id))
                 if holder is None or holder.is_terminal:
                     self._drop(step.id)
+
+    def forget(self, step_ids: list[StepId]) -> None:
+        """Drop steps that were only read."""
+        for step_id in step_ids:
+            self._drop(step_id)
 
     def forget_all(self) -> None:
         """Drop every cache; what is still needed is read again from the store."""

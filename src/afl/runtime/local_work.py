@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class Done:
 
     task: TaskDefinition
     answer: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class LocalWork:
@@ -69,9 +70,17 @@ class LocalWork:
         return done
 
     def _work(self, task: TaskDefinition) -> None:
+        """Call the handler. Whatever it raises is its failure, even what would end a thread: the run must hear of it.
+
+        Only an interrupt on the main thread is not the handler's.
+        """
         try:
             self._done.put(Done(task, self._call(task)))
-        except Exception as error:
+        except KeyboardInterrupt as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            self._done.put(Done(task, error=error))
+        except BaseException as error:
             self._done.put(Done(task, error=error))
 
     def _call(self, task: TaskDefinition) -> Any:

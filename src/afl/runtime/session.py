@@ -269,10 +269,8 @@ class Session:
 
 
 def _outputs(root: StepDefinition, program: Program) -> dict[str, Any]:
+    """What the root returned, in the order of the return clause; its caught error is no output unless declared."""
     values = {name: attribute.value for name, attribute in root.attributes.returns.items()}
-    declared = {field.name for field in program.workflow.returns or ()}
-    return {
-        name: value
-        for name, value in values.items()
-        if name in declared or name not in ("error", "error_type")
-    }
+    declared = [field.name for field in program.workflow.returns or ()]
+    others = [name for name in values if name not in declared and name not in ("error", "error_type")]
+    return {name: values[name] for name in [*declared, *others] if name in values}

@@ -45,7 +45,7 @@ def context(store: MemoryStore) -> ExecutionContext:
         program=Program({"program": PROGRAM, "workflow": WORKFLOW}),
     )
     root = made.create_step(StepId(RUN), ObjectType.WORKFLOW, facet_name="W")
-    made.create_step(StepId("run/0"), ObjectType.AND_THEN, owner=root)
+    made.create_step(StepId("run/0"), ObjectType.AND_THEN, owner_id=root.id, owner_type=root.object_type)
     return made
 
 
@@ -56,7 +56,7 @@ def fresh(context: ExecutionContext, key: str) -> StepDefinition:
         StepId(f"run/0/{key}"),
         statement.object_type,
         statement=statement,
-        owner=context.require_step(StepId(RUN)),
+        owner_id=StepId(RUN),
         facet_name=statement.facet_name,
     )
 

@@ -10,10 +10,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.case import Case
 from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.lives import Crash, Death, Lives
 from support.properties import tries
-from support.random_workflows import Case, cases
+from support.random_workflows import cases
 from support.telling_workflows import TELLING
 
 from afl.runtime.evaluator import ExecutionResult

@@ -90,13 +90,13 @@ def test_the_workflow(context: ExecutionContext) -> None:
 def test_block_asts_root_then_inline_then_facet(context: ExecutionContext) -> None:
     root = context.create_step(StepId("run"), "Workflow", facet_name="W")
     blocks = {
-        path: context.create_step(StepId(path), "AndThen", owner=root)
+        path: context.create_step(StepId(path), "AndThen", owner_id=root.id)
         for path in ("run/0", "run/0/a/0", "run/0/b/0")
     }
     for path, name in (("run/0/a", "a"), ("run/0/b", "b")):
         statement = context.program.place(f"0/{name}").statement
         context.create_step(
-            StepId(path), "VariableAssignment", statement=statement, owner=root, facet_name="Value"
+            StepId(path), "VariableAssignment", statement=statement, owner_id=root.id, facet_name="Value"
         )
     assert context.get_block_ast(blocks["run/0"]) == WORKFLOW["body"]
     assert context.get_block_ast(blocks["run/0/a/0"]) == {"steps": [step("inner", "Count")]}

@@ -12,9 +12,10 @@ from threading import Event
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.case import Case
 from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.properties import tries
-from support.random_workflows import Case, cases
+from support.random_workflows import cases
 
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator

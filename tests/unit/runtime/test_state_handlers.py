@@ -71,7 +71,7 @@ def context(store: MemoryStore) -> ExecutionContext:
     )
     root = made.create_step(StepId(RUN), ObjectType.WORKFLOW, facet_name="W")
     root.set_attribute("i", 1)
-    made.create_step(StepId("run/0"), ObjectType.AND_THEN, owner=root)
+    made.create_step(StepId("run/0"), ObjectType.AND_THEN, owner_id=root.id, owner_type=root.object_type)
     return made
 
 
@@ -82,7 +82,7 @@ def statement_step(context: ExecutionContext, name: str, facet: str, state: str)
         StepId(f"run/0/{name}"),
         ObjectType.VARIABLE_ASSIGNMENT,
         statement=statement,
-        owner=owner,
+        owner_id=owner.id,
         facet_name=facet,
     )
     made.change_state(state)

@@ -48,9 +48,10 @@ class StatementCaptureBeginHandler(StateHandler):
             total = block.progress.total if block is not None and block.progress is not None else 0
             for first in range(0, total, _BATCH):
                 elements = [paths.child(block_id, f"#{i}") for i in range(first, min(first + _BATCH, total))]
-                self._preload(elements, graph, level)
+                loaded = self._preload(elements, graph, level)
                 for element in elements:
                     yield from self._in_block(element, graph, level)
+                self.context.forget(loaded)
             return
         yield from self._in_block(block_id, graph, level)
 
@@ -70,9 +71,9 @@ class StatementCaptureBeginHandler(StateHandler):
                         paths.child(block_id, f"{statement.key}/!"), statement.catch, level + 1
                     )
 
-    def _preload(self, elements: list[StepId], graph: DependencyGraph, level: int) -> None:
+    def _preload(self, elements: list[StepId], graph: DependencyGraph, level: int) -> list[StepId]:
         keys = [s.key for s in graph.by_key.values() if s.is_yield and s.level == level]
-        self.context.preload([paths.child(element, key) for element in elements for key in keys])
+        return self.context.preload([paths.child(element, key) for element in elements for key in keys])
 
     def _default_returns(self) -> None:
         called = self.context.declaration(self.step)

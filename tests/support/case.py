@@ -1,0 +1,45 @@
+"""What random workflows are written with: callees, references by type, and the case that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Callee:
+    """Something a step can call. `optional` parameters have a default or an implicit; `lasting` returns always come."""
+
+    name: str
+    params: dict[str, str]
+    returns: dict[str, str]
+    source: str = ""
+    optional: frozenset[str] = frozenset()
+    is_event: bool = False
+    is_schema: bool = False
+
+
+@dataclass
+class Names:
+    """References by type, as they may be written at one place."""
+
+    known: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, prefix: str, slots: dict[str, str]) -> None:
+        for name, kind in slots.items():
+            self.known.setdefault(kind, []).append(f"{prefix}{name}")
+
+    def copy(self) -> Names:
+        return Names({kind: list(names) for kind, names in self.known.items()})
+
+    def without_inputs(self) -> Names:
+        return Names({kind: [n for n in names if "$." not in n] for kind, names in self.known.items()})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the workflow to run and its inputs."""
+
+    source: str
+    inputs: dict[str, Any]
+    workflow: str = "main.W"

@@ -1,0 +1,53 @@
+"""What the model finds out: how blocks went, which work was asked for, and what a run must come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from support.model_values import Failure, Json
+
+
+@dataclass(frozen=True)
+class Work:
+    """One piece of outside work: which step asked for it, with what, and whether it went well."""
+
+    step: str
+    facet: str
+    payload: str
+    failed: bool
+
+
+@dataclass
+class Verdict:
+    """What a run must come to."""
+
+    outputs: Json
+    failure: Failure | None
+    work: list[Work]
+    logs: int = 0
+
+
+@dataclass
+class Yield:
+    """Values for the owner `level` owners up."""
+
+    level: int
+    values: Json
+
+
+@dataclass
+class Outcome:
+    """How a block went: what it yielded, in program order, and its first failure, in program order."""
+
+    yields: list[Yield] = field(default_factory=list)
+    failure: Failure | None = None
+
+    def add(self, other: Outcome) -> None:
+        self.yields += other.yields
+        self.failure = self.failure or other.failure
+
+
+def split(yields: list[Yield]) -> tuple[list[Yield], list[Yield]]:
+    """Those for the owner itself, and those for the ones above it."""
+    own = [each for each in yields if each.level == 0]
+    return own, [Yield(each.level - 1, each.values) for each in yields if each.level > 0]
