@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Callee:
-    """Something a step can call. `optional` parameters have a default or an implicit; `lasting` returns always come."""
+    """Something a step can call; `optional` parameters have a default or an implicit."""
 
     name: str
     params: dict[str, str]
