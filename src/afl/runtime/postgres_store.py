@@ -7,15 +7,16 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Schema, connect
-from afl.kernel.errors import FencedError
+from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.changes import IterationChanges
+from afl.runtime.entities import RunDefinition
 from afl.runtime.sql_store import SqlStore
 from afl.runtime.sql_store.rows import EVENT_COLUMNS, LOG_COLUMNS, STEP_COLUMNS, STEP_VALUES, run_params
 from afl.runtime.sql_store.store import ChangeRows
 from afl.runtime.sql_store.tables import Q
 
 _FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
-_NO_LIMIT = 1 << 40  # each value was held to its limit when its row was made
+_FENCED = "afl: fenced"  # what the function raises
 
 
 class PostgresStore(SqlStore):
@@ -29,10 +30,21 @@ class PostgresStore(SqlStore):
         if changes.run is None:  # without a run there is no fence to put first
             super().commit(changes)
             return
-        rows, run = ChangeRows(changes), changes.run
+        try:
+            held = self._call(changes, changes.run, ChangeRows(changes))
+        except StoreError as error:
+            if _FENCED not in str(error):
+                raise
+            held = False
+        if not held:
+            raise FencedError(
+                f"run {changes.run.workflow_id} or one of its tasks was taken over; nothing was written"
+            )
+
+    def _call(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
         answer = self.database.atomic(
             Q.commit_changes,
-            run=_json({**run_params(run, new=changes.new_run), "lease_until": 0}),
+            run=codec.encode_rows({**run_params(run, new=changes.new_run), "lease_until": 0}),
             new=changes.new_run,
             lease_ms=self.lease_ms,
             over=run.is_over,
@@ -40,20 +52,13 @@ class PostgresStore(SqlStore):
             old_steps=_records(STEP_VALUES, rows.updated_steps),
             consumed=list(changes.consumed_events) or None,
             events=_records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
-            tasks=_json(rows.created_tasks) if rows.created_tasks else None,
-            closed=_json(rows.updated_tasks) if rows.updated_tasks else None,
+            tasks=codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
+            closed=codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
             logs=_records(LOG_COLUMNS, rows.logs),
         )
-        if not answer[0]["held"]:
-            raise FencedError(
-                f"run {run.workflow_id} or one of its tasks was taken over; nothing was written"
-            )
-
-
-def _json(value: Any) -> str:
-    return codec.encode(value, limit=_NO_LIMIT)
+        return bool(answer[0]["held"])
 
 
 def _records(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str | None:
     """Rows as JSON, which the server turns into records of a table."""
-    return _json([dict(zip(names, row, strict=True)) for row in rows]) if rows else None
+    return codec.encode_rows([dict(zip(names, row, strict=True)) for row in rows]) if rows else None

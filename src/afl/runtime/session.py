@@ -84,11 +84,6 @@ class Session:
         for name, value in self.run.inputs.items():
             root.set_attribute(name, value)
 
-    @property
-    def root(self) -> StepDefinition:
-        """The root step."""
-        return self.context.require_step(StepId(self.run.workflow_id))
-
     # -- what arrives from outside ----------------------------------------------------------------------------
 
     def consume(self, marks: list[EventDefinition]) -> None:
@@ -169,7 +164,8 @@ class Session:
     def _iterate(self) -> int:
         """Process what is on the agenda and all that comes of it; how many steps changed their state."""
         context, telemetry = self.context, self.context.telemetry
-        telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
+        if telemetry.enabled:
+            telemetry.log_iteration_start(self.run.workflow_id, self.iterations)
         before = len(context.changes.created_steps)
         context.now = wall_ms()
         agenda, context.agenda = context.agenda, {}
@@ -181,8 +177,9 @@ class Session:
                 changed += self._process(step)
         while context.arrivals:
             changed += self._process(context.arrivals.popleft())
-        created = len(context.changes.created_steps) - before
-        telemetry.log_iteration_end(self.run.workflow_id, self.iterations, created, changed)
+        if telemetry.enabled:
+            created = len(context.changes.created_steps) - before
+            telemetry.log_iteration_end(self.run.workflow_id, self.iterations, created, changed)
         return changed
 
     def _process(self, step: StepDefinition) -> bool:
@@ -238,12 +235,15 @@ class Session:
             self._fail_unstorable(error)
 
     def _conclude(self) -> None:
-        run, root = self.run, self.root
+        run = self.run
+        root = self.context.cached(
+            StepId(run.workflow_id)
+        )  # one that ended, ended here; it may be too big to read
         run.iterations = self._earlier + self.iterations
-        if root.is_complete:
+        if root is not None and root.is_complete:
             run.state, run.ended = RunnerState.COMPLETED, wall_ms()
             run.outputs = _outputs(root, self.context.program)
-        elif root.is_error:
+        elif root is not None and root.is_error:
             self._end_failed(root.transition.error or StepFailure("Workflow error"))
         elif run.waiting <= 0 and not self.context.agenda:
             self._end_failed(StepFailure("Workflow did not complete", step=run.workflow_name))

@@ -1,6 +1,6 @@
--- A commit is one call and so one round trip, one transaction. Everything that can refuse it is looked at before anything
--- is written: the tasks to be closed must still be held, the run must still have the caller's epoch. Rows travel as JSON,
--- which the server turns into rows of its tables; null stands for no rows.
+-- A commit is one call and so one round trip, one transaction. The fence comes first: it answers false when the run's epoch
+-- has passed on, and raises, so that all is undone, when a task that is to be closed is no longer held. Rows travel as
+-- JSON, which the server turns into rows of its tables; null stands for no rows.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
 create function afl_commit_1(
@@ -10,18 +10,8 @@ create function afl_commit_1(
 declare
     lease bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + p_lease_ms;
     run afl_runs := json_populate_record(null::afl_runs, p_run);
-    held bigint;
+    task afl_tasks;
 begin
-    if p_closed is not null then
-        select count(*) into held from (
-            select 1 from json_populate_recordset(null::afl_tasks, p_closed) c join afl_tasks t on t.uuid = c.uuid
-            where c.owner = '' or (t.state = 'running' and t.owner = c.owner and t.epoch = c.epoch)
-            for update of t
-        ) as locked;
-        if held <> json_array_length(p_closed) then
-            return false;
-        end if;
-    end if;
     run.lease_until := case when run.owner = '' then 0 else lease end;
     if p_new then
         insert into afl_runs values (run.*) on conflict (workflow_id) do nothing;
@@ -35,6 +25,16 @@ begin
     if not found then
         return false;
     end if;
+    for task in select * from json_populate_recordset(null::afl_tasks, p_closed) loop
+        update afl_tasks set state = task.state, error = task.error, updated = task.updated
+        where uuid = task.uuid and (
+            (task.owner = '' and state in ('pending', 'running'))
+            or (state = 'running' and owner = task.owner and epoch = task.epoch)
+        );
+        if not found and task.owner <> '' then
+            raise exception 'afl: fenced';
+        end if;
+    end loop;
     if p_steps is not null then
         insert into afl_steps select * from json_populate_recordset(null::afl_steps, p_steps);
     end if;
@@ -60,11 +60,6 @@ begin
             task_list_name, data_type, data, priority, owner, epoch, case when owner = '' then 0 else lease end,
             started, deliveries, deaths
         from json_populate_recordset(null::afl_tasks, p_tasks);
-    end if;
-    if p_closed is not null then
-        update afl_tasks t set state = c.state, error = c.error, updated = c.updated
-        from json_populate_recordset(null::afl_tasks, p_closed) c
-        where t.uuid = c.uuid and t.state in ('pending', 'running');
     end if;
     if p_logs is not null then
         insert into afl_logs select * from json_populate_recordset(null::afl_logs, p_logs);
