@@ -11,6 +11,7 @@ from afl.runtime.states import (
     BLOCK_TRANSITIONS,
     STEP_TRANSITIONS,
     YIELD_TRANSITIONS,
+    StepState,
     get_next_state,
     select_transitions,
 )
@@ -30,19 +31,37 @@ __all__ = [
 ]
 
 
-def _without_pauses(table: dict[str, str]) -> dict[str, str]:
+_MIXIN_STATES = frozenset(
+    {StepState.MIXIN_BLOCKS_BEGIN, StepState.MIXIN_BLOCKS_CONTINUE, StepState.MIXIN_CAPTURE_BEGIN}
+)
+_BODY_STATES = frozenset(
+    {
+        StepState.STATEMENT_BLOCKS_BEGIN,
+        StepState.STATEMENT_BLOCKS_CONTINUE,
+        StepState.STATEMENT_CAPTURE_BEGIN,
+    }
+)
+
+
+def _shortened(table: dict[str, str], idle: frozenset[str] = frozenset()) -> dict[str, str]:
     """From each state to the next in which something happens; nobody but telemetry sees the ones between."""
     quick = {}
     for state, following in table.items():
         target = following
-        while issubclass(STATE_HANDLERS[target], PassThroughHandler):
+        while target in idle or issubclass(STATE_HANDLERS[target], PassThroughHandler):
             target = table[target]
         quick[state] = target
     return quick
 
 
-_QUICK = {
-    id(table): _without_pauses(table) for table in (STEP_TRANSITIONS, BLOCK_TRANSITIONS, YIELD_TRANSITIONS)
+_QUICK_BLOCK = _shortened(BLOCK_TRANSITIONS)
+_QUICK_YIELD = _shortened(YIELD_TRANSITIONS)
+_QUICK_STEP = {
+    (mixins, body): _shortened(
+        STEP_TRANSITIONS, (frozenset() if mixins else _MIXIN_STATES) | (frozenset() if body else _BODY_STATES)
+    )
+    for mixins in (True, False)
+    for body in (True, False)
 }
 
 
@@ -53,17 +72,15 @@ class StateChanger:
         self.step = step
         self.context = context
         self._table = select_transitions(step.object_type)
-        self._quick = _QUICK[id(self._table)]
 
     def process(self) -> StateChangeResult:
         """Run until the step waits, ends or fails. A failure is passed on within the context."""
         step, transition = self.step, self.step.transition
         traced = self.context.telemetry.enabled
+        quick = {} if traced else self.shortcuts()
         while True:
             if transition.request_transition:
-                following = (
-                    self.select_state() if traced else self._quick.get(step.state) or self.select_state()
-                )
+                following = quick.get(step.state) or self.select_state()
                 if following is None:
                     return StateChangeResult(step)
                 if traced:
@@ -77,6 +94,10 @@ class StateChanger:
                 return result
             if not (transition.request_transition and result.continue_processing):
                 return result
+
+    def shortcuts(self) -> dict[str, str]:
+        """From state to state without those in which nothing happens to this step."""
+        return {}
 
     def select_state(self) -> str | None:
         """The state after the current one."""
@@ -94,13 +115,24 @@ class StateChanger:
 class StepStateChanger(StateChanger):
     """Drives a statement, a mixin or the root."""
 
+    def shortcuts(self) -> dict[str, str]:
+        if self._table is not STEP_TRANSITIONS:
+            return _QUICK_YIELD
+        return _QUICK_STEP[self.context.phases(self.step)]
+
 
 class BlockStateChanger(StateChanger):
     """Drives a block."""
 
+    def shortcuts(self) -> dict[str, str]:
+        return _QUICK_BLOCK
+
 
 class YieldStateChanger(StateChanger):
     """Drives a yield."""
+
+    def shortcuts(self) -> dict[str, str]:
+        return _QUICK_YIELD
 
 
 def get_state_changer(step: StepDefinition, context: ExecutionContext) -> StateChanger:

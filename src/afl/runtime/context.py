@@ -199,6 +199,10 @@ class ExecutionContext:
 
     get_statement_definition = statement
 
+    def phases(self, step: StepDefinition) -> tuple[bool, bool]:
+        """Whether a step has mixins to run, and whether it has blocks to run or returns to fill in."""
+        return self.program.phases(self.statement(step), self.declaration(step))
+
     def declaration(self, step: StepDefinition) -> Declaration | None:
         """What a step calls; None for an undeclared facet."""
         if step.id == StepId(self.workflow_id):

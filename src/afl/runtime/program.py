@@ -93,6 +93,16 @@ class Declaration:
         """Its catch clause."""
         return self._builder.catch(self.ast.get("catch"), (self._yield_names,))
 
+    @cached_property
+    def has_aliases(self) -> bool:
+        """Whether mixins run as steps of their own."""
+        return any(mixin.alias for mixin in self.mixins)
+
+    @cached_property
+    def has_return_defaults(self) -> bool:
+        """Whether a return that nobody gives has a value."""
+        return any(field.default is not None for field in self.returns or ())
+
     @property
     def _builder(self) -> GraphBuilder:
         return GraphBuilder(self.program.full_name, self.namespace)
@@ -227,6 +237,12 @@ class Program:
             return statement.bodies
         called = self.declarations.get(statement.facet_name)
         return called.bodies if called is not None else ()
+
+    def phases(self, statement: StatementDefinition | None, called: Declaration | None) -> tuple[bool, bool]:
+        """Whether a step runs mixins, and whether it runs blocks (a catch block too) or fills in returns."""
+        mixins = called is not None and called.has_aliases
+        blocks = bool(self.bodies_of(statement)) or self.catch_of(statement) is not None
+        return mixins, blocks or (called is not None and called.has_return_defaults)
 
     def _catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
         if statement is None:

@@ -6,6 +6,7 @@
     {binary}           orders text by its bytes, on every server and locale
     {strict}           after the closing bracket of a table
     {without_rowid}    the same, for a table that is stored in the order of its primary key
+    {without_rowid_roomy}              the same, for rows that are updated again and again: each page keeps room
     {for_update} {skip_locked}         row locks; `{for_update:t}` locks the rows of table `t` alone
     {greatest} {least} the scalar functions of two and more values
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
@@ -38,6 +39,7 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "binary": ("", 'collate "C"'),
     "strict": ("strict", ""),
     "without_rowid": ("strict, without rowid", ""),
+    "without_rowid_roomy": ("strict, without rowid", "with (fillfactor = 50)"),
     "for_update": ("", "for update"),
     "skip_locked": ("", "for update skip locked"),
     "greatest": ("max", "greatest"),

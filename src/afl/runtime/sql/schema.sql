@@ -25,7 +25,7 @@ create table afl_runs (
     owner text not null,
     epoch {bigint} not null,
     lease_until {bigint} not null
-) {without_rowid};
+) {without_rowid_roomy};
 
 create index afl_runs_held on afl_runs (owner) where owner <> '';
 
@@ -47,7 +47,7 @@ create table afl_steps (
     extra text,
     started {bigint} not null,
     ended {bigint} not null
-) {without_rowid};
+) {without_rowid_roomy};
 
 create index afl_steps_run on afl_steps (workflow_id);
 create index afl_steps_open on afl_steps (workflow_id, state)
