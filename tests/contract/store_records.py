@@ -145,6 +145,7 @@ def an_outcome(
     event = None
     if task is not None:
         task.state, task.updated = state, 77
+        task.result = returns if state == TaskState.COMPLETED else None
         event_state = EventState.COMPLETED if state == TaskState.COMPLETED else EventState.ERROR
         event = an_event(task.uuid, step_id=step.id, state=event_state, payload={"n": 1, "result": returns})
     return Outcome(step, task, event, step_continue(step.id, step.workflow_id, closed=True))

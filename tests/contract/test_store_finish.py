@@ -62,6 +62,7 @@ def test_a_finished_task_leaves_its_result_everywhere(store: PersistenceAPI) -> 
     assert step.attributes.returns == outcome.step.attributes.returns
     assert step.attributes.get_param("n") == 1
     assert (the_task(store).state, the_task(store).updated) == (TaskState.COMPLETED, 77)
+    assert the_task(store).result == {"out": [1, None, "ü\x00"], "other": None}
     assert store.get_event(EventId(task.uuid)) == outcome.event
     assert store.get_marks(RUN) == [outcome.mark]
 

@@ -287,6 +287,7 @@ class TaskDefinition:
     started: int = 0
     deliveries: int = 0
     deaths: int = 0
+    result: dict[str, Any] | None = None
 
 
 @dataclass

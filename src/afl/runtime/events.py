@@ -37,11 +37,13 @@ _EVENT_STATES = {
 
 
 def event_of(task: TaskDefinition) -> EventDefinition:
-    """The event that a task without an outcome amounts to: Created, Dispatched once claimed, then Processing."""
+    """The event that a task amounts to: Created, Dispatched once claimed, Processing, then Completed or Error."""
     state = _EVENT_STATES.get(task.state, EventState.ERROR)
     if task.state == TaskState.RUNNING and task.started:
         state = EventState.PROCESSING
     payload = dict(task.data or {})
+    if task.result is not None:
+        payload["result"] = task.result
     if state == EventState.ERROR:
         payload["error"] = (task.error or {}).get("message", task.state)
     return EventDefinition(

@@ -59,7 +59,7 @@ def completed(program: Program, step: StepDefinition, task: TaskDefinition | Non
     step.request_state_change(True)
     return Outcome(
         step=step,
-        task=_closed(task, TaskState.COMPLETED),
+        task=_closed(task, TaskState.COMPLETED, result=values),
         event=_event(step, task, EventState.COMPLETED, result=values),
         mark=step_continue(step.id, step.workflow_id, closed=True),
     )
@@ -72,7 +72,7 @@ def failed(
     step.mark_error(StepFailure(message, kind))
     return Outcome(
         step=step,
-        task=_closed(task, TaskState.FAILED, {"message": message, "type": kind}),
+        task=_closed(task, TaskState.FAILED, error={"message": message, "type": kind}),
         event=_event(step, task, EventState.ERROR, error=message),
         mark=step_continue(step.id, step.workflow_id, closed=True, failed=True),
     )
@@ -83,12 +83,16 @@ def _returned(step: StepDefinition) -> dict[str, Any]:
 
 
 def _closed(
-    task: TaskDefinition | None, state: str, error: dict[str, Any] | None = None
+    task: TaskDefinition | None,
+    state: str,
+    *,
+    result: dict[str, Any] | None = None,
+    error: dict[str, Any] | None = None,
 ) -> TaskDefinition | None:
     if task is None:
         return None
     closed = copy(task)
-    closed.state, closed.error, closed.updated = state, error, wall_ms()
+    closed.state, closed.result, closed.error, closed.updated = state, result, error, wall_ms()
     return closed
 
 

@@ -85,8 +85,11 @@ def closing(task: TaskDefinition) -> UpdateOne:
     held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
     if task.owner:
         held = held_by_its_claim(task)
-    error = map_value(task.error, f"the error of task {task.uuid}")
-    return UpdateOne(held, {"$set": {"state": task.state, "error": error, "updated": task.updated}})
+    outcome = {
+        "error": map_value(task.error, f"the error of task {task.uuid}"),
+        "result": map_value(task.result, f"the result of task {task.uuid}"),
+    }
+    return UpdateOne(held, {"$set": {"state": task.state, "updated": task.updated, **outcome}})
 
 
 def _accepted(

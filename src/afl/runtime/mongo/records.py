@@ -27,7 +27,8 @@ from afl.runtime.types import FacetAttributes, VersionInfo
 
 T = TypeVar("T")
 
-_TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in ("data", "error")]
+_TASK_MAPS = ("data", "error", "result")
+_TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_MAPS]
 _RUN_MAPS = ("inputs", "outputs", "error")
 _RUN_FIELDS = [field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until")]
 
@@ -153,6 +154,7 @@ def task_document(task: TaskDefinition) -> Document:
         "short_name": task.name.rpartition(".")[2],
         "error": map_value(task.error, f"the error of task {task.uuid}"),
         "data": map_value(task.data, f"the data of task {task.uuid}"),
+        "result": map_value(task.result, f"the result of task {task.uuid}"),
     }
 
 
@@ -161,6 +163,7 @@ def task_from(document: Document) -> TaskDefinition:
     task = TaskDefinition(**{name: document[name] for name in _TASK_FIELDS if name in document})
     task.error = optional_map_from(document.get("error"))
     task.data = optional_map_from(document.get("data"))
+    task.result = optional_map_from(document.get("result"))
     return task
 
 

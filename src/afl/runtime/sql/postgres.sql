@@ -1,5 +1,5 @@
 -- name: commit_changes
 select afl_commit_1(
-    :run::json, :new, :lease_ms, :over, :steps::json, :old_steps::json, :consumed, :events::json, :tasks::json,
-    :closed::json, :logs::json
+    :run::jsonb, :new, :lease_ms, :over, :steps::jsonb, :old_steps::jsonb, :consumed, :events::jsonb, :tasks::jsonb,
+    :closed::jsonb, :logs::jsonb
 ) as held

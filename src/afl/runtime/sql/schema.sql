@@ -53,8 +53,7 @@ create index afl_steps_run on afl_steps (workflow_id);
 create index afl_steps_open on afl_steps (workflow_id, state)
     where state <> 'state.statement.Complete' and state <> 'state.statement.Error';
 
--- An open task is its own event, so a row here is one of three: the outcome of a task, which has the task's uuid as id; a
--- StepContinue mark; or what a caller saved.
+-- A task is its own event, under its uuid; here stand StepContinue marks, and what callers save.
 create table afl_events (
     id text {binary} primary key,
     step_id text not null,
@@ -89,7 +88,8 @@ create table afl_tasks (
     lease_until {bigint} not null,
     started {bigint} not null,
     deliveries {bigint} not null,
-    deaths {bigint} not null
+    deaths {bigint} not null,
+    result text
 ) {strict};
 
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';

@@ -97,19 +97,19 @@ select * from afl_tasks order by seq desc limit :limit
 -- name: insert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
     :task_list_name, :data_type, :data, :priority, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end, :started, :deliveries, :deaths
+    case when :owner = '' then 0 else {now} + :lease_ms end, :started, :deliveries, :deaths, :result
 )
 -- name: upsert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
-    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result
 ) on conflict (uuid) do update set
     name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
     workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
@@ -117,7 +117,7 @@ insert into afl_tasks (
     task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
     priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
     lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
-    deaths = excluded.deaths
+    deaths = excluded.deaths, result = excluded.result
 -- name: claim_tasks
 with chosen as materialized (
     select t.seq from afl_tasks t
@@ -136,10 +136,10 @@ returning *
 -- name: start_task
 update afl_tasks set started = :started where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_held_task
-update afl_tasks set state = :state, error = :error, updated = :updated
+update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_task
-update afl_tasks set state = :state, error = :error, updated = :updated
+update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
 where uuid = :uuid and state in ('pending', 'running')
 -- name: renew_tasks
 update afl_tasks set lease_until = {now} + :lease_ms where owner = :owner and state = 'running' and lease_until > 0

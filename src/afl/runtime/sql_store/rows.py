@@ -181,7 +181,8 @@ def event_from(row: Row) -> EventDefinition:
     )
 
 
-_TASK_COLUMNS = [field.name for field in fields(TaskDefinition) if field.name not in ("error", "data")]
+_TASK_JSON = ("error", "data", "result")
+_TASK_COLUMNS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_JSON]
 
 _task_values = attrgetter(*_TASK_COLUMNS)
 
@@ -191,6 +192,7 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     params = dict(zip(_TASK_COLUMNS, _task_values(task), strict=True))
     params["short_name"] = task.name.rpartition(".")[2]
     params["error"] = None if task.error is None else codec.encode(task.error)
+    params["result"] = None if task.result is None else codec.encode(task.result)
     params["data"] = (
         None if task.data is None else codec.encode(task.data, what=f"the data of task {task.uuid}")
     )
@@ -201,6 +203,7 @@ def task_from(row: Row) -> TaskDefinition:
     """The task of a row."""
     task = TaskDefinition(**{name: row[name] for name in _TASK_COLUMNS})
     task.error = codec.decode(row["error"]) if row["error"] else None
+    task.result = codec.decode(row["result"]) if row["result"] else None
     task.data = codec.decode(row["data"]) if row["data"] is not None else None
     return task
 

@@ -13,7 +13,7 @@ from afl.runtime.sql_store.runs import RunTables
 from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
 from afl.runtime.sql_store.steps import StepTables
 from afl.runtime.sql_store.tables import SCHEMA, Q
-from afl.runtime.sql_store.tasks import TaskTables
+from afl.runtime.sql_store.tasks import TaskTables, close_task
 
 
 class SqlStore(
@@ -41,7 +41,8 @@ class SqlStore(
         if rows.created_tasks:
             tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
         for task in rows.updated_tasks:
-            _close_task(tx, task)
+            if not close_task(tx, task):
+                raise FencedError(f"task {task['uuid']} is no longer held; nothing was written")
         if rows.created_events:
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:
@@ -75,17 +76,9 @@ class ChangeRows:
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
         self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
-        tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
+        tasks = {task.uuid for task in (*changes.created_tasks, *changes.updated_tasks)}  # their own events
         self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
-        self.updated_events = [event_row(event) for event in changes.updated_events]
+        self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
         self.updated_tasks = [task_params(task) for task in changes.updated_tasks]
         self.logs = [log_row(log) for log in changes.logs]
-
-
-def _close_task(tx: Transaction, task: dict[str, object]) -> None:
-    closing = {name: task[name] for name in ("uuid", "state", "error", "updated")}
-    if not task["owner"]:
-        tx.run(Q.close_task, **closing)
-    elif not tx.run(Q.close_held_task, **closing, owner=task["owner"], epoch=task["epoch"]):
-        raise FencedError(f"task {task['uuid']} is no longer held; nothing was written")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
@@ -110,13 +111,8 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     stored = tx.one(Q.lock_step, id=step.id)
     if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
         return False
-    if task is not None:
-        error = None if task.error is None else codec.encode(task.error)
-        closing = {"uuid": task.uuid, "state": task.state, "error": error, "updated": task.updated}
-        if not task.owner:
-            tx.run(Q.close_task, **closing)
-        elif not tx.run(Q.close_held_task, **closing, owner=task.owner, epoch=task.epoch):
-            return False
+    if task is not None and not close_task(tx, task_params(task)):
+        return False
     failure = error_data(step.transition.error)
     tx.run(
         Q.finish_step,
@@ -128,6 +124,13 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
         ended=step.ended,
     )
     tx.many(Q.insert_mark, [event_row(mark)])
-    if outcome.event is not None:
-        tx.many(Q.upsert_event, [event_row(outcome.event)])
     return True
+
+
+def close_task(tx: Transaction, task: Mapping[str, Any]) -> bool:
+    """Give a task its last state; False if it has an owner that no longer holds it."""
+    closing = {name: task[name] for name in ("uuid", "state", "error", "result", "updated")}
+    if not task["owner"]:
+        tx.run(Q.close_task, **closing)
+        return True
+    return bool(tx.run(Q.close_held_task, **closing, owner=task["owner"], epoch=task["epoch"]))
