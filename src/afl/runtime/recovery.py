@@ -20,6 +20,7 @@ def rescan(context: ExecutionContext, unread: set[StepId]) -> None:
 
     `unread` are steps whose failure is stored but stands in a mark still to be consumed; they count as waiting.
     """
+    context.step(StepId(context.workflow_id))  # the root may have ended in the last stored iteration
     steps = context.persistence.get_open_steps(context.workflow_id)
     waiting = len(unread)
     for step in steps:
