@@ -44,7 +44,7 @@ class PostgresStore(SqlStore):
     def _call(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
         answer = self.database.atomic(
             Q.commit_changes,
-            run=codec.encode_rows({**run_params(run, new=changes.new_run), "lease_until": 0}),
+            run=codec.encode_rows({**run_params(run), **_inputs(run, changes)}),
             new=changes.new_run,
             lease_ms=self.lease_ms,
             over=run.is_over,
@@ -57,6 +57,13 @@ class PostgresStore(SqlStore):
             logs=_records(LOG_COLUMNS, rows.logs),
         )
         return bool(answer[0]["held"])
+
+
+def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:
+    """The inputs of a new run that has any; they are written once."""
+    return (
+        {"inputs": codec.encode(run.inputs, what="the input map")} if changes.new_run and run.inputs else {}
+    )
 
 
 def _records(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str | None:

@@ -13,7 +13,6 @@ create table afl_runs (
     runner_id text not null,
     flow_id text not null,
     task_list text not null,
-    inputs text not null,
     outputs text not null,
     error text,
     iterations {bigint} not null,
@@ -26,6 +25,12 @@ create table afl_runs (
     epoch {bigint} not null,
     lease_until {bigint} not null
 ) {without_rowid_roomy};
+
+-- Apart from the run, whose row is written again and again: inputs may be large and never change.
+create table afl_inputs (
+    workflow_id text primary key,
+    inputs text not null
+) {strict};
 
 create index afl_runs_held on afl_runs (owner) where owner <> '';
 

@@ -157,16 +157,20 @@ where state = 'running' and lease_until > 0 and lease_until < {now}
 select distinct owner from afl_tasks where state = 'running'
 
 -- name: get_run
-select * from afl_runs where workflow_id = :workflow_id
+select r.*, coalesce(i.inputs, '{}') as inputs
+from afl_runs r left join afl_inputs i on i.workflow_id = r.workflow_id where r.workflow_id = :workflow_id
 -- name: get_runs
-select * from afl_runs
-where cast(:state as text) is null or state = cast(:state as text) order by workflow_id desc limit :limit
+select r.*, coalesce(i.inputs, '{}') as inputs
+from afl_runs r left join afl_inputs i on i.workflow_id = r.workflow_id
+where cast(:state as text) is null or r.state = cast(:state as text) order by r.workflow_id desc limit :limit
+-- name: insert_inputs
+insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs)
 -- name: insert_run
 insert into afl_runs (
-    workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, inputs, outputs, error, iterations,
-    waiting, settled, created, updated, ended, owner, epoch, lease_until
+    workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
+    settled, created, updated, ended, owner, epoch, lease_until
 ) values (
-    :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :inputs, :outputs, :error,
+    :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
     case when :owner = '' then 0 else {now} + :lease_ms end
 ) on conflict (workflow_id) do nothing

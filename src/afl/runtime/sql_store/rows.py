@@ -214,13 +214,11 @@ _RUN_COLUMNS = [field.name for field in fields(RunDefinition) if field.name not 
 _run_values = attrgetter(*_RUN_COLUMNS)
 
 
-def run_params(run: RunDefinition, *, new: bool) -> dict[str, Any]:
-    """A run as named parameters, without its lease, which the store's clock decides; inputs are written once."""
+def run_params(run: RunDefinition) -> dict[str, Any]:
+    """A run as named parameters, without its inputs, and without its lease, which the store's clock decides."""
     params = dict(zip(_RUN_COLUMNS, _run_values(run), strict=True))
     del params["lease_until"]
     params["settled"] = int(run.settled)
-    if new:
-        params["inputs"] = codec.encode(run.inputs, what="the input map")
     params["outputs"] = codec.encode(run.outputs, what="the outputs")
     params["error"] = None if run.error is None else codec.encode(run.error)
     return params

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import FencedError
 from afl.runtime.changes import IterationChanges
@@ -52,10 +53,13 @@ class SqlStore(
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
-        if not tx.run(write, **run_params(run, new=new), lease_ms=self.lease_ms):
+        if not tx.run(write, **run_params(run), lease_ms=self.lease_ms):
             raise FencedError(
                 f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
             )
+        if new and run.inputs:
+            inputs = codec.encode(run.inputs, what="the input map")
+            tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
         if run.is_over and run.runner_id:
             tx.run(
                 Q.end_runner,

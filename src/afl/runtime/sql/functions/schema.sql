@@ -15,11 +15,11 @@ declare
 begin
     if p_new then
         insert into afl_runs (
-            workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, inputs, outputs, error,
+            workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
             iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until
         ) values (
             p_run ->> 'workflow_id', p_run ->> 'workflow_name', p_run ->> 'program_hash', p_run ->> 'state',
-            p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list', p_run ->> 'inputs',
+            p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list',
             p_run ->> 'outputs', p_run ->> 'error', (p_run ->> 'iterations')::bigint,
             (p_run ->> 'waiting')::bigint, (p_run ->> 'settled')::bigint, (p_run ->> 'created')::bigint,
             (p_run ->> 'updated')::bigint, (p_run ->> 'ended')::bigint, p_run ->> 'owner',
@@ -35,6 +35,9 @@ begin
     end if;
     if not found then
         return false;
+    end if;
+    if p_run ? 'inputs' then
+        insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
     for r in select value from jsonb_array_elements(p_closed) loop
         update afl_tasks set state = r ->> 'state', error = r ->> 'error', result = r ->> 'result',
