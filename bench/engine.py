@@ -52,7 +52,7 @@ def scaling(report: Report, url: Callable[[], str]) -> None:
     }
     for shape, make in shapes.items():
         costs = {}
-        for size, repeats in ((200, 12), (2_000, 4), (20_000, 2)):
+        for size, repeats in ((200, 5), (2_000, 5), (20_000, 5)):
             bench = Bench(open_store(url()))
             source, inputs = make(size)
             program = bench.program(source)

@@ -19,8 +19,9 @@ from afl.operations.runs import (
     start,
 )
 from afl.operations.sources import from_text, read_files
-from afl.runtime.evaluator import ExecutionStatus, check_inputs
+from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.handler import Handlers
+from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from afl.kernel.errors import InputError
-from afl.runtime.evaluator import check_inputs
+from afl.runtime.inputs import check_inputs
 from afl.runtime.program import Program
 from afl.runtime.values import TypeSpec, misfit
 

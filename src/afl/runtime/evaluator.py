@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, overload
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from afl.kernel import codec, crashpoint
+from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import EventDefinition, Outcome
+from afl.runtime.changes import Outcome
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.events import EventManager
+from afl.runtime.execution import ExecutionResult, ExecutionStatus, PendingEvents
+from afl.runtime.inputs import check_inputs
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
@@ -27,7 +26,6 @@ from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.values import misfit, unknown_name
 
 _log = logging.getLogger(__name__)
 
@@ -38,61 +36,6 @@ __all__ = [
     "ExecutionStatus",
     "get_state_changer",
 ]
-
-
-class PendingEvents(Sequence[EventDefinition]):
-    """The events a paused run waits for, read when somebody looks: a run may wait for ten thousand."""
-
-    def __init__(self, persistence: PersistenceAPI, workflow_id: WorkflowId) -> None:
-        self._manager = EventManager(persistence)
-        self._workflow_id = workflow_id
-
-    @cached_property
-    def _events(self) -> list[EventDefinition]:
-        return self._manager.get_pending_events(self._workflow_id)
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    @overload
-    def __getitem__(self, position: int) -> EventDefinition: ...
-
-    @overload
-    def __getitem__(self, position: slice) -> list[EventDefinition]: ...
-
-    def __getitem__(self, position: int | slice) -> EventDefinition | list[EventDefinition]:
-        return self._events[position]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, (list, PendingEvents)) and self._events == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self._events)
-
-
-class ExecutionStatus:
-    """How an execution ended."""
-
-    COMPLETED = "COMPLETED"
-    PAUSED = "PAUSED"
-    ERROR = "ERROR"
-    TIMEOUT = "TIMEOUT"
-
-
-@dataclass
-class ExecutionResult:
-    """What an execution came to; `held_by` names another live holder that works on the run instead."""
-
-    success: bool
-    workflow_id: WorkflowId
-    outputs: dict[str, Any] = field(default_factory=dict)
-    error: Exception | None = None
-    iterations: int = 0
-    status: str = ExecutionStatus.COMPLETED
-    pending_events: Sequence[EventDefinition] = field(default_factory=list)
-    held_by: str = ""
 
 
 _BEFORE_TRANSMIT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
@@ -320,27 +263,3 @@ class Evaluator:
         if task is not None:
             task.owner = ""
         return task
-
-
-def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The run's inputs with defaults filled in; InputError names what is missing, unknown or ill-typed."""
-    workflow = program.workflow
-    if not workflow.ast:
-        known = ", ".join(sorted(program.workflows())) or "none"
-        raise InputError(f"which workflow? The program has {known}")
-    codec.encode(inputs, what="the input map")
-    values = dict(inputs)
-    declared = {param.name: param for param in workflow.params}
-    problems = [unknown_name("input", name, declared) for name in inputs if declared and name not in declared]
-    for name, param in declared.items():
-        if name in values:
-            problem = misfit(values[name], param.type, program.schemas, f"input '{name}'")
-            if problem:
-                problems.append(problem)
-        elif param.default is not None:
-            values[name] = program.constant(param.default, values)
-        else:
-            problems.append(f"input '{name}' is missing")
-    if problems:
-        raise InputError(f"workflow {workflow.name}: {'; '.join(problems)}")
-    return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from afl.runtime import paths
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.handlers.children import AwaitChildrenHandler
 from afl.runtime.state_change import StateChangeResult
 
 
@@ -28,19 +29,8 @@ class StatementBlocksBeginHandler(StateHandler):
         )
 
 
-class StatementBlocksContinueHandler(StateHandler):
+class StatementBlocksContinueHandler(AwaitChildrenHandler):
     """state.statement.blocks.Continue: wait for all blocks; then fail if one failed."""
-
-    def process_state(self) -> StateChangeResult:
-        self.context.settle_children(self.step)
-        progress = self.step.progress
-        if progress is None:
-            return self.transition()
-        if progress.active:
-            return self.stay()
-        if progress.errored:
-            return self.error(self.step.transition.error or Exception(f"{progress.errored} block(s) errored"))
-        return self.transition()
 
 
 class StatementBlocksEndHandler(PassThroughHandler):
@@ -63,7 +53,7 @@ class StatementCatchBeginHandler(StateHandler):
         return self.transition()
 
 
-class StatementCatchContinueHandler(StatementBlocksContinueHandler):
+class StatementCatchContinueHandler(AwaitChildrenHandler):
     """state.statement.catch.Continue: wait for the catch block; its failure is the step's."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afl.runtime import paths
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.handlers.children import AwaitChildrenHandler
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.types import ObjectType
 
@@ -27,19 +28,8 @@ class MixinBlocksBeginHandler(StateHandler):
         return self.transition()
 
 
-class MixinBlocksContinueHandler(StateHandler):
+class MixinBlocksContinueHandler(AwaitChildrenHandler):
     """state.mixin.blocks.Continue: wait for them; one failure fails the owner."""
-
-    def process_state(self) -> StateChangeResult:
-        self.context.settle_children(self.step)
-        progress = self.step.progress
-        if progress is None:
-            return self.transition()
-        if progress.active:
-            return self.stay()
-        if progress.errored:
-            return self.error(self.step.transition.error or Exception("a mixin failed"))
-        return self.transition()
 
 
 class MixinBlocksEndHandler(PassThroughHandler):
