@@ -125,10 +125,6 @@ class Frame:
             "facet_name": step.facet_name,
         }
 
-    def forget_values(self) -> None:
-        """Drop what was derived from the owner, because the owner changed."""
-        self._evaluation = None
-
     def complete(self, key: str) -> list[StatementDefinition]:
         """A step of the block completed: which statements may begin now."""
         self.done.add(key)

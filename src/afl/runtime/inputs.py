@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.program import Program
+from afl.runtime.program import Program, constant_context
 from afl.runtime.values import misfit, unknown_name
 
 
@@ -27,7 +27,7 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
             if problem:
                 problems.append(problem)
         elif param.default is not None:
-            values[name] = program.constant(param.default, values)
+            values[name] = param.default(constant_context(values))
         else:
             problems.append(f"input '{name}' is missing")
     if problems:

@@ -157,10 +157,6 @@ class Program:
         """Field types by schema name."""
         return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
 
-    def constant(self, expression: Evaluate, given: Mapping[str, Any]) -> Any:
-        """The value of an expression without steps, such as a default."""
-        return expression(constant_context(given))
-
     def workflows(self) -> list[str]:
         """Full names of all workflows."""
         return [d.name for d in self.declarations.values() if d.kind == "WorkflowDecl"]
@@ -221,7 +217,7 @@ class Program:
         if segment.startswith("?") and parent.graph is not None:
             return Place(None, parent.graph.cases[int(segment[1:])].graph)
         if segment == "!":
-            return Place(None, self._catch_of(parent.statement))
+            return Place(None, self.catch_of(parent.statement))
         if segment.startswith("@"):
             return Place(self._mixin_statement(parent.statement, segment[1:]), None)
         if segment.isdigit():
@@ -244,15 +240,12 @@ class Program:
         blocks = bool(self.bodies_of(statement)) or self.catch_of(statement) is not None
         return mixins, blocks or (called is not None and called.has_return_defaults)
 
-    def _catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
+    def catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
+        """The catch block of a statement's step (None: of the workflow): its own, else its facet's."""
         if statement is None:
             return self.workflow.catch
         called = self.declarations.get(statement.facet_name)
         return statement.catch or (called.catch if called is not None else None)
-
-    def catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
-        """The catch block of a statement's step (None: of the workflow): its own, else its facet's."""
-        return self._catch_of(statement)
 
     def _mixin_statement(self, owner: StatementDefinition | None, alias: str) -> StatementDefinition:
         declaration = self.workflow if owner is None else self.declarations[owner.facet_name]

@@ -267,8 +267,6 @@ insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :r
 -- name: get_logs_by_runner
 select record from afl_logs where runner_id = :runner_id order by position, time, uuid
 
--- name: clear_steps
-delete from afl_steps
 -- name: count_steps
 select count(*) as found from afl_steps
 -- name: count_events
