@@ -8,7 +8,7 @@ import pytest
 from runtime_programs import ASK_TWICE, NUMBER, compiled, giving, step
 
 from afl.kernel.errors import InputError
-from afl.runtime.program import Program
+from afl.runtime.program import Program, constant_context
 
 SOURCE = """
 namespace lib.text {
@@ -76,7 +76,7 @@ def test_kinds(program: Program) -> None:
 def test_signatures(program: Program) -> None:
     ask = program.declarations["app.Ask"]
     assert [(field.name, field.type) for field in ask.params] == [("q", "String"), ("n", "Long")]
-    assert [(name, program.constant(default, {})) for name, default in ask.defaults] == [("n", 2)]
+    assert [(name, default(constant_context({}))) for name, default in ask.defaults] == [("n", 2)]
     assert ask.returns is not None
     assert [field.name for field in ask.returns] == ["a"]
 
@@ -178,7 +178,7 @@ workflow W() andThen {
 def test_implicits_supply_arguments_the_first_wins() -> None:
     source = NUMBER + "implicit one = N(n = 1)\nimplicit two = N(n = 2)"
     program = Program({"program": compiled(source)})
-    assert [(name, program.constant(value, {})) for name, value in program.supplied("N")] == [("n", 1)]
+    assert [(name, value(constant_context({}))) for name, value in program.supplied("N")] == [("n", 1)]
     assert program.supplied("Other") == ()
 
 
@@ -190,4 +190,4 @@ def test_defaults_know_no_steps() -> None:
     }
     program = Program({"program": {"declarations": [bad]}})
     with pytest.raises(InputError, match="cannot refer to the step 'a'"):
-        program.constant(program.declarations["F"].defaults[0][1], {})
+        program.declarations["F"].defaults[0][1](constant_context({}))
