@@ -13,6 +13,7 @@ AgentFlowError
 │   └── StoreConflict     a constraint of the schema refused a row
 ├── FencedError           the caller no longer holds what it wrote to; the write had no effect
 ├── HeldError             somebody else, still alive, holds it
+├── CapabilityError       this kind of store does not offer it; nothing was stored
 ├── MissingExtraError     an optional dependency is not installed
 └── ServerError           a local server did not start or stop
 """
@@ -70,6 +71,10 @@ class FencedError(AgentFlowError):
 
 class HeldError(AgentFlowError):
     """Somebody else, still alive, holds it."""
+
+
+class CapabilityError(AgentFlowError):
+    """This kind of store does not offer what was asked for; nothing was stored."""
 
 
 class MissingExtraError(AgentFlowError, ImportError):

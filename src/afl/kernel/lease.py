@@ -11,6 +11,7 @@ from afl.kernel.presence.base import Life
 
 LEASE_MS = 10_000
 RENEW_MS = LEASE_MS // 3
+MAX_DELIVERIES = 5  # how many holders may die on one thing
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,20 @@ class Doorbell:
         """
         self._wire.carry_in(tx, _checked(topic))
 
+    @property
+    def carried_by_commit(self) -> bool:
+        """Whether a commit can ring for the other processes itself."""
+        return self._wire.carried_by_commit
+
+    def rung(self, topics: Iterable[str]) -> None:
+        """After a commit that rang where it could: ring here, and elsewhere if commits cannot."""
+        self._wire.ring(topics)
+        if not self._wire.carried_by_commit:
+            self._wire.carry(topics)
+
     def rings(self) -> Rings:
         """Rings for what a block commits, whatever carries them."""
-        return Rings(self._wire)
+        return Rings(self, self._wire)
 
     def connected(self, timeout: float = 0) -> bool:
         """Whether rings of other processes arrive, now or within some seconds.
@@ -103,7 +114,8 @@ class Rings:
     since it may have committed before, and a ring too many does no harm.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, bell: Doorbell, wire: Wire) -> None:
+        self._bell = bell
         self._wire = wire
         self._topics: set[str] = set()
 
@@ -118,9 +130,8 @@ class Rings:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._wire.ring(self._topics)
-        if not self._wire.carried_by_commit:
-            self._wire.carry(self._topics)
+        if self._topics:
+            self._bell.rung(self._topics)
 
 
 def _checked(topic: str) -> str:

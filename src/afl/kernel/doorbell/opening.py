@@ -6,6 +6,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable
+from typing import cast
 
 from afl.kernel.database import Database
 from afl.kernel.database.sqlite import SqliteDatabase
@@ -37,8 +38,8 @@ def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Wire]]:
     if url == "none" or (url == "auto" and database.url == "memory://"):
         # By the object itself: every database in memory is another one.
         return ("local", database), lambda: Wire("local")
-    if url == "auto" and isinstance(database, SqliteDatabase):
-        path = database.path
+    if url == "auto" and database.dialect == "sqlite":
+        path = cast(SqliteDatabase, database).path
         return ("sqlite", path), lambda: SqliteWire(path)
     if url == "auto" and database.dialect == "postgres":
         return ("postgres", database.url), lambda: _extra("postgres", "PostgresWire", database.url)

@@ -7,38 +7,49 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.doorbell.ear import Ear
+from afl.kernel.doorbell.file_watch import FileWatch, file_identity
+from afl.kernel.doorbell.pace import Pace
 from afl.kernel.doorbell.wire import Wire
 
-LOOK_SECONDS = 0.002
+LOOK_SECONDS = 0.002  # between looks where the kernel does not tell of writes
 
 _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=2.0)
+_VERSION = "PRAGMA data_version"
+_DEAF_AFTER = 3
 _inherited: list[sqlite3.Connection] = []  # SQLite forbids to use or close what a parent process opened
 
 
 class SqliteWire(Wire):
-    """One thread looks every 2 ms whether the file changed, as long as somebody waits; else it rests.
+    """One thread looks whether the file changed, as long as somebody waits; else it rests.
 
-    What was committed while it rested shows at its first look, so no commit is missed. There are no topics
-    in a file's version: every ear hears every commit.
+    It looks when the kernel tells that the write-ahead log was written to, and every second in case the kernel
+    missed something; where it tells nothing, every 2 ms. What was committed while the thread rested shows at
+    its first look, so no commit is missed. There are no topics in a file's version: every ear hears every
+    commit.
     """
 
     crosses_processes = True
     carried_by_commit = True
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, watch: Callable[[str], FileWatch] = FileWatch) -> None:
         super().__init__(f"sqlite:{path}")
         self._path = path
+        self._new_watch = watch
         self._waiting = 0
         self._wanted = threading.Event()
         self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
+        self._watch: FileWatch | None = None
+        self._pace = Pace()
+        self._untold = 0  # changes since the kernel last told of a write
+        self._opened: object = None
 
     def attach(self, ear: Ear) -> None:
         with self._guard:
@@ -61,6 +72,7 @@ class SqliteWire(Wire):
         self._waiting = 0
         self._wanted = threading.Event()
         self._version = None
+        self._unwatch()  # the child would take away what the kernel has to tell the parent
         if self._connection is not None:
             _inherited.append(self._connection)
             self._connection = None
@@ -79,6 +91,8 @@ class SqliteWire(Wire):
     def _interrupt(self) -> None:
         with self._guard:
             self._wanted.set()
+            if self._watch is not None:
+                self._watch.interrupt()
 
     def _work(self) -> None:
         failures = 0
@@ -93,25 +107,74 @@ class SqliteWire(Wire):
                 self._closing.wait(_RETRY.delay(failures))
                 continue
             failures = 0
-            if version != self._version:
+            changed = version != self._version
+            if changed:
                 self._version = version
                 self.ring_everyone()
-            time.sleep(LOOK_SECONDS)  # half the cost of waiting for an event with a timeout
+            self._rest(changed)
         self._forget()
+
+    def _rest(self, changed: bool) -> None:
+        """Until another look is worth its while."""
+        watch = self._watch
+        if watch is None:
+            time.sleep(LOOK_SECONDS)  # half the cost of waiting for an event with a timeout
+            return
+        self._untold += changed
+        if self._untold == _DEAF_AFTER:  # one write may stand for two changes, never for more
+            self._log_looks("commits arrive without word from the kernel")
+            self._unwatch()
+            return
+        rest = self._pace.looked(time.monotonic(), changed=changed)
+        time.sleep(rest.asleep)
+        if self._closing.is_set():  # perhaps since before there was a watch to interrupt
+            return
+        if watch.wait(rest.listening):
+            self._untold = 0
+            self._pace.written()
+        elif self._identity() != self._opened:  # commits go elsewhere now
+            self._forget()
 
     def _look(self) -> int:
         if self._connection is None:
-            # Read-only, so that closing it never folds the write-ahead log away under one who opens the file.
-            address = f"file:{quote(self._path)}?mode=ro"
-            self._connection = sqlite3.connect(
-                address, uri=True, isolation_level=None, check_same_thread=False
-            )
-        version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            self._connection = self._open()
+        version: int = self._connection.execute(_VERSION).fetchone()[0]
         return version
+
+    def _open(self) -> sqlite3.Connection:
+        file, _ = self._identity()
+        # Read-only, so that closing it never folds the write-ahead log away under one who opens the file.
+        address = f"file:{quote(self._path)}?mode=ro"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute(_VERSION).fetchone()  # from now on the log is there, and nobody removes it
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self._opened = file, self._identity()[1]
+        self._pace, self._untold = Pace(), 0
+        try:
+            self._watch = self._new_watch(f"{self._path}-wal")
+        except OSError as error:
+            self._log_looks(error)
+        return connection
+
+    def _identity(self) -> tuple[object, object]:
+        return file_identity(self._path), file_identity(f"{self._path}-wal")
+
+    def _log_looks(self, why: object) -> None:
+        _log.debug("looking at %s every %g s: %s", self._path, LOOK_SECONDS, why)
+
+    def _unwatch(self) -> None:
+        with self._guard:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
 
     def _forget(self) -> None:
         """A version means nothing on another connection: the next look rings everyone."""
         self._version = None
+        self._unwatch()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,0 +1,213 @@
+"""The wire of an SQLite file: it hears by the kernel's word, and without it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from doorbell_house import PROGRAM, SECONDS, House, hear, opened, tell
+from test_doorbell_between import forked
+
+from afl.kernel.database import Query
+from afl.kernel.doorbell import Ear
+from afl.kernel.doorbell.file_watch import FileWatch, file_identity
+from afl.kernel.doorbell.sqlite import SqliteWire
+
+COUNT = Query.of("select count(*) as n from touched where topic = :topic", name="count")
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with opened(f"sqlite:///{tmp_path}/afl.db") as house:
+        yield house
+
+
+@pytest.fixture
+def only_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the look that would find a lost ring after a second."""
+    monkeypatch.setattr("afl.kernel.doorbell.pace.LONGEST_SECONDS", 3600.0)
+
+
+class Deaf(FileWatch):
+    """As on a file system that tells of no writes."""
+
+    def wait(self, seconds: float) -> bool:
+        super().wait(0)
+        return False
+
+
+def refused(path: str) -> FileWatch:
+    raise OSError(errno.EMFILE, "inotify_init1: too many")
+
+
+@contextmanager
+def listening(path: Path, watch: Callable[[str], FileWatch] = FileWatch) -> Iterator[Ear]:
+    """An ear on a wire that no database of this process shares."""
+    wire = SqliteWire(str(path), watch)
+    ear = Ear(wire, wire, frozenset({"t"}))
+    wire.attach(ear)
+    try:
+        yield ear
+    finally:
+        ear.close()
+        wire.close()
+
+
+def commit(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("insert into touched (topic) values ('t')")
+
+
+def create(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table touched (topic text not null)")
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_the_kernel_tells_of_each_commit_of_another_process(house: House, topic: str) -> None:
+    with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
+        for _ in range(20):
+            assert tell(neighbour, f"ring {topic}") == "rung"
+            assert hear(ear, topic)
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_the_log_stays_while_somebody_listens_and_others_come_and_go(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    with opened(f"sqlite:///{path}"):
+        pass
+    log = f"{path}-wal"
+    assert file_identity(log) is None, "who closes last removes it"
+    with listening(path) as ear:
+        known = file_identity(log)
+        for _ in range(5):
+            subprocess.run([sys.executable, str(PROGRAM), f"sqlite:///{path}", "auto", "t"], check=True)
+            assert ear.wait(SECONDS) == {"t"}
+            assert file_identity(log) == known is not None
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_a_log_that_is_emptied_is_still_heard(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path) as ear, closing(sqlite3.connect(path)) as other:
+        for _ in range(5):
+            commit(path)
+            assert ear.wait(SECONDS) == {"t"}
+            assert other.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0
+            assert os.path.getsize(f"{path}-wal") == 0
+            ear.wait(0)
+
+
+def test_a_log_or_a_database_that_is_replaced_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path) as ear:
+        for _ in range(2):
+            for name in (f"{path}-wal", f"{path}-shm", path):
+                os.unlink(name)
+            create(path)
+            assert ear.wait(SECONDS) == {"t"}, "anything may be in the new one"
+            commit(path)
+            assert ear.wait(SECONDS) == {"t"}
+
+
+def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="afl.kernel.doorbell")
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, refused) as ear:
+        for _ in range(5):
+            commit(path)
+            assert ear.wait(SECONDS) == {"t"}
+    assert "every 0.002 s: [Errno 24] inotify_init1: too many" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+
+
+def test_where_the_kernel_says_nothing_it_looks_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="afl.kernel.doorbell")
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, Deaf) as ear:
+        for _ in range(5):
+            commit(path)
+            assert ear.wait(SECONDS) == {"t"}
+    assert caplog.text.count("without word from the kernel") == 1
+
+
+@pytest.mark.usefixtures("only_by_word")
+@pytest.mark.parametrize("commits", [1, 50])
+def test_what_is_committed_while_nobody_waits_is_heard_at_the_next_wait(tmp_path: Path, commits: int) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path) as ear:
+        assert ear.wait(0) == frozenset()
+        for _ in range(commits):
+            commit(path)
+        assert ear.wait(SECONDS) == {"t"}
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_closing_ends_the_thread_that_waits_for_word(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    before = set(threading.enumerate())
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with listening(path) as ear:
+            commit(path)
+            assert ear.wait(SECONDS) == {"t"}
+    assert set(threading.enumerate()) <= before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+@pytest.mark.usefixtures("only_by_word")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_takes_no_word_from_its_parent(house: House, topic: str) -> None:
+    def in_child() -> None:
+        with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
+            for _ in range(5):
+                assert tell(neighbour, f"ring {topic}") == "rung"
+                assert hear(ear, topic)
+
+    with house.bell.listen([topic]) as ear:
+        house.ring(topic)
+        assert hear(ear, topic)
+        assert forked(in_child) == 0
+        assert hear(ear, topic), "the child's neighbour has committed"
+        with house.neighbour() as neighbour:
+            for _ in range(5):
+                assert tell(neighbour, f"ring {topic}") == "rung"
+                assert hear(ear, topic)
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_no_ring_is_lost_however_two_processes_interleave(house: House, topic: str) -> None:
+    """The neighbour answers each commit with one; bursts and work of any length shift them against each other."""
+    chance = random.Random(topic)
+    question, reply = f"{topic}:question", f"{topic}:reply"
+    asked = 0
+    with house.neighbour() as neighbour, house.bell.listen([reply]) as ear:
+        assert tell(neighbour, f"echo {question} {reply}") == "listening"
+        for _ in range(300):
+            for _ in range(chance.choice([1, 1, 1, 2, 5])):
+                house.ring(question)
+                asked += 1
+            sum(range(chance.choice([0, 100, 10_000, 100_000])))
+            while house.database.select(COUNT, topic=reply)[0]["n"] < asked:
+                assert ear.wait(SECONDS), (
+                    f"a reply to question {asked} was committed without a ring ({topic})"
+                )
+    assert house.database.select(COUNT, topic=reply)[0]["n"] == asked
