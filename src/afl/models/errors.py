@@ -1,0 +1,37 @@
+"""Errors of models.
+
+AgentFlowError
+└── ModelError            a call came to nothing
+    ├── ModelRejected     the request will not do as it is: a key, a name, a limit; trying again does not help
+    ├── ModelUnavailable  the model does not answer or is overloaded, after all retries; later it may
+    └── AnswerError       the model answered, but not what was asked for
+"""
+
+from __future__ import annotations
+
+from afl.kernel.errors import AgentFlowError
+from afl.models.usage import Usage
+
+
+class ModelError(AgentFlowError):
+    """A call to a model came to nothing; `usage` is what it cost all the same, as far as that is known."""
+
+    def __init__(self, message: str, *, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage()
+
+
+class ModelRejected(ModelError):
+    """The request will not do as it is; the text says what to change."""
+
+
+class ModelUnavailable(ModelError):
+    """No answer, after all retries. `retry_after` is how long the model asks to be left alone, in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message, usage=usage)
+        self.retry_after = retry_after
+
+
+class AnswerError(ModelError):
+    """The model did not give an answer that fits; the text says what was wrong with the last one."""

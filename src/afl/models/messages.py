@@ -1,0 +1,114 @@
+"""What goes to a model and what comes back: our own small types, and none of a vendor's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from afl.models.usage import Usage
+
+MAX_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The model wants a tool called."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave; every ToolUse of a reply has one in the message that follows it."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block that only the model understands, such as its thinking. It goes back as it came."""
+
+    data: Mapping[str, Any]
+
+
+Block = Text | ToolUse | ToolResult | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Literal["user", "assistant"]
+    content: tuple[Block, ...]
+
+    @classmethod
+    def user(cls, *content: Block | str) -> Message:
+        """A turn of the user; a string is its text."""
+        return cls("user", tuple(Text(part) if isinstance(part, str) else part for part in content))
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as the model sees it; `input_schema` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call. An empty `model` is the one that the Model has as its own."""
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    model: str = ""
+    max_tokens: int = MAX_TOKENS
+
+
+class StopReason:
+    """Why a reply ended. A model may have other words of its own."""
+
+    END_TURN = "end_turn"
+    TOOL_USE = "tool_use"
+    MAX_TOKENS = "max_tokens"
+    PAUSE_TURN = "pause_turn"
+    REFUSAL = "refusal"
+    CONTEXT_FULL = "model_context_window_exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a call; `model` is the full name of the one that answered."""
+
+    content: tuple[Block, ...]
+    stop_reason: str = StopReason.END_TURN
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its words, all in one."""
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def tool_uses(self) -> list[ToolUse]:
+        """The tools it wants called, in their order."""
+        return [block for block in self.content if isinstance(block, ToolUse)]
+
+    def as_message(self) -> Message:
+        """The turn it is in the conversation that goes on."""
+        return Message("assistant", self.content)

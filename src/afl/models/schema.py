@@ -1,0 +1,160 @@
+"""Tools from Python functions: the signature is the JSON schema, the docstring the description.
+
+    def search(words: str, most: int = 5) -> list[str]:
+        \"\"\"Search the library.
+
+        Args:
+            words: what to look for
+        \"\"\"
+
+Parameters may be of any type that JSON data can become: plain ones, Optional, list, dict, Literal, enumerations,
+dataclasses, typed dicts and pydantic models, in each other as well. `async def` works too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError
+from afl.models.docstring import described
+from afl.models.messages import Tool
+
+_REFERENCE = "#/$defs/{name}"
+
+
+@dataclass(frozen=True)
+class PythonTool:
+    """A function a model may call."""
+
+    tool: Tool
+    function: Callable[..., Any]
+    types: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        return self.tool.name
+
+    def __call__(self, given: Mapping[str, Any]) -> str:
+        """What the function says to these arguments, as text; InputError if they do not fit its parameters."""
+        arguments = self._arguments(given)
+        answer = self.function(**arguments)
+        if inspect.isawaitable(answer):
+            answer = asyncio.run(_outcome(answer))
+        return (
+            answer if isinstance(answer, str) else codec.encode(_plain(answer), what=f"what {self.name} gave")
+        )
+
+    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        schema = self.tool.input_schema
+        unknown = [name for name in given if name not in self.types]
+        if unknown:
+            known = ", ".join(self.types) or "none"
+            raise InputError(f"{self.name} has no parameter {unknown[0]!r}; it has: {known}")
+        missing = [name for name in schema["required"] if name not in given]
+        if missing:
+            raise InputError(f"{self.name} needs the parameter {', '.join(missing)}")
+        return {name: self._converted(name, value) for name, value in given.items()}
+
+    def _converted(self, name: str, value: Any) -> Any:
+        try:
+            return msgspec.convert(value, self.types[name], dec_hook=_from_data)
+        except msgspec.ValidationError as error:
+            raise InputError(f"parameter {name!r} of {self.name}: {error}") from error
+
+
+def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> PythonTool:
+    """The tool a function is; InputError names the parameter whose type JSON data cannot become."""
+    if isinstance(function, PythonTool):
+        return function
+    called = name or function.__name__
+    description, about = described(function)
+    parameters = _parameters(function, called)
+    types = _types(function, parameters, called)
+    schemas, shared = _schemas(called, types)
+    for parameter in parameters:
+        schema = schemas[parameter.name]
+        if about.get(parameter.name):
+            schema["description"] = about[parameter.name]
+        if parameter.default is not parameter.empty and _is_plain(parameter.default):
+            schema["default"] = parameter.default
+    whole: dict[str, Any] = {
+        "type": "object",
+        "properties": schemas,
+        "required": [each.name for each in parameters if each.default is each.empty],
+        "additionalProperties": False,
+    }
+    if shared:
+        whole["$defs"] = shared
+    return PythonTool(Tool(called, description or f"The function {called}.", whole), function, types)
+
+
+def _parameters(function: Callable[..., Any], called: str) -> list[inspect.Parameter]:
+    parameters = list(inspect.signature(function).parameters.values())
+    for each in parameters:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
+            raise InputError(
+                f"tool {called}: parameter {each} cannot be given by name; write a plain parameter"
+            )
+    return parameters
+
+
+def _types(function: Callable[..., Any], parameters: list[inspect.Parameter], called: str) -> dict[str, Any]:
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        hints = typing.get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise InputError(f"tool {called}: its types must be known in the whole module: {error}") from error
+    return {each.name: hints.get(each.name, Any) for each in parameters}
+
+
+def _schemas(called: str, types: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The schema of each parameter, and what they refer to."""
+    lifted: dict[str, Any] = {}
+
+    def of_pydantic(kind: type) -> dict[str, Any]:
+        describe = getattr(kind, "model_json_schema", None)
+        if not callable(describe):
+            raise NotImplementedError
+        schema: dict[str, Any] = describe(ref_template="#/$defs/{model}")
+        lifted.update(schema.pop("$defs", {}))  # references count from the root of the tool's schema
+        return schema
+
+    found: dict[str, dict[str, Any]] = {}
+    shared: dict[str, Any] = {}
+    for name, kind in types.items():
+        try:
+            (schema,), components = msgspec.json.schema_components(
+                [kind], schema_hook=of_pydantic, ref_template=_REFERENCE
+            )
+        except TypeError as error:
+            raise InputError(f"tool {called}: parameter {name!r} is no JSON data: {error}") from error
+        found[name] = dict(schema)
+        shared.update(components)
+    return found, {**shared, **lifted}
+
+
+def _from_data(kind: Any, value: Any) -> Any:
+    """What msgspec cannot build itself: a pydantic model, the only other kind there is a schema for."""
+    return kind.model_validate(value)
+
+
+def _plain(answer: Any) -> Any:
+    dump = getattr(answer, "model_dump", None)
+    return dump(mode="json") if callable(dump) else answer
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+async def _outcome(answer: Any) -> Any:
+    return await answer

@@ -1,0 +1,34 @@
+-- What models cost. Amounts of money are whole billionths of a dollar: sums of them are exact.
+create table afl_usage (
+    seq {identity},
+    workflow_id text {binary} not null,
+    step_id text not null,
+    task_id text not null,
+    model text not null,
+    input_tokens {bigint} not null,
+    output_tokens {bigint} not null,
+    cache_read_tokens {bigint} not null,
+    cache_write_tokens {bigint} not null,
+    cost {bigint},
+    time {bigint} not null
+) {strict};
+
+create index afl_usage_run on afl_usage (workflow_id, seq);
+
+create table afl_budgets (
+    workflow_id text primary key,
+    usd {bigint} check (usd >= 0),
+    tokens {bigint} check (tokens >= 0),
+    check (usd is not null or tokens is not null)
+) {strict};
+
+create table afl_reservations (
+    id text primary key,
+    workflow_id text not null,
+    owner text not null,
+    usd {bigint} not null,
+    tokens {bigint} not null,
+    lease_until {bigint} not null
+) {strict};
+
+create index afl_reservations_run on afl_reservations (workflow_id);

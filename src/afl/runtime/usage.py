@@ -1,0 +1,176 @@
+"""What models cost a run: records of their use, and budgets that a run cannot pass.
+
+A budget is kept by reserving before a call what the call may cost at most, and settling after it what it did cost. A
+reservation that would lead over the budget is refused; the run then waits for a larger one. A reservation whose maker
+died ends by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from afl.kernel.errors import AgentFlowError, InputError
+from afl.models.usage import Usage
+
+RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take; the proof of a death ends it sooner
+
+
+class BudgetExceeded(AgentFlowError):
+    """A run may not spend what its next call needs. It is no failure: the work can go on with a larger budget."""
+
+    def __init__(self, workflow_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.workflow_id = workflow_id
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """One call to a model. `cost_usd` is None when its price is not known; `time` is the wall clock's, in ms."""
+
+    workflow_id: str
+    step_id: str
+    task_id: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    time: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """Its tokens."""
+        return Usage(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """Several calls together; `unpriced` is how many of them are not in `cost_usd`, their price being unknown."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def adding(self, record: UsageRecord) -> UsageTotal:
+        """With one more call."""
+        return UsageTotal(
+            self.calls + 1,
+            self.usage + record.usage,
+            self.cost_usd + (record.cost_usd or 0.0),
+            self.unpriced + (record.cost_usd is None),
+        )
+
+
+def total(records: Iterable[UsageRecord]) -> UsageTotal:
+    """All of them together."""
+    whole = UsageTotal()
+    for record in records:
+        whole = whole.adding(record)
+    return whole
+
+
+def by_step(records: Iterable[UsageRecord]) -> dict[str, UsageTotal]:
+    """Together per step, in the order of their first calls."""
+    steps: dict[str, UsageTotal] = {}
+    for record in records:
+        steps[record.step_id] = steps.get(record.step_id, UsageTotal()).adding(record)
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may use, in dollars, in tokens or in both, and how much of it is spent and reserved."""
+
+    workflow_id: str
+    usd: float | None = None
+    tokens: int | None = None
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+    reserved_usd: float = 0.0
+    reserved_tokens: int = 0
+
+    def objection(self, model: str, usd: float | None, tokens: int) -> str | None:
+        """Why a call that may cost so much is refused, for people; None if it is not."""
+        if self.usd is not None:
+            limit = f"budget of {_dollars(self.usd)} USD"
+            if usd is None:
+                return (
+                    f"{limit} cannot be kept: the price of {model} is not known; give it a budget of tokens"
+                )
+            if self.spent_usd + self.reserved_usd + usd > self.usd + 1e-9:
+                reserved = f", {_dollars(self.reserved_usd)} reserved" if self.reserved_usd else ""
+                return (
+                    f"{limit} is used up: {_dollars(self.spent_usd)} spent{reserved}, {_dollars(usd)} needed"
+                )
+        if self.tokens is not None and self.spent_tokens + self.reserved_tokens + tokens > self.tokens:
+            reserved = f", {self.reserved_tokens} reserved" if self.reserved_tokens else ""
+            spent = f"{self.spent_tokens} spent{reserved}, {tokens} needed"
+            return f"budget of {self.tokens} tokens is used up: {spent}"
+        return None
+
+
+def check_limits(usd: float | None, tokens: int | None) -> None:
+    """InputError for limits that are none."""
+    if usd is None and tokens is None:
+        raise InputError("a budget needs a limit: dollars, tokens or both")
+    if usd is not None and not 0 <= usd < 1e9:
+        raise InputError(f"a budget of {usd} USD is none; expected an amount of at least 0")
+    if tokens is not None and tokens < 0:
+        raise InputError(f"a budget of {tokens} tokens is none; expected at least 0")
+
+
+def _dollars(amount: float) -> str:
+    """With cents, and with as many more digits as a small amount needs to be more than nothing."""
+    digits = 2
+    while digits < 6 and amount and round(amount, digits) != round(amount, 6):
+        digits += 1
+    return f"{amount:.{digits}f}"
+
+
+class BudgetStore(Protocol):
+    """Budgets of runs. A run without one may use what it likes. Only SQL stores have this."""
+
+    def set_budget(self, workflow_id: str, *, usd: float | None = None, tokens: int | None = None) -> None:
+        """Give a run a budget, or another one; the run need not exist yet. What it has used counts."""
+
+    def get_budget(self, workflow_id: str) -> Budget | None:
+        """The budget with what is spent and reserved now, or None."""
+
+    def remove_budget(self, workflow_id: str) -> bool:
+        """Let a run use what it likes; False if it could already."""
+
+    def reserve(
+        self,
+        workflow_id: str,
+        *,
+        model: str,
+        usd: float | None,
+        tokens: int,
+        lease_ms: int = RESERVATION_MS,
+    ) -> str | None:
+        """Set aside what a call may cost at most (`usd` None: not known); None for a run without a budget.
+
+        Atomic: BudgetExceeded when spent, reserved and asked are together more than the limit. Reservations whose lease
+        ended by the store's clock, or whose maker is proven dead, do not count.
+        """
+
+    def settle(self, reservation: str | None, record: UsageRecord | None) -> None:
+        """The call is over: end its reservation and record what it used (None: nothing), in one transaction."""
+
+
+class UsageStore(Protocol):
+    """The use of models, by run."""
+
+    @property
+    def budgets(self) -> BudgetStore | None:
+        """The budgets of the same store; None where there are none."""
+
+    def record_usage(self, record: UsageRecord) -> None:
+        """Append a record."""
+
+    def get_usage(self, workflow_id: str) -> list[UsageRecord]:
+        """The records of a run, in the order in which they were made."""

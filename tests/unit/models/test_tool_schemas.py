@@ -1,0 +1,236 @@
+"""Tools from functions: the schema of a signature, what a docstring adds, and calls with what a model gives."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Optional
+
+import pydantic
+import pytest
+
+from afl.kernel.errors import InputError
+from afl.models import tool_from
+
+
+@dataclass
+class Place:
+    """Somewhere on a map."""
+
+    name: str
+    near: list[Place] = field(default_factory=list)
+
+
+class Point(pydantic.BaseModel):
+    x: int
+    y: int = 0
+
+
+class Route(pydantic.BaseModel):
+    points: list[Point]
+
+
+class Socket:
+    """Nothing that JSON data could become."""
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def every_kind(
+    text: str,
+    number: int,
+    share: float,
+    yes: bool,
+    perhaps: Optional[str],  # noqa: UP045  both ways of writing it
+    words: list[str],
+    counts: dict[str, int],
+    size: Literal["small", "large"],
+    colour: Colour,
+    place: Place,
+    route: Route,
+    untyped: Any,
+    most: int = 5,
+) -> str:
+    """Takes everything."""
+    return f"{place.near[0].name} {route.points[0].x + number} {colour} {most}"
+
+
+def properties(function: Callable[..., Any]) -> dict[str, Any]:
+    found: dict[str, Any] = tool_from(function).tool.input_schema["properties"]
+    return found
+
+
+def test_every_kind_of_parameter_has_its_schema() -> None:
+    schema = tool_from(every_kind).tool.input_schema
+    found = schema["properties"]
+    plain = {name: found[name]["type"] for name in ("text", "number", "share", "yes", "words", "counts")}
+    assert plain == {
+        "text": "string",
+        "number": "integer",
+        "share": "number",
+        "yes": "boolean",
+        "words": "array",
+        "counts": "object",
+    }
+    assert found["words"]["items"] == {"type": "string"}
+    assert found["counts"]["additionalProperties"] == {"type": "integer"}
+    assert found["perhaps"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert found["size"]["enum"] == ["large", "small"]
+    assert found["untyped"] == {}
+    assert found["most"] == {"type": "integer", "default": 5}
+    assert schema["required"] == [name for name in found if name != "most"]
+    assert schema["additionalProperties"] is False
+
+
+def test_classes_are_referred_to_and_their_references_lead_somewhere() -> None:
+    schema = tool_from(every_kind).tool.input_schema
+    assert schema["properties"]["place"] == {"$ref": "#/$defs/Place"}
+    assert schema["$defs"]["Place"]["properties"]["near"]["items"] == {"$ref": "#/$defs/Place"}
+    assert schema["$defs"]["Colour"]["enum"] == ["red"]
+    assert schema["properties"]["route"]["properties"]["points"]["items"] == {"$ref": "#/$defs/Point"}
+    assert schema["$defs"]["Point"]["required"] == ["x"]
+
+
+def test_what_a_model_gives_becomes_what_the_function_takes() -> None:
+    given = {
+        "text": "t",
+        "number": 1,
+        "share": 0.5,
+        "yes": True,
+        "perhaps": None,
+        "words": ["a"],
+        "counts": {"a": 1},
+        "size": "small",
+        "colour": "red",
+        "place": {"name": "A", "near": [{"name": "B"}]},
+        "route": {"points": [{"x": 41}]},
+        "untyped": [1],
+    }
+    assert tool_from(every_kind)(given) == "B 42 Colour.RED 5"
+
+
+def test_the_docstring_describes_the_tool_and_its_parameters() -> None:
+    def search(words: str, most: int = 5) -> list[str]:
+        """Search the library.
+
+        It holds everything.
+
+        Args:
+            words: what to look for,
+                in any language
+            most (int): how many
+
+        Returns:
+            titles
+        """
+        return [words] * most
+
+    tool = tool_from(search).tool
+    assert (tool.name, tool.description) == ("search", "Search the library.\n\nIt holds everything.")
+    assert properties(search)["words"]["description"] == "what to look for, in any language"
+    assert properties(search)["most"]["description"] == "how many"
+
+
+def test_the_other_style_of_docstring_works_too() -> None:
+    def weigh(thing: str) -> float:
+        """How heavy something is.
+
+        :param thing: what to put on the scales
+        :return: kilograms
+        """
+        return float(len(thing))
+
+    assert tool_from(weigh).tool.description == "How heavy something is."
+    assert properties(weigh)["thing"]["description"] == "what to put on the scales"
+
+
+def test_a_function_without_a_docstring_is_named() -> None:
+    def plain() -> None: ...
+
+    tool = tool_from(plain, name="other").tool
+    assert (tool.name, tool.description) == ("other", "The function other.")
+    assert tool.input_schema["properties"] == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("words", "words"),
+        ({"a": [1]}, '{"a":[1]}'),
+        (None, "null"),
+        (Point(x=1), '{"x":1,"y":0}'),
+        (Place("A"), None),
+    ],
+)
+def test_what_a_function_gives_goes_back_as_text(answer: object, said: str | None) -> None:
+    assert tool_from(lambda: answer, name="give")({}) == (said or '{"name":"A","near":[]}')
+
+
+def test_an_async_function_is_awaited() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert tool_from(double)({"number": 21}) == "42"
+
+
+def test_an_object_that_can_be_called_is_a_tool() -> None:
+    class Doubling:
+        def __call__(self, number: int) -> int:
+            return 2 * number
+
+    tool = tool_from(Doubling(), name="double")
+    assert tool.tool.input_schema["properties"] == {"number": {"type": "integer"}}
+    assert tool({"number": 4}) == "8"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"words": 1}, "parameter 'words' of look: Expected `str`, got `int`"),
+        (
+            {"words": "a", "place": {"name": 1}},
+            "parameter 'place' of look: Expected `str`, got `int` - at `$.name`",
+        ),
+        (
+            {"words": "a", "route": {"points": [{}]}},
+            "parameter 'route' of look: 1 validation error for Route",
+        ),
+        ({}, "look needs the parameter words"),
+        ({"word": "a"}, "look has no parameter 'word'; it has: words, place, route"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_with_the_reason(given: dict[str, Any], reason: str) -> None:
+    def look(words: str, place: Place | None = None, route: Route | None = None) -> str:
+        raise AssertionError("it must not be called")
+
+    with pytest.raises(InputError) as refused:
+        tool_from(look)(given)
+    assert reason in str(refused.value)
+
+
+def test_a_type_that_json_cannot_be_is_refused_when_the_tool_is_made() -> None:
+    def listen(at: Socket) -> None: ...
+
+    with pytest.raises(InputError, match="tool listen: parameter 'at' is no JSON data"):
+        tool_from(listen)
+
+
+def test_a_type_that_only_a_function_knows_is_refused() -> None:
+    class Here: ...
+
+    def look(at: Here) -> None: ...
+
+    with pytest.raises(
+        InputError, match="tool look: its types must be known in the whole module: name 'Here'"
+    ):
+        tool_from(look)
+
+
+def test_parameters_without_a_name_are_refused() -> None:
+    def many(*words: str) -> None: ...
+
+    with pytest.raises(InputError, match=r"tool many: parameter \*words: 'str' cannot be given by name"):
+        tool_from(many)
