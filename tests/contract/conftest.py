@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from pymongo import MongoClient
-from store_records import OpenStore
+from store_records import KINDS, OpenStore
 from support.databases import fresh_mongo_database, fresh_postgres_database
 
 from afl.runtime.memory_store import MemoryStore
@@ -52,7 +52,7 @@ def empty_postgres_url(shared_postgres_url: str) -> str:
     return shared_postgres_url
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongo"])
+@pytest.fixture(params=list(KINDS))
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Opens the test's database; again and again the same one, as several processes would."""
     opened: list[PersistenceAPI] = []

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pytest
+
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import (
     LogDefinition,
@@ -17,7 +19,12 @@ from afl.runtime.entities import (
     WorkflowDefinition,
 )
 from afl.runtime.events import step_continue
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.sql_store.store import SqlStore
+from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
@@ -25,12 +32,18 @@ from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
 T = TypeVar("T")
 OpenStore = Callable[[], PersistenceAPI]
 
+KINDS: dict[str, type[SqlStore | MongoStore]] = {
+    "memory": MemoryStore,
+    "sqlite": SqliteStore,
+    "postgres": PostgresStore,
+    "mongo": MongoStore,
+}
 RUN = WorkflowId("run-1")
 LONG = 600_000  # a lease that does not end during a test
 SECONDS = 60.0  # after this long, what should have happened will not
 
 
-def eventually(look: Callable[[], T]) -> T:
+def eventually(look: Callable[[], T | None]) -> T:
     """What `look` answers once that is anything; the store's clock moves on meanwhile."""
     deadline = time.monotonic() + SECONDS
     while True:
@@ -38,6 +51,17 @@ def eventually(look: Callable[[], T]) -> T:
         if found:
             return found
         assert time.monotonic() < deadline, "it did not happen"
+
+
+def of_stores(offers: str = "", lacks: str = "") -> pytest.MarkDecorator:
+    """The test is about the stores that declare a capability, or about those that do not."""
+    chosen = [
+        name
+        for name, kind in KINDS.items()
+        if (not offers or offers in kind.capabilities) and (not lacks or lacks not in kind.capabilities)
+    ]
+    assert chosen, "no store is left for the test"
+    return pytest.mark.parametrize("open_store", chosen, indirect=True)
 
 
 def a_step(
@@ -115,6 +139,25 @@ def a_workflow(uuid: str = "w", name: str = "W", flow_id: str = "f", **fields: A
 
 def a_log(uuid: str = "l", order: int = 0, runner_id: str = "r", **fields: Any) -> LogDefinition:
     return LogDefinition(uuid, order, runner_id, **fields)
+
+
+def stored_task(store: PersistenceAPI, uuid: str = "t") -> TaskDefinition:
+    task = store.get_task(uuid)
+    assert task is not None
+    return task
+
+
+def stored_run(store: PersistenceAPI, workflow_id: str = RUN) -> RunDefinition:
+    run = store.get_run(WorkflowId(workflow_id))
+    assert run is not None
+    return run
+
+
+def claimed(store: PersistenceAPI, owner: str = "worker", **terms: Any) -> TaskDefinition:
+    """The next task, held by a worker whose lease does not end."""
+    task = store.claim_task(["F"], owner=owner, **{"lease_ms": LONG, **terms})
+    assert task is not None
+    return task
 
 
 def begin(store: PersistenceAPI, workflow_id: str = RUN, **fields: Any) -> RunDefinition:

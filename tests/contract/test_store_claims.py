@@ -124,6 +124,45 @@ def test_claims_of_one_run_only(store: PersistenceAPI) -> None:
     assert [task.uuid for task in store.claim_tasks(["F"], limit=5, workflow_id=RUN)] == ["t2"]
 
 
+def test_claims_of_one_run_are_of_whatever_list(store: PersistenceAPI) -> None:
+    store.save_task(a_task("t1", task_list_name="other"))
+    store.save_task(a_task("t2", workflow_id="run-2"))
+    store.save_task(a_task("t3", priority=1))
+    assert [task.uuid for task in store.claim_tasks(["F"], limit=5, workflow_id=RUN)] == ["t3", "t1"]
+
+
+@pytest.mark.parametrize("workflow_id", [None, RUN])
+def test_who_serves_any_event_takes_the_named_ones_first(
+    store: PersistenceAPI, workflow_id: str | None
+) -> None:
+    """And never tasks of no step, nor those of the runtime itself, unless they are named."""
+    store.save_task(a_task("unknown", "ns.Unknown", step_id="s1", priority=9))
+    store.save_task(a_task("system", "afl:execute", priority=9))
+    store.save_task(a_task("resume", "afl:resume", step_id="s2", priority=9))
+    store.save_task(a_task("loose", "ns.Loose", priority=9))
+    store.save_task(a_task("older", "ns.Older", step_id="s3"))
+    store.save_task(a_task("named", step_id="s4"))
+    store.save_task(a_task("elsewhere", "ns.F", "run-2", step_id="s5", task_list_name="other"))
+    store.save_task(a_task("urgent", step_id="s6", priority=1))
+
+    def claim(names: list[str], limit: int) -> list[str]:
+        tasks = store.claim_tasks(names, limit=limit, workflow_id=workflow_id, any_event=True)
+        return [task.uuid for task in tasks]
+
+    assert claim(["F"], 3) == ["urgent", "named", "unknown"]
+    assert claim([], 0) == []
+    assert claim([], 5) == ["older"]
+    assert claim(["afl:execute"], 5) == ["system"]
+    assert claim(["F"], 5) == []
+
+
+def test_any_event_of_a_busy_step_waits_too(store: PersistenceAPI) -> None:
+    store.save_task(a_task("t1", "ns.A", step_id="s"))
+    store.save_task(a_task("t2", "ns.B", step_id="s", priority=9))
+    assert [task.uuid for task in store.claim_tasks(["ns.B"], limit=5, any_event=True)] == ["t1"]
+    assert store.claim_tasks(["ns.B"], limit=5, any_event=True) == []
+
+
 def test_a_second_task_of_a_step_waits_for_the_first(store: PersistenceAPI) -> None:
     for uuid in ("t1", "t2", "t3"):
         store.save_task(a_task(uuid, step_id="step"))

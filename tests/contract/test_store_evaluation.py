@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from store_records import LONG, OpenStore, an_event, eventually
+from store_records import LONG, OpenStore, an_event, eventually, of_stores
 
 from afl.kernel.errors import InputError
 from afl.language import compile_source
@@ -261,6 +261,19 @@ def test_workers_and_evaluators_at_once_handle_every_task_once(open_store: OpenS
     done = eventually(lambda: _if_over(resume(stores[0], started)))
     assert (done.status, done.outputs) == (ExecutionStatus.COMPLETED, {"r": [2 * n for n in range(12)]})
     assert_handled_once(stores[0], started.workflow_id, 12)
+
+
+@of_stores(offers="retention")
+def test_a_workflow_runs_again_after_its_old_runs_were_removed(store: PersistenceAPI) -> None:
+    """Programs are stored once and remembered by evaluators: removing a run must not take away what the next needs."""
+    evaluator = Evaluator(store)
+    first = evaluator.execute(workflow("Counted"), {"x": 1}, PROGRAM)
+    assert store.cancel_run(first.workflow_id, "enough")
+    assert store.delete_runs(2**60, 10) == 1
+    second = evaluator.execute(workflow("Counted"), {"x": 1}, PROGRAM)
+    assert second.status == ExecutionStatus.PAUSED
+    again = resume(store, second)
+    assert (again.status, again.error) == (ExecutionStatus.PAUSED, None)
 
 
 def _if_over(result: ExecutionResult) -> ExecutionResult | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_records import LONG, RUN, a_mark, a_task, an_event, begin
+from store_records import RUN, a_mark, a_task, an_event, begin
 
 from afl.kernel.errors import PayloadError
 from afl.runtime.changes import IterationChanges
-from afl.runtime.entities import RunnerState
 from afl.runtime.events import step_continue
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState
@@ -96,36 +95,3 @@ def test_consumed_marks_are_gone_with_the_commit(store: PersistenceAPI) -> None:
     store.commit(IterationChanges(run=run, consumed_events=[EventId("m1"), EventId("missing")]))
     assert ids(store.get_marks(RUN)) == ["m2"]
     assert store.get_event(EventId("m1")) is None
-
-
-def test_marked_runs_are_those_nobody_holds(store: PersistenceAPI) -> None:
-    """A sweep looks for them: a run that somebody holds is that one's business until its lease ends."""
-    begin(store, "free", owner="")
-    begin(store, "held")
-    begin(store, "over", owner="", state=RunnerState.COMPLETED)
-    begin(store, "paused", owner="", state=RunnerState.PAUSED)
-    begin(store, "unmarked", owner="")
-    for workflow_id in ("free", "held", "over", "paused", "unknown"):
-        store.save_event(a_mark(f"mark-{workflow_id}", workflow_id))
-        store.save_event(a_mark(f"mark2-{workflow_id}", workflow_id))
-    assert store.get_marked_runs() == ["free"]
-
-
-def test_a_marked_run_whose_holder_let_it_go_is_found(store: PersistenceAPI) -> None:
-    run = begin(store)
-    store.save_event(a_mark("m"))
-    assert store.get_marked_runs() == []
-    store.release_run(run)
-    assert store.get_marked_runs() == [RUN]
-    assert store.take_run(RUN, lease_ms=LONG) is not None
-    assert store.get_marked_runs() == []
-
-
-def test_marked_runs_come_oldest_run_first(store: PersistenceAPI) -> None:
-    runs = ["run-5", "run-2", "run-9", "run-1"]
-    for workflow_id in runs:
-        begin(store, workflow_id, owner="")
-        store.save_event(a_mark(f"mark-{workflow_id}", workflow_id))
-        store.save_event(a_mark(f"another-{workflow_id}", workflow_id))
-    assert store.get_marked_runs() == sorted(runs)
-    assert store.get_marked_runs(limit=2) == sorted(runs)[:2]

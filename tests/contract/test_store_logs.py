@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
-from store_records import a_log
+from store_records import LONG, RUN, OpenStore, a_log, begin
 
 from afl.kernel.errors import PayloadError, StoreConflict
+from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import LogDefinition, NoteImportance, NoteOriginator, NoteType
 from afl.runtime.persistence import PersistenceAPI
 
@@ -51,3 +55,77 @@ def test_details_that_are_no_plain_data_are_refused(store: PersistenceAPI) -> No
     with pytest.raises(PayloadError):
         store.save_log(a_log(details={"x": object()}))
     assert store.get_logs_by_runner("r") == []
+
+
+def uuids(entries: list[tuple[int, LogDefinition]]) -> list[str]:
+    return [log.uuid for _, log in entries]
+
+
+def test_entries_together_are_stored_together(store: PersistenceAPI) -> None:
+    store.save_logs([a_log("a"), a_log("b", 1), a_log("c", 2, "other")])
+    store.save_logs([])
+    assert [log.uuid for log in store.get_logs_by_runner("r")] == ["a", "b"]
+    with pytest.raises(StoreConflict):
+        store.save_logs([a_log("d", 3), a_log("a", 4)])
+    with pytest.raises(PayloadError):
+        store.save_logs([a_log("e", 5), a_log("f", 6, details={"x": object()})])
+    assert [log.uuid for log in store.get_logs_by_runner("r")] == ["a", "b"]
+
+
+def test_a_log_is_followed_by_position(store: PersistenceAPI) -> None:
+    """In the order in which entries were stored, whatever their own order says."""
+    assert store.get_logs_after("r", 0) == []
+    store.save_logs([a_log("a", 9, time=5, message="first"), a_log("x", 0, "other"), a_log("b", 1)])
+    store.save_log(a_log("c", 5))
+    entries = store.get_logs_after("r", 0)
+    assert uuids(entries) == ["a", "b", "c"]
+    assert entries[0][1] == a_log("a", 9, time=5, message="first")
+    positions = [position for position, _ in entries]
+    assert positions == sorted(set(positions))
+    assert min(positions) > 0
+    assert uuids(store.get_logs_after("r", positions[0])) == ["b", "c"]
+    assert uuids(store.get_logs_after("r", 0, limit=2)) == ["a", "b"]
+    assert store.get_logs_after("r", positions[-1]) == []
+    assert store.get_logs_after("r", 0, limit=0) == []
+    store.save_log(a_log("d", 0))
+    assert uuids(store.get_logs_after("r", positions[-1])) == ["d"]
+
+
+def test_entries_of_a_commit_are_followed_too(store: PersistenceAPI) -> None:
+    run = begin(store)
+    store.save_log(a_log("a", runner_id=RUN))
+    store.commit(IterationChanges(run=run, logs=[a_log("b", runner_id=RUN), a_log("c", runner_id=RUN)]))
+    assert uuids(store.get_logs_after(RUN, 0)) == ["a", "b", "c"]
+
+
+def test_who_follows_while_many_write_misses_nothing(open_store: OpenStore) -> None:
+    """An entry never appears behind a position that a reader has passed already."""
+    writers, batches = 4, 25
+    stores = [open_store() for _ in range(writers + 1)]
+    together = threading.Barrier(writers + 1)
+    expected = {
+        f"{n}-{batch}-{part}" for n in range(writers) for batch in range(batches) for part in range(2)
+    }
+
+    def write(number: int) -> None:
+        together.wait()
+        for batch in range(batches):
+            stores[number].save_logs([a_log(f"{number}-{batch}-{part}", batch) for part in range(2)])
+
+    def follow() -> list[str]:
+        together.wait()
+        position, seen = 0, list[str]()
+        while len(seen) < len(expected):
+            writing = any(not each.done() for each in at_work)
+            entries = stores[-1].get_logs_after("r", position)
+            seen += uuids(entries)
+            position = entries[-1][0] if entries else position
+            if not entries and not writing:
+                break
+        return seen
+
+    with ThreadPoolExecutor(writers + 1) as pool:
+        at_work = [pool.submit(write, number) for number in range(writers)]
+        seen = pool.submit(follow).result(LONG)
+    assert [each.exception() for each in at_work] == [None] * writers
+    assert sorted(seen) == sorted(expected)

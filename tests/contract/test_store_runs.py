@@ -58,6 +58,7 @@ def test_every_field_of_a_run_comes_back(store: PersistenceAPI) -> None:
         ended=8,
         owner="",
         epoch=9,
+        reason="by an öperator",
     )
     store.commit(IterationChanges(run=run, new_run=True))
     assert store.get_run(RUN) == run
@@ -93,6 +94,16 @@ def test_a_free_run_is_taken_under_a_new_epoch(store: PersistenceAPI) -> None:
     assert (run.owner, run.epoch) == (store.owner_id, 2)
     assert run.lease_until > 0
     assert the_run(store) == run
+
+
+def test_who_takes_a_run_does_not_read_its_inputs_and_does_not_lose_them(store: PersistenceAPI) -> None:
+    """They may be large, and whoever goes on with a run needs its steps."""
+    begin(store, owner="", inputs={"n": 1})
+    run = taken(store)
+    assert run.inputs == {}
+    run.iterations = 5
+    store.commit(IterationChanges(run=run))
+    assert (the_run(store).inputs, the_run(store).iterations) == ({"n": 1}, 5)
 
 
 def test_a_held_run_is_refused_by_name_of_its_holder(open_store: OpenStore) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_records import RUN, a_step, a_step_with, stored_step
+from store_records import RUN, a_mark, a_step, a_step_with, a_task, a_waiting_step, begin, stored_step
 
+from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.events import step_continue
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress, StepDefinition
@@ -186,3 +188,39 @@ def test_lists_come_oldest_first(store: PersistenceAPI) -> None:
     assert ids(store.get_steps_by_container(StepId("c"))) == expected
     assert ids(store.get_steps_by_state(StepState.CREATED)) == expected
     assert ids(store.get_open_steps(RUN)) == expected
+
+
+def test_lost_steps_are_those_that_nobody_will_continue(store: PersistenceAPI) -> None:
+    """Their task is gone or over without a result: without a sweep their run would wait for ever."""
+    begin(store, owner="", settled=True)
+    for state in (TaskState.PENDING, TaskState.RUNNING, TaskState.CANCELED, TaskState.COMPLETED):
+        store.save_step(a_waiting_step(state))
+        store.save_task(a_task(f"task-{state}", step_id=state, state=state))
+    for step_id in ("told", "by-hand", "taskless"):
+        store.save_step(a_waiting_step(step_id))
+    store.save_event(step_continue(StepId("told"), RUN))
+    store.save_event(a_mark("a-mark-by-hand", step_id="by-hand"))
+    store.save_step(a_step("elsewhere", state=StepState.STATEMENT_BLOCKS_CONTINUE))
+    lost = [TaskState.CANCELED, TaskState.COMPLETED, "taskless"]
+    assert sorted(ids(store.get_lost_steps())) == sorted(lost)
+    assert len(store.get_lost_steps(limit=2)) == 2
+    assert store.get_lost_steps(limit=0) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"owner": "somebody"},
+        {"owner": "", "state": RunnerState.PAUSED},
+        {"owner": "", "state": RunnerState.CANCELLED},
+        {"owner": "", "state": RunnerState.COMPLETED},
+    ],
+    ids=lambda fields: "-".join(fields.values()),
+)
+def test_steps_of_a_run_that_is_held_or_stands_still_are_not_lost(
+    store: PersistenceAPI, fields: dict[str, Any]
+) -> None:
+    begin(store, **fields)
+    store.save_step(a_waiting_step())
+    store.save_step(a_waiting_step("of-no-run", "missing"))
+    assert store.get_lost_steps() == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_records import LONG, RUN, a_task, begin, eventually, wait_outside
+from store_records import LONG, RUN, a_task, eventually, wait_outside
 
-from afl.kernel.errors import HeldError, PayloadError, StoreConflict
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.kernel.errors import PayloadError, StoreConflict
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId, StepId, WorkflowId
@@ -59,6 +59,17 @@ def test_every_field_of_a_task_comes_back(store: PersistenceAPI, data: dict[str,
         started=8,
         deliveries=6,
         deaths=7,
+        result={"out": [1, None], "a.b": "ü"},
+        timeout_ms=9,
+        retry={"attempts": 3, "backoff": 10, "factor": 2.5, "max": 100, "on": ["ns.Err", "$x"]},
+        concurrency_key="tenant-4",
+        concurrency_limit=10,
+        hold=TaskHold.TIMEOUT,
+        not_before=11,
+        deadline=12,
+        failures=13,
+        lock_until=14,
+        last_owner="before",
     )
     store.save_task(task)
     assert store.get_task("t") == task
@@ -154,6 +165,7 @@ def test_released_tasks_are_pending_again_under_a_new_epoch(store: PersistenceAP
     released = the_task(store, task.uuid)
     assert (released.state, released.owner, released.lease_until) == (TaskState.PENDING, "", 0)
     assert (released.epoch, released.deliveries, released.deaths) == (2, 1, int(died))
+    assert (released.last_owner, released.hold) == ("worker", "")
     assert event_state(store, task) == EventState.CREATED
     assert the_task(store, other.uuid).owner == "somebody"
     assert store.release_tasks("worker", died=died) == 0
@@ -167,6 +179,7 @@ def test_a_task_is_reclaimed_when_its_lease_ends(store: PersistenceAPI) -> None:
     assert eventually(store.reclaim) == 1
     freed = the_task(store, task.uuid)
     assert (freed.state, freed.owner, freed.epoch, freed.deaths) == (TaskState.PENDING, "", 2, 1)
+    assert freed.last_owner == "worker"
     assert event_state(store, task) == EventState.CREATED
     assert the_task(store, lasting.uuid).state == TaskState.RUNNING
     assert store.reclaim() == 0
@@ -180,22 +193,24 @@ def test_a_claim_without_lease_does_not_end(store: PersistenceAPI) -> None:
     assert (held.state, held.lease_until) == (TaskState.RUNNING, 0)
 
 
-def test_renewing_extends_all_that_an_owner_holds(store: PersistenceAPI) -> None:
-    begin(store)
-    leased, unleased, other = (wait_outside(store, name) for name in ("s1", "s2", "s3"))
-    store.claim_task(["F"], lease_ms=LONG)
-    store.claim_task(["F"])
-    store.claim_task(["F"], owner="somebody", lease_ms=LONG)
-    before = {each.uuid: the_task(store, each.uuid).lease_until for each in (leased, unleased, other)}
-    run = store.get_run(RUN)
-    assert run is not None
-    store.renew(store.owner_id, 2 * LONG)
-    after = {each.uuid: the_task(store, each.uuid).lease_until for each in (leased, unleased, other)}
-    assert after[leased.uuid] >= before[leased.uuid] + LONG
-    assert after[unleased.uuid] == 0
-    assert after[other.uuid] == before[other.uuid]
-    renewed = store.get_run(RUN)
-    assert renewed is not None
-    assert renewed.lease_until > run.lease_until
-    with pytest.raises(HeldError):
-        store.take_run(RUN, lease_ms=LONG)
+def test_tasks_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None:
+    store.save_task(a_task("t3", "a.F"))
+    store.save_task(a_task("t1", "b.F", task_list_name="other"))
+    store.save_task(a_task("t2", "a.F", state=TaskState.FAILED))
+    store.save_task(a_task("t5", "a.G", hold=TaskHold.POISONED))
+    store.save_task(a_task("t4", "a.F", hold=TaskHold.POISONED, task_list_name="other"))
+    assert uuids(store.find_tasks()) == ["t3", "t1", "t2", "t5", "t4"]
+    assert uuids(store.find_tasks(limit=2)) == ["t3", "t1"]
+    assert store.find_tasks(limit=0) == []
+    assert uuids(store.find_tasks(state=TaskState.PENDING)) == ["t3", "t1", "t5", "t4"]
+    assert uuids(store.find_tasks(name="a.F")) == ["t3", "t2", "t4"]
+    assert uuids(store.find_tasks(task_list="other")) == ["t1", "t4"]
+    assert uuids(store.find_tasks(hold=TaskHold.POISONED)) == ["t5", "t4"]
+    assert uuids(store.find_tasks(state=TaskState.PENDING, name="a.F", task_list="other")) == ["t4"]
+    assert store.find_tasks(name="a.F", hold=TaskHold.TIMEOUT) == []
+    store.save_task(a_task("u%6", "a.H", owner="worker", concurrency_key="tenant"))
+    assert uuids(store.find_tasks(name="F")) == ["t3", "t1", "t2", "t4"]
+    assert uuids(store.find_tasks(owner="worker")) == ["u%6"]
+    assert uuids(store.find_tasks(key="tenant")) == ["u%6"]
+    assert uuids(store.find_tasks(prefix="u")) == uuids(store.find_tasks(prefix="u%6")) == ["u%6"]
+    assert store.find_tasks(prefix="%") == store.find_tasks(prefix=".") == []

@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from afl.runtime import local_runner
-from afl.runtime.local_work import Done, LocalWork
+from afl.runtime.workbench import Done, Workbench
 
 
 class Pool:
-    """Stands in for the local runner's ThreadPoolExecutor."""
+    """Stands in for the local runner's pool."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        collect = LocalWork.collect
+        collect = Workbench.collect
 
-        def answered(work: LocalWork) -> list[Done]:
+        def answered(work: Workbench, timeout: float | None = None) -> list[Done]:
             self._answer()
-            return collect(work)
+            return collect(work, timeout)
 
-        patch.setattr(local_runner, "ThreadPoolExecutor", lambda *size, **options: self)
-        patch.setattr(LocalWork, "collect", answered)
+        patch.setattr(local_runner, "ThreadPool", lambda *size, **options: self)
+        patch.setattr(Workbench, "collect", answered)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._calls.append((function, arguments))

@@ -105,7 +105,7 @@ class KilledRun:
         return subprocess.Popen(
             [sys.executable, "-m", "afl", *self.command()],
             cwd=self.folder,
-            env=environment(**changes),
+            env=environment(**{"AFL_MAX_DELIVERIES": "1000", **changes}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

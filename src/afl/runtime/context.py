@@ -42,7 +42,7 @@ class ExecutionContext:
     runner_id: str = ""
     program: Program = field(default_factory=lambda: Program({}))
     run: RunDefinition | None = None
-    serves: Callable[[str], bool] | None = None
+    serves: Callable[[TaskDefinition], bool] | None = None
     foreach_window: int = 256
 
     arrivals: deque[StepDefinition] = field(default_factory=deque)
@@ -266,7 +266,7 @@ class ExecutionContext:
 
     def offer(self, task: TaskDefinition) -> bool:
         """Keep a new task for this process if it serves it: the task is born claimed, in the same commit."""
-        if self.serves is None or not self.serves(task.name):
+        if self.serves is None or task.concurrency_key or not self.serves(task):
             return False
         task.state = TaskState.RUNNING
         task.owner = self.persistence.owner_id

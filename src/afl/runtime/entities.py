@@ -29,6 +29,15 @@ class TaskState:
     CANCELED = "canceled"
 
 
+class TaskHold:
+    """Why a pending task is not to be claimed."""
+
+    CONCURRENCY = "concurrency"  # as many as allowed with its key are under way
+    PAUSED = "paused"  # its run is
+    POISONED = "poisoned"  # too many workers died on it; a sweep will fail its step
+    TIMEOUT = "timeout"  # its time was up; a sweep will try it again or fail its step
+
+
 class ServerState:
     """States of a server."""
 
@@ -264,7 +273,11 @@ class TaskDefinition:
 
     `runner_id` is the creator, `owner` the claimer; `epoch` grows with every claim, and a write under an older
     epoch has no effect. `started` is when the handler of the current claim began, `deliveries` counts claims,
-    `deaths` those that ended with the owner's death.
+    `deaths` those that ended with the owner's death, `failures` those after which it was tried again.
+
+    `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; `hold` says why a pending
+    task is not to be claimed (a word of TaskHold), `last_owner` who had it before. `not_before`, `deadline`,
+    `lease_until` and `lock_until` are times of the store's clock; 0: none.
     """
 
     uuid: str
@@ -288,6 +301,16 @@ class TaskDefinition:
     deliveries: int = 0
     deaths: int = 0
     result: dict[str, Any] | None = None
+    timeout_ms: int = 0
+    retry: dict[str, Any] | None = None
+    concurrency_key: str = ""
+    concurrency_limit: int = 0
+    hold: str = ""
+    not_before: int = 0
+    deadline: int = 0
+    failures: int = 0
+    lock_until: int = 0
+    last_owner: str = ""
 
 
 @dataclass
@@ -320,7 +343,10 @@ class HandledCount:
 
 @dataclass
 class ServerDefinition:
-    """A process that serves tasks."""
+    """A service that works on tasks. `manager` is the process it runs in, by the name under which that holds tasks.
+
+    It claims from `task_list`, at most `capacity` tasks at a time (0: unknown); with `any_event` whatever their name.
+    """
 
     uuid: str
     server_group: str
@@ -335,6 +361,9 @@ class ServerDefinition:
     state: str = ServerState.STARTUP
     manager: str = ""
     error: dict[str, Any] | None = None
+    task_list: str = "default"
+    capacity: int = 0
+    any_event: bool = False
 
 
 @dataclass
@@ -364,7 +393,7 @@ class RunDefinition:
     """One run of a workflow, held by at most one evaluator at a time under (owner, epoch, lease_until).
 
     `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
-    `waiting` counts the steps at EventTransmit.
+    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
     """
 
     workflow_id: str
@@ -386,6 +415,7 @@ class RunDefinition:
     owner: str = ""
     epoch: int = 0
     lease_until: int = 0
+    reason: str = ""
 
     @property
     def is_over(self) -> bool:

@@ -6,6 +6,7 @@ AgentFlowError
     ├── EvaluationError         ├── UnresolvedReferenceError (old name ReferenceError)
     ├── DependencyNotSatisfiedError  ├── InvalidTransitionError  ├── ConcurrencyError
     ├── EventError              ├── VersionMismatchError    ├── ResultError
+    ├── WorkCancelled           nobody waits for a handler's answer any more
     └── StepFailure             why a step, and with it a run, failed: where, in which facet, at which line
 """
 
@@ -19,6 +20,10 @@ from afl.kernel.errors import AgentFlowError, InputError
 
 class WorkflowRuntimeError(AgentFlowError):
     """Base of the runtime's errors."""
+
+
+class WorkCancelled(WorkflowRuntimeError):
+    """Nobody waits for a handler's answer any more."""
 
 
 @dataclass(eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import Outcome
+from afl.runtime.changes import IterationChanges, Outcome
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
@@ -21,13 +20,12 @@ from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.program_cache import ProgramCache
+from afl.runtime.reopening import reopen
 from afl.runtime.session import Pace, Session
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId, WorkflowId
-
-_log = logging.getLogger(__name__)
 
 __all__ = [
     "Evaluator",
@@ -89,23 +87,19 @@ class Evaluator:
         task_list: str = "default",
         flow_id: str = "",
         workflow_id: WorkflowId | None = None,
-        serves: Callable[[str], bool] | None = None,
+        serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> Session:
         """A session on a new run; nothing is stored before its first commit. InputError if an input does not fit."""
-        values = check_inputs(program, inputs or {})
-        self.programs.store(program)
-        run = RunDefinition(
-            workflow_id=workflow_id or sortable_id(),
-            workflow_name=program.workflow.name,
-            program_hash=program.hash,
+        run = self.new_run(
+            program,
+            inputs,
             runner_id=runner_id,
-            flow_id=flow_id,
             task_list=task_list,
-            inputs=values,
-            created=wall_ms(),
-            owner=self.persistence.owner_id,
-            epoch=1,
+            flow_id=flow_id,
+            workflow_id=workflow_id,
         )
+        self.programs.store(program)
+        run.state, run.owner, run.epoch = RunnerState.RUNNING, self.persistence.owner_id, 1
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         return Session(
             self.persistence,
@@ -116,6 +110,39 @@ class Evaluator:
             pace=self.pace,
             serves=serves,
         )
+
+    def new_run(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        runner_id: str = "",
+        task_list: str = "default",
+        flow_id: str = "",
+        workflow_id: WorkflowId | None = None,
+    ) -> RunDefinition:
+        """A run that has not begun; nothing is stored. InputError if an input does not fit."""
+        return RunDefinition(
+            workflow_id=workflow_id or sortable_id(),
+            workflow_name=program.workflow.name,
+            program_hash=program.hash,
+            state=RunnerState.CREATED,
+            runner_id=runner_id,
+            flow_id=flow_id,
+            task_list=task_list,
+            inputs=check_inputs(program, inputs or {}),
+            created=wall_ms(),
+        )
+
+    def submit(self, program: Program, inputs: Mapping[str, Any] | None = None, **options: Any) -> WorkflowId:
+        """Store a run for any runner to begin, and return its id. The options are those of `new_run`.
+
+        Submitting an id again changes nothing: the run that is there counts.
+        """
+        run = self.new_run(program, inputs, **options)
+        self.programs.store(program)
+        self.persistence.insert_run(run)
+        return WorkflowId(run.workflow_id)
 
     def resume(
         self,
@@ -128,18 +155,12 @@ class Evaluator:
         """Go on with a run. The program stored with it counts; inputs were fixed when it started. Never raises."""
         try:
             if workflow_ast is not None:
-                self._compare(workflow_id_val, workflow_ast)
+                self.programs.remember(workflow_id_val, workflow_ast)
             return self._resume(workflow_id_val)
         except HeldError as error:
             return ExecutionResult(True, workflow_id_val, status=ExecutionStatus.PAUSED, held_by=str(error))
         except Exception as error:
             return self._broken(workflow_id_val, error)
-
-    def _compare(self, workflow_id: WorkflowId, workflow_ast: dict[str, Any]) -> None:
-        if self.programs.of_run(workflow_id).workflow.ast != workflow_ast:
-            _log.warning(
-                "run %s goes on with the program it was started with, not the one given", workflow_id
-            )
 
     def _resume(self, workflow_id: WorkflowId) -> ExecutionResult:
         run, iterations = None, 0
@@ -172,7 +193,7 @@ class Evaluator:
     def take(
         self,
         workflow_id: WorkflowId,
-        serves: Callable[[str], bool] | None = None,
+        serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
         run = self.persistence.take_run(workflow_id, lease_ms=self.persistence.lease_ms)
@@ -183,6 +204,8 @@ class Evaluator:
             return None
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
+        if run.state == RunnerState.CREATED:  # submitted, and not begun
+            run.inputs = self._get_run(workflow_id).inputs
         return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
 
     def _finish(self, session: Session) -> ExecutionResult:
@@ -247,6 +270,25 @@ class Evaluator:
         done = self.persistence.finish([outcome])[0]
         crashpoint.reach("finish.after")
         return done
+
+    def retry(self, workflow_id: WorkflowId, step_id: StepId | None = None) -> int:
+        """Let what failed in a run that is over be tried again: all of it, or what failed in one step.
+
+        How many steps are tried again. The run goes on as soon as somebody evaluates it.
+        """
+        run = self._get_run(workflow_id)
+        if run.state not in (RunnerState.FAILED, RunnerState.CANCELLED):
+            raise InputError(
+                f"run {workflow_id} is {run.state}; only a failed or cancelled run can be retried"
+            )
+        changes = IterationChanges(run=run)
+        tried = reopen(self.persistence.get_steps_by_workflow(workflow_id), changes, step_id or workflow_id)
+        if not tried:
+            raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
+        run.state, run.error, run.ended, run.outputs, run.settled = RunnerState.RUNNING, None, 0, {}, False
+        run.updated, run.reason = wall_ms(), ""
+        self.persistence.commit(changes)
+        return tried
 
     def _step_at_transmit(self, step_id: StepId) -> StepDefinition | None:
         step = self.persistence.get_step(step_id)

@@ -13,11 +13,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from afl.kernel.errors import InputError
+from afl.runtime.errors import WorkCancelled
+from afl.runtime.handler_context import HandlerContext
 from afl.runtime.values import unknown_name
+
+__all__ = ["Callback", "Handler", "HandlerContext", "Handlers", "TaskHandler", "handler", "plain"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,22 +36,6 @@ def handler(facet: str) -> Callable[[Function], Function]:
         return function
 
     return mark
-
-
-@dataclasses.dataclass(frozen=True)
-class HandlerContext:
-    """What a handler can know about its work. `idempotency_key` is the same on every attempt."""
-
-    task_id: str
-    step_id: str
-    workflow_id: str
-    facet: str
-    attempt: int
-
-    @property
-    def idempotency_key(self) -> str:
-        """Give this to systems that should do the work once, however often it is delivered."""
-        return self.task_id
 
 
 class Handler:
@@ -73,7 +61,38 @@ class Handler:
         if self._wants_context:
             given["context"] = context
         answer = self._function(**given)
-        return plain(asyncio.run(answer) if self._is_async else answer)
+        return plain(asyncio.run(_awaited(answer, context)) if self._is_async else answer)
+
+
+class Callback:
+    """A function that takes the facet's parameters as one map, as the pollers of the specification register it."""
+
+    def __init__(self, facet: str, function: Callable[[dict[str, Any]], Any]) -> None:
+        self.facet = facet
+        self._function = function
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        """Do the work; the answer is plain data."""
+        return plain(self._function(dict(payload)))
+
+
+class TaskHandler(Protocol):
+    """What does the work of a facet."""
+
+    facet: str
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        """Do the work; the answer is plain data."""
+
+
+async def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
+    """Await an answer; if the work is cancelled, so is the coroutine."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(answer)
+    with context.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel)):
+        try:
+            return await task
+        except asyncio.CancelledError as error:
+            raise WorkCancelled("the work was cancelled") from error
 
 
 def plain(answer: Any) -> Any:
@@ -87,8 +106,10 @@ def plain(answer: Any) -> Any:
 class Handlers:
     """Handlers by facet name. A dotless name serves every namespace; a dotted one only itself."""
 
-    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
-        self._by_name: dict[str, Handler] = {}
+    any_event = False  # whether it serves whatever facet there is
+
+    def __init__(self, handlers: Iterable[TaskHandler] = ()) -> None:
+        self._by_name: dict[str, TaskHandler] = {}
         for each in handlers:
             self.add(each)
 
@@ -102,13 +123,17 @@ class Handlers:
         functions = dict.fromkeys(value for value in vars(source).values() if callable(value))
         return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
 
-    def add(self, each: Handler) -> None:
+    def add(self, each: TaskHandler) -> None:
         """Add a handler; one facet has one handler."""
         if each.facet in self._by_name:
             raise InputError(f"there are two handlers for {each.facet}")
         self._by_name[each.facet] = each
 
-    def find(self, facet: str) -> Handler | None:
+    def put(self, each: TaskHandler) -> None:
+        """Add a handler, in place of the one its facet had."""
+        self._by_name[each.facet] = each
+
+    def find(self, facet: str) -> TaskHandler | None:
         """The handler of a facet: by its full name, else by its short one."""
         return self._by_name.get(facet) or self._by_name.get(facet.rpartition(".")[2])
 

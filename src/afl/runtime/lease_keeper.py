@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
@@ -16,13 +17,22 @@ _log = logging.getLogger(__name__)
 class LeaseKeeper:
     """A thread that renews everything the process holds, for as long as somebody is inside `with keeper:`.
 
-    It starts with the first one inside and sleeps while there is nobody. A failed renewal is tried again at the next
+    It starts with the first one inside and sleeps while there is nobody. `held` is told which tasks (uuid, epoch) are
+    still this process's after each renewal. A failed renewal is tried again at the next
     turn: if the store stays away for longer than the lease, others take over and this process's writes are refused,
     as they must be.
     """
 
-    def __init__(self, store: PersistenceAPI) -> None:
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        lock_ms: int = 0,
+        held: Callable[[list[tuple[str, int]]], None] | None = None,
+    ) -> None:
         self._store = store
+        self._lock_ms = lock_ms
+        self._held = held
+        self._wanted = False
         self._changed = threading.Condition()
         self._inside = 0
         self._ended = False
@@ -47,6 +57,15 @@ class LeaseKeeper:
         with self._changed:
             self._inside -= 1
 
+    def want(self, wanted: bool) -> None:
+        """Be inside, or not: for one who cannot use `with`. Called by one thread only."""
+        if wanted and not self._wanted:
+            self._wanted = True
+            self.__enter__()
+        elif self._wanted and not wanted:
+            self._wanted = False
+            self.__exit__(None, None, None)
+
     @property
     def idle(self) -> bool:
         """Whether nobody is inside."""
@@ -62,7 +81,7 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while self._turn():
-            self._renew()
+            self.renew_now()
 
     def _turn(self) -> bool:
         """Wait until it is time to renew; False once the keeper is closed."""
@@ -79,8 +98,12 @@ class LeaseKeeper:
                 self._changed.wait(None if due is None else due - now)
         return False
 
-    def _renew(self) -> None:
+    def renew_now(self) -> None:
+        """Renew, and tell which tasks are still held. A failure is tried again at the next turn."""
         try:
-            self._store.renew(self._store.owner_id, self._store.lease_ms)
+            held = self._store.renew(self._store.owner_id, self._store.lease_ms, self._lock_ms)
         except AgentFlowError as error:
             _log.warning("leases could not be renewed, trying again: %s", error)
+        else:
+            if self._held is not None:
+                self._held(held)

@@ -8,23 +8,27 @@ moment loses no result that was committed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
 from afl.runtime.lease_keeper import LeaseKeeper
-from afl.runtime.local_work import Done, LocalWork
 from afl.runtime.outcome import completed, failed
+from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
 from afl.runtime.session import Session
 from afl.runtime.step import StepDefinition
+from afl.runtime.sweep import reclaim
+from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.workbench import Done, Workbench
+
+_FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
 class Observer(Protocol):
@@ -59,17 +63,18 @@ class LocalRunner:
         self._handlers = handlers
         self._concurrency = concurrency
         self._observer = observer
+        self._put_back = False
         self._keeper = LeaseKeeper(evaluator.persistence)
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._concurrency, thread_name_prefix="afl-handler")
+    def _pool(self) -> ThreadPool:
+        return ThreadPool("afl-handler")
 
     def close(self) -> None:
         """End the threads; handlers that run finish first."""
         self._keeper.close()
         if "_pool" in vars(self):
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=True)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -93,14 +98,14 @@ class LocalRunner:
             run = self._store.get_run(workflow_id)
             assert run is not None
             return self._evaluator.result(run, 1)
-        self._store.reclaim()
+        reclaim(self._evaluator)
         session.consume(self._store.get_marks(workflow_id))
         return self._drive(session, work)
 
-    def _work(self) -> LocalWork:
-        return LocalWork(self._handlers, lambda: self._pool, 2 * self._concurrency)
+    def _work(self) -> Workbench:
+        return Workbench(self._store, self._handlers, lambda: self._pool, self._concurrency)
 
-    def _drive(self, session: Session, work: LocalWork) -> ExecutionResult:
+    def _drive(self, session: Session, work: Workbench) -> ExecutionResult:
         session.observe = lambda steps: self._stored(session, work, steps)
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
@@ -110,40 +115,41 @@ class LocalRunner:
                 session.settle()
                 if session.run.waiting and not session.run.is_over:
                     self._start(session, work)
-                if not work.running:
+                wait = self._delay(session) if self._put_back or not work.running else None
+                if not work.running and wait is None:
                     break
                 if self._keeper.idle:
                     stack.enter_context(self._keeper)
-                self._collect(session, work)
+                self._collect(session, work, wait)
         if not session.run.is_over:
             session.close()
         return self._evaluator.result(session.run, session.iterations)
 
-    def _stored(self, session: Session, work: LocalWork, steps: list[StepDefinition]) -> None:
+    def _stored(self, session: Session, work: Workbench, steps: list[StepDefinition]) -> None:
         """After a commit: what was created in it may begin, though the evaluation goes on."""
         if self._observer is not None:
             self._observer.stored(steps)
         if not session.run.settled:
             self._hand_out(session.tasks, work)
 
-    def _start(self, session: Session, work: LocalWork) -> None:
+    def _start(self, session: Session, work: Workbench) -> None:
         tasks = session.tasks
         if not tasks and work.running < self._concurrency and session.run.waiting > work.running:
             tasks = self._claim(session, work)
-        alone = len(tasks) == 1 and session.run.waiting == 1
+        alone = len(tasks) == 1 and session.run.waiting == 1 and not tasks[0].timeout_ms
         if alone and self._keeper.idle:
             with self._keeper:
                 self._hand_out(tasks, work, here=True)
         else:
             self._hand_out(tasks, work, here=alone)
 
-    def _hand_out(self, tasks: list[TaskDefinition], work: LocalWork, *, here: bool = False) -> None:
+    def _hand_out(self, tasks: list[TaskDefinition], work: Workbench, *, here: bool = False) -> None:
         if self._observer is not None:
             for task in tasks:
                 self._observer.task_started(task)
         work.start(tasks, here=here)
 
-    def _claim(self, session: Session, work: LocalWork) -> list[TaskDefinition]:
+    def _claim(self, session: Session, work: Workbench) -> list[TaskDefinition]:
         """Tasks of this run that there was no room for, or that an earlier process left behind."""
         run = session.run
         tasks = self._store.claim_tasks(
@@ -157,9 +163,35 @@ class LocalRunner:
         self._store.start_tasks(tasks)
         return tasks
 
-    def _collect(self, session: Session, work: LocalWork) -> None:
+    def _delay(self, session: Session) -> float | None:
+        """In how many seconds there may be something to claim again; None if nothing here can go on."""
+        run = session.run
+        if run.is_over or not run.waiting:
+            return None
+        workflow_id = WorkflowId(run.workflow_id)
+        due = self._store.next_due(workflow_id=workflow_id)
+        if due is not None:
+            return due / 1000
+        tasks = self._store.get_tasks_by_workflow(workflow_id) if run.waiting else []
+        full = any(task.hold == TaskHold.CONCURRENCY and self._handlers.serves(task.name) for task in tasks)
+        return _FULL_SECONDS if full else None
+
+    def _retried(self, done: Done) -> bool:
+        """Put a task back whose failure the workflow forgives."""
+        delay = None if done.error is None else retry_delay(done.task, done.error_type)
+        if delay is None:
+            return False
+        message = f"{str(done.error) or done.error_type}"
+        self._put_back = True
+        self._store.requeue(done.task, delay, {"message": message, "type": done.error_type})
+        if self._observer is not None:
+            self._observer.task_ended(done.task, f"{message}; next attempt in {delay} ms")
+        return True
+
+    def _collect(self, session: Session, work: Workbench, wait: float | None) -> None:
         """Deliver what the handlers have answered, and what others did for this run meanwhile."""
-        outcomes = [self._outcome(session, done) for done in work.collect()]
+        done = [each for each in work.collect(wait) if not self._retried(each)]
+        outcomes = [self._outcome(session, each) for each in done]
         crashpoint.reach("deliver.before")
         session.deliver(outcomes)
         if session.run.waiting > work.running:
@@ -171,7 +203,7 @@ class LocalRunner:
         task, error = done.task, done.error
         step = session.context.require_step(StepId(task.step_id))
         if error is not None:
-            outcome = failed(step, task, str(error) or type(error).__name__, type(error).__name__)
+            outcome = failed(step, task, str(error) or done.error_type, done.error_type)
         else:
             answer = {} if done.answer is None else done.answer
             outcome = completed(session.context.program, step, task, answer)

@@ -25,6 +25,11 @@ def key(step_id: str) -> str:
     return step_id.rpartition("/")[2]
 
 
+def is_within(step_id: str, above: str) -> bool:
+    """Whether a step is that one, or below it."""
+    return step_id == above or step_id.startswith(f"{above}/")
+
+
 def relative(step_id: str, workflow_id: WorkflowId) -> str:
     """The path inside the run; empty for the root."""
     return step_id[len(workflow_id) + 1 :]

@@ -7,13 +7,16 @@
 * `commit` and `finish` are atomic: all of it is stored, or nothing. With a fence they raise FencedError (commit) or
   answer False (finish) when the caller no longer holds what it writes to, and then nothing is stored.
 * A claim is atomic: no two callers receive the same task, and at most one task of a step is running.
-* Times that decide (leases, locks) are taken from the store's own clock, never from the caller's.
+* Times that decide (leases, locks, deadlines, delays) are the store's own, never the caller's.
+* What is committed rings: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>`
+  when a run is over or paused, `logs:<id>` when agents write to its log, `cancel` when work
+  is taken away from those who do it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import (
@@ -29,6 +32,10 @@ from afl.runtime.entities import (
 )
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
+
+if TYPE_CHECKING:
+    from afl.kernel.doorbell import Ear
+    from afl.kernel.presence import Life
 
 __all__ = [
     "STEP_CONTINUE",
@@ -77,6 +84,12 @@ class StepStore(Protocol):
     def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None:
         """The root step of a run: the one without root and container."""
 
+    def get_lost_steps(self, limit: int = 100) -> list[StepDefinition]:
+        """Steps at EventTransmit of running runs without a holder that nobody will continue.
+
+        They have no pending or running task, and no StepContinue mark.
+        """
+
     def step_exists(self, statement_id: StatementId | str, block_id: StepId | BlockId | None) -> bool:
         """Whether a block already has a step for a statement."""
 
@@ -95,9 +108,6 @@ class EventStore(Protocol):
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         """Unconsumed StepContinue events of a run, in any order."""
-
-    def get_marked_runs(self, limit: int = 100) -> list[WorkflowId]:
-        """Runs with unconsumed marks that nobody holds, oldest run first."""
 
     def save_event(self, event: EventDefinition) -> None:
         """Insert or replace an event."""
@@ -121,18 +131,42 @@ class TaskStore(Protocol):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         """The newest tasks, newest first."""
 
+    def find_tasks(
+        self,
+        *,
+        state: str = "",
+        name: str = "",
+        task_list: str = "",
+        hold: str = "",
+        owner: str = "",
+        key: str = "",
+        prefix: str = "",
+        limit: int = 100,
+    ) -> list[TaskDefinition]:
+        """The oldest tasks that have all that is asked for (empty: whatever it be), in creation order.
+
+        `name` may be a short one, `key` is a concurrency key, `prefix` the beginning of an id.
+        """
+
     def save_task(self, task: TaskDefinition) -> None:
         """Insert or replace a task, without any fence."""
 
     def claim_task(
-        self, task_names: list[str], task_list: str = "default", *, owner: str = "", lease_ms: int = 0
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        owner: str = "",
+        lease_ms: int = 0,
+        lock_ms: int = 0,
     ) -> TaskDefinition | None:
         """Atomically take the first pending task (highest priority, then oldest) that one of the names serves.
 
-        Tasks of one step are served one at a time, oldest first. A name without a dot serves every namespace's facet
+        Tasks of one step are served one at a time, oldest first; one with a `hold`, before its time, or whose lock
+        (`runner:task:<uuid>`) somebody else has, is passed over. A name without a dot serves every namespace's facet
         of that name; a dotted one only itself. The task becomes running under `owner` (this process when empty) with
-        epoch + 1, and so its event Dispatched. Without a lease (0) only proof of the owner's death or an operator sets
-        it free.
+        epoch + 1, and so its event Dispatched; its deadline is set if it has a timeout, and its lock for `lock_ms`.
+        Without a lease (0) only proof of the owner's death or an operator sets it free.
         """
 
     def claim_tasks(
@@ -143,9 +177,18 @@ class TaskStore(Protocol):
         limit: int,
         owner: str = "",
         lease_ms: int = 0,
+        lock_ms: int = 0,
         workflow_id: str | None = None,
+        any_event: bool = False,
     ) -> list[TaskDefinition]:
-        """As `claim_task`, up to `limit` tasks in one round trip, in claim order; of one run only, if named."""
+        """As `claim_task`, up to `limit` tasks in one round trip, in claim order.
+
+        Of one run only, if named, and then on whatever list they are. `any_event` adds every task of a step, whatever
+        its name, behind the named ones, but never those named `afl:...`.
+        """
+
+    def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
+        """In how many milliseconds the first delayed task (of a list, of a run) may be claimed; None without one."""
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         """The handlers of these claimed tasks begin: their events become Processing."""
@@ -153,17 +196,41 @@ class TaskStore(Protocol):
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """Store the outcomes, each under its own fence: task and step and event and mark, or nothing.
 
-        False for one whose task is no longer the caller's or whose step has left EventTransmit.
+        False for one whose task is no longer the caller's or whose step has left EventTransmit. The slot of a task
+        with a concurrency key goes to the next that waits for it.
         """
 
-    def renew(self, owner: str, lease_ms: int) -> None:
-        """Extend the lease of everything the owner holds: tasks and runs."""
+    def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
+        """Give held tasks without a step their last state; False for one that is no longer the caller's."""
+
+    def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
+        """Put a task back for another attempt: pending, failures + 1, not claimed before the delay has passed.
+
+        Under its claim; a task without owner must be pending. False if it is not what the caller thinks.
+        """
+
+    def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
+        """Give claims back: pending again, with epoch + 1. How many were still held.
+
+        Unless the work had `begun`, it is as if they had never been delivered.
+        """
+
+    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
+        """Extend the lease (and locks) of everything the owner holds; its tasks as (uuid, epoch)."""
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        """Extend one claim; False if it is no longer held."""
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
         """Return an owner's running tasks to pending with epoch + 1; `died` counts as a death. How many."""
 
     def reclaim(self) -> int:
-        """Release the tasks of every owner whose lease ended or whose death is proven. How many tasks."""
+        """Take away what nobody works on any more. How many tasks and runs.
+
+        Tasks and runs of owners whose lease ended or whose death is proven return to pending (epoch + 1, deaths + 1);
+        at `max_deliveries` deaths with the hold "poisoned". Tasks past their deadline return to pending with the hold
+        "timeout". Locks of the dead end. Whoever sweeps then judges the tasks with these holds.
+        """
 
 
 class RunStore(Protocol):
@@ -174,6 +241,35 @@ class RunStore(Protocol):
 
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         """The newest runs, newest first."""
+
+    def find_runs(
+        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+    ) -> list[RunDefinition]:
+        """The newest runs that have all that is asked for, newest first, inputs left out.
+
+        `before` is the id of a run: only older ones, for paging.
+        """
+
+    def insert_run(self, run: RunDefinition) -> bool:
+        """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""
+
+    def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
+        """Runs that need an evaluator and have none: with unconsumed marks, or between fixed points. Oldest first."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        """Stop a run where it stands: no evaluator, none of its tasks claimed. False if it is over or paused already.
+
+        Tasks that run go on, and their results wait as marks.
+        """
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        """Let a paused run go on; False if it is not paused."""
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        """End a run, and its tasks as canceled, whoever holds them. False if it is over already."""
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        """Remove up to so many runs that ended before a time (wall clock, ms), with all that belongs to them."""
 
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
         """Hold a run as this process, with epoch + 1, its inputs left out; None if there is no such run.
@@ -286,8 +382,16 @@ class LogStore(Protocol):
     def save_log(self, log: LogDefinition) -> None:
         """Append a log entry."""
 
+    def save_logs(self, logs: Sequence[LogDefinition]) -> None:
+        """Append log entries in one round trip."""
+
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         """The entries of a runner (or run), by order, then by time."""
+
+    def get_logs_after(
+        self, runner_id: str, position: int, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        """Entries of a runner (or run) stored behind a position, with their positions, for those who follow."""
 
 
 @runtime_checkable
@@ -297,6 +401,9 @@ class PersistenceAPI(
     """Everything the runtime asks of a store."""
 
     lease_ms: int  # how long a hold lasts without being renewed
+    max_deliveries: int  # how many owners may die on a task
+    doorbell: str  # how other processes hear of a commit: the setting AFL_DOORBELL
+    capabilities: ClassVar[frozenset[str]]  # of concurrency, schedules, budgets, retention
 
     def commit(self, changes: IterationChanges) -> None:
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.
@@ -307,6 +414,18 @@ class PersistenceAPI(
     @property
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
+
+    def listen(self, topics: Iterable[str]) -> Ear:
+        """An ear for what is committed from now on, here and in other processes."""
+
+    def describe(self, owner: str) -> str:
+        """An owner in words: its process and host, where they are known."""
+
+    def life(self, owner: str) -> Life:
+        """What can be said about an owner's process."""
+
+    def now(self) -> int:
+        """The store's clock, by which leases and deadlines end; milliseconds."""
 
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""

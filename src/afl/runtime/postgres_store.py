@@ -27,11 +27,14 @@ class PostgresStore(SqlStore):
         self.database.ensure(_FUNCTIONS)
 
     def commit(self, changes: IterationChanges) -> None:
-        if changes.run is None:  # without a run there is no fence to put first
+        rows = ChangeRows(changes)
+        if (
+            changes.run is None or rows.keys
+        ):  # no fence to put first; or keys to promote, which takes more statements
             super().commit(changes)
             return
         try:
-            held = self._call(changes, changes.run, ChangeRows(changes))
+            held = self._call(changes, changes.run, rows)
         except StoreError as error:
             if _FENCED not in str(error):
                 raise
@@ -53,9 +56,13 @@ class PostgresStore(SqlStore):
             consumed=list(changes.consumed_events) or None,
             events=_records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
             tasks=codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
+            policies=codec.encode_rows(rows.policies) if rows.policies else None,
             closed=codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
             logs=_records(LOG_COLUMNS, rows.logs),
+            topics=rows.topics if rows.topics and self.bell.carried_by_commit else None,
         )
+        if rows.topics:
+            self.bell.rung(rows.topics)
         return bool(answer[0]["held"])
 
 

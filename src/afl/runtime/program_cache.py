@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from afl.kernel.errors import InputError, StoreCorrupt
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.types import WorkflowId
+
+_log = logging.getLogger(__name__)
 
 _KEPT = 256
 
@@ -67,6 +70,14 @@ class ProgramCache:
             program_hash = run.program_hash
             self._keep(self._by_run, workflow_id, program_hash)
         return self.load(program_hash)
+
+    def remember(self, workflow_id: str, workflow: Mapping[str, Any]) -> None:
+        """Have the program of a run at hand; a workflow that is not the run's own changes nothing."""
+        run = self._persistence.get_run(WorkflowId(workflow_id))
+        if run is not None and self.of_run(WorkflowId(workflow_id)).workflow.ast != workflow:
+            _log.warning(
+                "run %s goes on with the program it was started with, not the one given", workflow_id
+            )
 
     def _keep(self, cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:

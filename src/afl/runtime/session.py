@@ -52,7 +52,7 @@ class Session:
         *,
         new: bool = False,
         pace: Pace | None = None,
-        serves: Callable[[str], bool] | None = None,
+        serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> None:
         self.run = run
         self.iterations = 0
@@ -156,6 +156,9 @@ class Session:
         self.timed_out = True
 
     def _recover(self) -> None:
+        if self.run.state == RunnerState.CREATED:
+            self.run.state, self._unsettled = RunnerState.RUNNING, False
+            self._create_root()
         if self._unsettled:
             marks = self._persistence.get_marks(self.context.workflow_id, limit=1_000_000)
             recovery.rescan(self.context, {mark.step_id for mark in marks if mark.payload.get("failed")})
@@ -222,13 +225,16 @@ class Session:
         self._conclude()
         if self.run.is_over:
             self.run.owner = ""
-        self.commit(settled=True)
+        self._store_or_fail()
 
     def close(self) -> None:
         """At a fixed point: record where the run stands, and let it go."""
         if not self.timed_out:
             self._conclude()
         self.run.owner = ""
+        self._store_or_fail()
+
+    def _store_or_fail(self) -> None:
         try:
             self.commit(settled=not self.timed_out)
         except PayloadError as error:
@@ -257,7 +263,7 @@ class Session:
         """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
         new = self.context.changes.new_run
         self.context.changes = IterationChanges(run=self.run, new_run=new)
-        self.run.outputs = {}
+        self.run.outputs, self.run.owner = {}, ""
         self._end_failed(StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
 

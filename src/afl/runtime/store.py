@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from afl.kernel.errors import InputError
-from afl.kernel.lease import LEASE_MS
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
@@ -16,10 +16,16 @@ _KNOWN = (
 )
 
 
-def open_store(url: str, *, lease_ms: int = LEASE_MS) -> PersistenceAPI:
+def open_store(
+    url: str,
+    *,
+    lease_ms: int = LEASE_MS,
+    max_deliveries: int = MAX_DELIVERIES,
+    doorbell: str = "auto",
+) -> PersistenceAPI:
     """The store behind a URL; InputError for a kind that is not known."""
     store = _open(url)
-    store.lease_ms = lease_ms
+    store.lease_ms, store.max_deliveries, store.doorbell = lease_ms, max_deliveries, doorbell
     return store
 
 

@@ -72,6 +72,10 @@ class Telemetry:
         """A run begins or goes on."""
         self._add("workflow.start", workflow_id, workflowName=workflow_name)
 
+    def log_resume(self, workflow_id: str) -> None:
+        """A worker evaluates a run: once for all that was answered since the last time."""
+        self._add("workflow.resume", workflow_id)
+
     def log_workflow_complete(self, workflow_id: str, result: dict[str, Any]) -> None:
         """A run ended well."""
         self._add("workflow.complete", workflow_id, result=result)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel.ids import sortable_id
+from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.errors import StepFailure
+from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.policies import policies_of
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId
@@ -23,6 +27,10 @@ class EventTransmitHandler(StateHandler):
         payload = self._build_payload()
         work_id = sortable_id()
         task = self._task(work_id, payload)
+        policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
+        if policies is not None:
+            policies.apply(task)
+            self._check_capability(task)
         mine = self.context.offer(task)
         self.context.changes.add_created_task(task)
         event = EventDefinition(
@@ -54,6 +62,15 @@ class EventTransmitHandler(StateHandler):
             task_list_name=run.task_list if run is not None else "default",
             data=payload,
         )
+
+    def _evaluation(self) -> EvaluationContext:
+        return self.context.frame(paths.parent(self.step.id)).evaluation(self.step.id)
+
+    def _check_capability(self, task: TaskDefinition) -> None:
+        if task.concurrency_key and "concurrency" not in self.context.persistence.capabilities:
+            raise StepFailure(
+                "Concurrency: this store has no concurrency keys; an SQL store has", "BadPolicy"
+            )
 
     def _build_payload(self) -> dict[str, Any]:
         return {name: attribute.value for name, attribute in self.step.attributes.params.items()}

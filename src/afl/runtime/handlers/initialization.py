@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.runtime import paths
+from afl.runtime import paths, policies
 from afl.runtime.block import StatementDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
@@ -22,8 +22,6 @@ __all__ = [
     "FacetInitializationEndHandler",
     "StatementBeginHandler",
 ]
-
-POLICY_NAMESPACE = "sys."
 
 
 class StatementBeginHandler(PassThroughHandler):
@@ -63,7 +61,7 @@ class FacetInitializationBeginHandler(StateHandler):
         self, statement: StatementDefinition, values: dict[str, Any], context: EvaluationContext
     ) -> None:
         for mixin in statement.mixins:
-            if mixin.target.startswith(POLICY_NAMESPACE):
+            if mixin.target.startswith(policies.NAMESPACE):
                 continue
             mixed = {name: evaluate(context) for name, evaluate in mixin.bindings}
             if mixin.alias:

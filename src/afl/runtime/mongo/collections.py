@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
 
-from afl.kernel.lease import LEASE_MS
+from afl.kernel.doorbell import Doorbell, Ear
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.runtime.mongo.bell import open_bell
 from afl.runtime.mongo.connection import NOW, Connection, Document
 
 OLDEST_FIRST = [("seq", 1), ("uuid", 1)]
@@ -17,11 +21,29 @@ class Collections:
 
     connection: Connection
     lease_ms: int = LEASE_MS
+    max_deliveries: int = MAX_DELIVERIES
+    doorbell: str = "auto"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"retention"})
 
     @property
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
         return self.connection.owner_id
+
+    @cached_property
+    def bell(self) -> Doorbell:
+        """The doorbell; it has no thread before somebody listens."""
+        return open_bell(f"{self.connection.where} {self.connection.name}", self.doorbell)
+
+    def listen(self, topics: Iterable[str]) -> Ear:
+        """An ear for what is committed from now on."""
+        return self.bell.listen(topics)
+
+    def _ring(self, topics: Iterable[str]) -> None:
+        """After a write. There is nothing in it that could carry a ring."""
+        named = set(topics)
+        if named:
+            self.bell.rung(named)
 
     def _one(self, collection: str, query: Mapping[str, Any], **options: Any) -> Document | None:
         return self.connection.call(lambda db: db[collection].find_one(query, **options))
@@ -45,8 +67,11 @@ class Collections:
 
 
 def replacement(document: Document, seq: int) -> list[Document]:
-    """The update that replaces a document, or inserts it at a place in the order of creation."""
-    kept = {"_id": "$_id", "seq": {"$ifNull": ["$seq", seq]}}
+    """The update that replaces a document, or inserts it at a place in the order of creation.
+
+    Whether its run is paused is no field of a task: that stays too.
+    """
+    kept = {"_id": "$_id", "seq": {"$ifNull": ["$seq", seq]}, "paused": "$paused"}
     return [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, kept]}}]
 
 
@@ -60,6 +85,26 @@ def lease(lease_ms: int) -> Document:
     return {"$add": [NOW, lease_ms]}
 
 
+def longer(name: str, lease_ms: int) -> Document:
+    """A lease that is renewed: it never gets shorter by that, and none stays none."""
+    return {"$cond": [{"$gt": [f"${name}", 0]}, {"$max": [f"${name}", lease(lease_ms)]}, 0]}
+
+
 def lease_ended() -> Document:
     """The condition that a lease was given and is over; its last millisecond still belongs to the holder."""
-    return {"$expr": {"$lt": ["$lease_until", NOW]}}
+    return past("lease_until")
+
+
+def past(name: str) -> Document:
+    """The condition that a time is over by the server's clock."""
+    return {"$expr": {"$lt": [f"${name}", NOW]}}
+
+
+def counted(name: str, more: int = 1) -> Document:
+    """A counter that goes up; agents of other languages may have left it out."""
+    return {"$add": [{"$ifNull": [f"${name}", 0]}, more]}
+
+
+def beginning(prefix: str) -> Document:
+    """The condition that an id begins so."""
+    return {"$regex": f"^{re.escape(prefix)}"}

@@ -8,11 +8,13 @@ from pymongo import DeleteMany, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.kernel.errors import FencedError
+from afl.kernel.errors import CapabilityError, FencedError
 from afl.runtime.changes import IterationChanges
-from afl.runtime.entities import RunDefinition
+from afl.runtime.entities import RunDefinition, RunnerState, TaskState
+from afl.runtime.mongo.bell import RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.mongo.collections import Collections, lease, literal
 from afl.runtime.mongo.connection import Document, Ticket
+from afl.runtime.mongo.logs import append_logs, log_document
 from afl.runtime.mongo.outcomes import closing, event_replacement
 from afl.runtime.mongo.records import (
     event_document,
@@ -21,17 +23,18 @@ from afl.runtime.mongo.records import (
     step_document,
     task_document,
 )
-from afl.runtime.mongo.servers import log_document
 
 
 class CommitCollection(Collections):
     """`commit` of PersistenceAPI."""
 
     def commit(self, changes: IterationChanges) -> None:
+        _refuse_concurrency(changes)
         writes = _Writes(changes, self.lease_ms)
         if changes.created_tasks:
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
+        self._ring(_topics(changes))
 
 
 class _Writes:
@@ -40,6 +43,10 @@ class _Writes:
     def __init__(self, changes: IterationChanges, lease_ms: int) -> None:
         self._run, self._new_run, self._lease_ms = changes.run, changes.new_run, lease_ms
         self._run_fields = {} if changes.run is None else run_document(changes.run)
+        if not changes.new_run:
+            self._run_fields.pop(
+                "inputs", None
+            )  # they never change, and whoever takes a run does not read them
         created = {step.id for step in changes.created_steps}
         self._steps = [step_document(step) for step in changes.created_steps]
         self._old_steps = [
@@ -57,10 +64,11 @@ class _Writes:
         self._logs = [log_document(log) for log in changes.logs]
 
     def place_tasks(self, ticket: Ticket) -> None:
-        """Give new tasks their places in the order of creation, and leases to those that are born claimed."""
+        """Give new tasks their places in the order of creation, and times to those that are born claimed."""
         for seq, task in enumerate(self._tasks, ticket.first):
             task["seq"] = seq
             task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
+            task["deadline"] = ticket.now + task["timeout_ms"] if task["owner"] and task["timeout_ms"] else 0
 
     def apply(self, database: Database[Document], session: ClientSession) -> None:
         """Write it all; the fences come first."""
@@ -74,7 +82,7 @@ class _Writes:
         _write(database, session, "steps", [*map(InsertOne, self._steps), *self._old_steps])
         _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
         _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
-        _write(database, session, "logs", [*map(InsertOne, self._logs)])
+        append_logs(database, session, self._logs)
 
     def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
         held = lease(self._lease_ms) if run.owner else 0
@@ -90,15 +98,37 @@ class _Writes:
                     f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
                 )
         if run.is_over and run.runner_id:
-            database.runners.update_one({"uuid": run.runner_id}, _runner_end(run), session=session)
+            end = runner_end(run.state, run.ended, run.workflow_id)
+            database.runners.update_one({"uuid": run.runner_id}, end, session=session)
 
 
-def _runner_end(run: RunDefinition) -> list[Document]:
-    """The runner record follows its run."""
-    fields = literal({"state": run.state, "end_time": run.ended, "workflow_id": run.workflow_id})
-    return [{"$set": {**fields, "duration": {"$subtract": [run.ended, "$start_time"]}}}]
+def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
+    """The runner record follows its run to its end."""
+    fields = literal({"state": state, "end_time": ended, "workflow_id": workflow_id})
+    return [{"$set": {**fields, "duration": {"$subtract": [ended, "$start_time"]}}}]
 
 
 def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:
     if writes:
         database[collection].bulk_write(writes, session=session)
+
+
+def _refuse_concurrency(changes: IterationChanges) -> None:
+    for task in changes.created_tasks:
+        if task.concurrency_key:
+            raise CapabilityError(
+                f"task {task.name} of run {task.workflow_id} has the concurrency key {task.concurrency_key!r}; "
+                "the MongoDB store has no such keys: leave out `with Concurrency`, or use PostgreSQL or SQLite"
+            )
+
+
+def _topics(changes: IterationChanges) -> set[str]:
+    pending = (task for task in changes.created_tasks if task.state == TaskState.PENDING and not task.hold)
+    topics = {tasks_topic(task.task_list_name) for task in pending}
+    topics.update(logs_topic(log.runner_id) for log in changes.logs)
+    run = changes.run
+    if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
+        topics.add(run_topic(run.workflow_id))
+    elif run is not None and not run.owner and not run.settled:
+        topics.add(RUNS_TOPIC)
+    return topics

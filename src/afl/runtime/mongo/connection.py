@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -41,6 +42,7 @@ _MAJORITY = WriteConcern("majority")
 _SEEN = ReadConcern("majority")
 _PATIENCE_SECONDS = 15.0
 _BACKOFF = Backoff(0.002, cap=0.1)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _WIRE_VERSION = 13  # MongoDB 5.0
 
 
@@ -102,7 +104,9 @@ class Connection:
         """An owner in words."""
         host, _, rest = owner.partition("|")
         pid = rest.partition("|")[0]
-        return f"process {pid} on {host}" if pid else owner
+        if not pid:
+            return owner
+        return f"process {pid} on {host}{' (this one)' if owner == self.owner_id else ''}"
 
     def _here(self) -> _Process:
         process = self._process
@@ -135,6 +139,11 @@ class Connection:
         """Close the client if it is ours."""
         if self._owns_client and self._process is not None:
             self._process.client.close()
+
+    def now(self) -> int:
+        """The server's clock; milliseconds."""
+        told: datetime = self.call(lambda database: database.command("hello"))["localTime"]
+        return (told.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
     # -- work -------------------------------------------------------------------------------------------------
 

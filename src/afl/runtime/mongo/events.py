@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
-from afl.runtime.entities import RunnerState
 from afl.runtime.events import event_of
-from afl.runtime.mongo.collections import Collections, lease_ended
-from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.bell import RUNS_TOPIC
+from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.records import event_document, event_from, task_from
 from afl.runtime.types import EventId, WorkflowId
 
@@ -34,32 +33,7 @@ class EventCollection(Collections):
         query = {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}
         return [event_from(each) for each in self._all("events", query, limit=limit)]
 
-    def get_marked_runs(self, limit: int = 100) -> list[WorkflowId]:
-        if limit < 1:
-            return []
-        stages = _marked_runs(limit)
-        found = self.connection.call(lambda db: list(db.events.aggregate(stages)))
-        return [each["_id"] for each in found]
-
     def save_event(self, event: EventDefinition) -> None:
         self._save("events", event_document(event))
-
-
-def _marked_runs(limit: int) -> list[Document]:
-    unheld = {"$or": [{"owner": ""}, lease_ended()], "state": RunnerState.RUNNING}
-    return [
-        {"$match": {"event_type": STEP_CONTINUE}},
-        {"$group": {"_id": "$workflow_id"}},
-        {"$sort": {"_id": 1}},
-        {
-            "$lookup": {
-                "from": "runs",
-                "localField": "_id",
-                "foreignField": "uuid",
-                "pipeline": [{"$match": unheld}, {"$project": {"uuid": 1}}],
-                "as": "run",
-            }
-        },
-        {"$match": {"run": {"$ne": []}}},
-        {"$limit": limit},
-    ]
+        if event.event_type == STEP_CONTINUE:
+            self._ring([RUNS_TOPIC])

@@ -1,4 +1,4 @@
-"""The indexes of every collection. Names ending in order, queue, newest and mark are for the store's own queries."""
+"""The indexes of every collection. Names that say what they are for are those of the store's own queries."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def _unique(name: str, field: str, **options: Any) -> IndexModel:
     return _index(name, field, unique=True, **options)
 
 
+_RUNNING = {"state": TaskState.RUNNING}
 _RUNNING_STEP = {"state": TaskState.RUNNING, "step_id": {"$type": "string", "$gt": ""}}
 
 INDEXES: dict[str, list[IndexModel]] = {
@@ -62,6 +63,11 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("task_queue_index", "task_list_name", "state", "-priority", "seq"),
         _index("task_order_index", "workflow_id", "seq"),
         _index("task_newest_index", "-seq"),
+        # Only where there is anything to find: most tasks have no hold, delay or deadline.
+        _index("task_hold_index", "hold", "seq", partialFilterExpression={"hold": {"$gt": ""}}),
+        _index("task_due_index", "not_before", partialFilterExpression={"not_before": {"$gt": 0}}),
+        _index("task_deadline_index", "deadline", partialFilterExpression={"deadline": {"$gt": 0}}),
+        _index("task_owner_index", "owner", partialFilterExpression=_RUNNING),
         # Only where there is a step: tasks of no step (afl:execute) run side by side.
         _unique("task_step_id_running_unique_index", "step_id", partialFilterExpression=_RUNNING_STEP),
     ],
@@ -69,6 +75,8 @@ INDEXES: dict[str, list[IndexModel]] = {
         _unique("run_uuid_index", "uuid"),
         _index("run_state_index", "state"),
         _index("run_owner_index", "owner"),
+        _index("run_unsettled_index", "uuid", partialFilterExpression={"settled": False}),
+        _index("run_ended_index", "ended", partialFilterExpression={"ended": {"$gt": 0}}),
     ],
     "programs": [_unique("program_hash_index", "hash")],
     "flows": [
@@ -90,6 +98,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _unique("log_uuid_index", "uuid"),
         _index("log_runner_id_index", "runner_id"),
         _index("log_order_index", "runner_id", "order", "time"),
+        _index("log_position_index", "runner_id", "seq"),
         _index("log_object_id_index", "object_id"),
     ],
     "servers": [_unique("server_uuid_index", "uuid")],

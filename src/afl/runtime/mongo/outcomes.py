@@ -15,6 +15,7 @@ from pymongo.database import Database
 
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.mongo.bell import RUNS_TOPIC
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import event_document, failure_fields
@@ -23,10 +24,11 @@ from afl.runtime.mongo.values import attribute_documents, map_value
 from afl.runtime.states import StepState
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
+_CLAIM = ("state", "owner", "epoch")
 
 
 class OutcomeCollection(Collections):
-    """`finish` of the TaskStore protocol."""
+    """`finish` and `close_tasks` of the TaskStore protocol."""
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         if not outcomes:
@@ -43,7 +45,25 @@ class OutcomeCollection(Collections):
                     database.tasks.bulk_write(tasks, session=session)
             return accepted
 
-        return self.connection.transaction(finish)
+        finished = self.connection.transaction(finish)
+        if any(finished):
+            self._ring([RUNS_TOPIC])
+        return finished
+
+    def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
+        if not tasks:
+            return []
+        writes = [closing(task) for task in tasks]
+
+        def close(database: Database[Document], session: ClientSession) -> list[bool]:
+            stored = _found(database, session, "tasks", [each.uuid for each in tasks], *_CLAIM)
+            held = [_is_held(task, stored) for task in tasks]
+            chosen = [write for write, good in zip(writes, held, strict=True) if good]
+            if chosen:
+                database.tasks.bulk_write(chosen, session=session)
+            return held
+
+        return self.connection.transaction(close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ def _accepted(
     steps = _found(database, session, "steps", [each.step.id for each in outcomes], "state")
     ended = _found(database, session, "events", [each.mark.id for each in outcomes], "state")
     claims = [each.task.uuid for each in outcomes if each.task is not None and each.task.owner]
-    tasks = _found(database, session, "tasks", claims, "state", "owner", "epoch")
+    tasks = _found(database, session, "tasks", claims, *_CLAIM)
     accepted = []
     for outcome in outcomes:
         waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT

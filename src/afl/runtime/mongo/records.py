@@ -27,7 +27,7 @@ from afl.runtime.types import FacetAttributes, VersionInfo
 
 T = TypeVar("T")
 
-_TASK_MAPS = ("data", "error", "result")
+_TASK_MAPS = ("data", "error", "result", "retry")
 _TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_MAPS]
 _RUN_MAPS = ("inputs", "outputs", "error")
 _RUN_FIELDS = [field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until")]
@@ -152,18 +152,15 @@ def task_document(task: TaskDefinition) -> Document:
     return {
         **{name: getattr(task, name) for name in _TASK_FIELDS},
         "short_name": task.name.rpartition(".")[2],
-        "error": map_value(task.error, f"the error of task {task.uuid}"),
-        "data": map_value(task.data, f"the data of task {task.uuid}"),
-        "result": map_value(task.result, f"the result of task {task.uuid}"),
+        **{name: map_value(getattr(task, name), f"the {name} of task {task.uuid}") for name in _TASK_MAPS},
     }
 
 
 def task_from(document: Document) -> TaskDefinition:
     """The task of a document; what an agent of another language left out is its default."""
     task = TaskDefinition(**{name: document[name] for name in _TASK_FIELDS if name in document})
-    task.error = optional_map_from(document.get("error"))
-    task.data = optional_map_from(document.get("data"))
-    task.result = optional_map_from(document.get("result"))
+    for name in _TASK_MAPS:
+        setattr(task, name, optional_map_from(document.get(name)))
     return task
 
 
@@ -177,9 +174,11 @@ def run_document(run: RunDefinition) -> Document:
 
 
 def run_from(document: Document) -> RunDefinition:
-    """The run of a document."""
-    run = RunDefinition(**{name: document[name] for name in (*_RUN_FIELDS, "lease_until")})
-    run.inputs, run.outputs = map_from(document["inputs"]), map_from(document["outputs"])
+    """The run of a document; what was not read of it, or was not known when it was written, is its default."""
+    run = RunDefinition(
+        **{name: document[name] for name in (*_RUN_FIELDS, "lease_until") if name in document}
+    )
+    run.inputs, run.outputs = map_from(document.get("inputs")), map_from(document["outputs"])
     run.error = optional_map_from(document["error"])
     return run
 

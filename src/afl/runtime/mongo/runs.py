@@ -5,11 +5,13 @@ from __future__ import annotations
 from pymongo import ReturnDocument
 from pymongo.database import Database
 
-from afl.kernel.errors import HeldError
+from afl.kernel.errors import HeldError, StoreConflict
+from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.mongo.collections import Collections, lease, lease_ended, literal
+from afl.runtime.mongo.bell import RUNS_TOPIC
+from afl.runtime.mongo.collections import Collections, beginning, lease, lease_ended, literal
 from afl.runtime.mongo.connection import Document
-from afl.runtime.mongo.records import record_document, record_from, run_from
+from afl.runtime.mongo.records import record_document, record_from, run_document, run_from
 from afl.runtime.types import WorkflowId
 
 _CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
@@ -29,6 +31,42 @@ class RunCollection(Collections):
         found = self._all("runs", query, sort=[("uuid", -1)], limit=limit) if limit > 0 else []
         return [run_from(each) for each in found]
 
+    def find_runs(
+        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+    ) -> list[RunDefinition]:
+        if limit < 1:
+            return []
+        asked = {"state": state, "workflow_name": workflow}
+        query: Document = {field: wanted for field, wanted in asked.items() if wanted}
+        ids: Document = beginning(prefix) if prefix else {}
+        if before:
+            ids["$lt"] = before
+        if ids:
+            query["uuid"] = ids
+        found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=limit)
+        return [run_from(each) for each in found]
+
+    def insert_run(self, run: RunDefinition) -> bool:
+        document = {**run_document(run), "lease_until": 0}
+        try:
+            self.connection.call(lambda db: db.runs.insert_one(document))
+        except StoreConflict:
+            return False
+        self._ring([RUNS_TOPIC])
+        return True
+
+    def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
+        if limit < 1:
+            return []
+        unsettled = {**_needs_nobody_else(), "settled": False}
+
+        def look(database: Database[Document]) -> set[WorkflowId]:
+            between = database.runs.find(unsettled, {"uuid": 1}, sort=[("uuid", 1)], limit=limit)
+            marked = database.events.aggregate(_marked_runs(limit))
+            return {each["uuid"] for each in between} | {each["_id"] for each in marked}
+
+        return sorted(self.connection.call(look))[:limit]
+
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
         while True:
             taken = self._take_free(workflow_id, lease_ms)
@@ -42,23 +80,22 @@ class RunCollection(Collections):
                 raise HeldError(f"run {workflow_id} is held by {holder}, whose lease has not ended")
 
     def _take_free(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
-        free = {
-            "uuid": workflow_id,
-            "state": {"$in": _CAN_GO_ON},
-            "$or": [{"owner": ""}, lease_ended()],
-        }
+        free = {"uuid": workflow_id, **_needs_nobody_else()}
         hold = {"epoch": {"$add": ["$epoch", 1]}, "lease_until": lease(lease_ms)}
         change = [{"$set": {**literal({"owner": self.owner_id}), **hold}}]
 
         def take(database: Database[Document]) -> Document | None:
-            return database.runs.find_one_and_update(free, change, return_document=ReturnDocument.AFTER)
+            return database.runs.find_one_and_update(
+                free, change, projection={"inputs": 0}, return_document=ReturnDocument.AFTER
+            )
 
         found = self.connection.call(take)
         return run_from(found) if found else None
 
     def release_run(self, run: RunDefinition) -> None:
         held = {"uuid": run.workflow_id, "owner": run.owner, "epoch": run.epoch}
-        self._update("runs", held, {"$set": {"owner": "", "lease_until": 0}})
+        if self._update("runs", held, {"$set": {"owner": "", "lease_until": 0}}) and not run.settled:
+            self._ring([RUNS_TOPIC])
 
     def get_runner(self, uuid: str) -> RunnerDefinition | None:
         found = self._one("runners", {"uuid": uuid})
@@ -82,3 +119,27 @@ class RunCollection(Collections):
     def _runners(self, query: Document, limit: int = 0) -> list[RunnerDefinition]:
         found = self._all("runners", query, sort=_NEWEST_START, limit=limit)
         return [record_from(each, RunnerDefinition) for each in found]
+
+
+def _needs_nobody_else() -> Document:
+    """The condition that a run can go on and nobody has it."""
+    return {"state": {"$in": _CAN_GO_ON}, "$or": [{"owner": ""}, lease_ended()]}
+
+
+def _marked_runs(limit: int) -> list[Document]:
+    return [
+        {"$match": {"event_type": STEP_CONTINUE}},
+        {"$group": {"_id": "$workflow_id"}},
+        {"$sort": {"_id": 1}},
+        {
+            "$lookup": {
+                "from": "runs",
+                "localField": "_id",
+                "foreignField": "uuid",
+                "pipeline": [{"$match": _needs_nobody_else()}, {"$project": {"uuid": 1}}],
+                "as": "run",
+            }
+        },
+        {"$match": {"run": {"$ne": []}}},
+        {"$limit": limit},
+    ]

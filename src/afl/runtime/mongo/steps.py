@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from afl.runtime.changes import STEP_CONTINUE
+from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.mongo.collections import Collections
+from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import step_document, step_from
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -48,6 +51,12 @@ class StepCollection(Collections):
         found = self._one("steps", query, sort=_OLDEST_FIRST)
         return step_from(found) if found else None
 
+    def get_lost_steps(self, limit: int = 100) -> list[StepDefinition]:
+        if limit < 1:
+            return []
+        found = self.connection.call(lambda db: list(db.steps.aggregate(_lost_steps(limit))))
+        return self.get_steps([each["uuid"] for each in found])
+
     def step_exists(self, statement_id: StatementId | str, block_id: StepId | BlockId | None) -> bool:
         query = {"block_id": block_id, "statement_id": statement_id}
         return self._one("steps", query, projection={"uuid": 1}) is not None
@@ -57,3 +66,35 @@ class StepCollection(Collections):
 
     def _steps(self, query: dict[str, Any]) -> list[StepDefinition]:
         return [step_from(each) for each in self._all("steps", query, sort=_OLDEST_FIRST)]
+
+
+def _lost_steps(limit: int) -> list[Document]:
+    """Steps that wait for outside work which nobody does; ids only, since steps may be large."""
+    open_tasks = {"state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}
+    free_runs = {"state": RunnerState.RUNNING, "owner": ""}
+    return [
+        {"$match": {"state": StepState.EVENT_TRANSMIT}},
+        {"$project": {"uuid": 1, "workflow_id": 1}},
+        *_joined("tasks", "uuid", "step_id", open_tasks, wanted=False),
+        *_joined("events", "uuid", "step_id", {"event_type": STEP_CONTINUE}, wanted=False),
+        *_joined("runs", "workflow_id", "uuid", free_runs, wanted=True),
+        {"$sort": {"uuid": 1}},
+        {"$limit": limit},
+    ]
+
+
+def _joined(collection: str, field: str, foreign: str, match: Document, *, wanted: bool) -> list[Document]:
+    """The stages that keep what has, or has not, a partner in another collection."""
+    partner = [{"$match": match}, {"$limit": 1}, {"$project": {"_id": 1}}]
+    return [
+        {
+            "$lookup": {
+                "from": collection,
+                "localField": field,
+                "foreignField": foreign,
+                "pipeline": partner,
+                "as": "partner",
+            }
+        },
+        {"$match": {"partner": {"$ne": []} if wanted else []}},
+    ]

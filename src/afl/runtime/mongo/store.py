@@ -10,17 +10,22 @@ from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from afl.config import MongoDBConfig
+from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
 from afl.runtime.mongo.claims import ClaimCollection
 from afl.runtime.mongo.commits import CommitCollection
 from afl.runtime.mongo.connection import Client, Connection
+from afl.runtime.mongo.control import ControlCollection
 from afl.runtime.mongo.errors import unreadable
 from afl.runtime.mongo.events import EventCollection
 from afl.runtime.mongo.flows import FlowCollection
 from afl.runtime.mongo.indexes import create_all
+from afl.runtime.mongo.leases import LeaseCollection
+from afl.runtime.mongo.locks import LockCollection
+from afl.runtime.mongo.logs import LogCollection
 from afl.runtime.mongo.outcomes import OutcomeCollection
 from afl.runtime.mongo.runs import RunCollection
-from afl.runtime.mongo.servers import LockCollection, LogCollection, ServerCollection
+from afl.runtime.mongo.servers import ServerCollection
 from afl.runtime.mongo.steps import StepCollection
 from afl.runtime.mongo.tasks import TaskCollection
 
@@ -34,8 +39,10 @@ class MongoStore(
     EventCollection,
     TaskCollection,
     ClaimCollection,
+    LeaseCollection,
     OutcomeCollection,
     RunCollection,
+    ControlCollection,
     FlowCollection,
     ServerCollection,
     LockCollection,
@@ -80,8 +87,23 @@ class MongoStore(
             self.close()
             raise
 
+    def describe(self, owner: str) -> str:
+        """An owner in words: its process and host, where they are known."""
+        return self.connection.describe(owner)
+
+    def life(self, owner: str) -> Life:
+        """Of others nothing is known here: their leases decide."""
+        return Life.ALIVE if owner == self.owner_id else Life.UNKNOWN
+
+    def now(self) -> int:
+        """The server's clock."""
+        return self.connection.now()
+
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""
+        if "bell" in vars(self):
+            self.bell.close()
+            del self.bell
         self.connection.close()
 
     def drop_database(self) -> None:

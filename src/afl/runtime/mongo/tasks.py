@@ -1,4 +1,4 @@
-"""The task queue in MongoDB: reading, saving, leases. Claims and outcomes have files of their own."""
+"""The task queue in MongoDB: reading and saving. Claims, leases and outcomes have files of their own."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.collections import (
-    NEWEST_FIRST,
-    OLDEST_FIRST,
-    Collections,
-    lease,
-    lease_ended,
-)
+from afl.runtime.mongo.bell import tasks_topic
+from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import task_document, task_from
 from afl.runtime.types import StepId, WorkflowId
@@ -25,7 +19,7 @@ CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]
 
 
 class TaskCollection(Collections):
-    """The TaskStore protocol, apart from claims and outcomes."""
+    """The TaskStore protocol, apart from claims, leases and outcomes."""
 
     def get_task(self, uuid: str) -> TaskDefinition | None:
         found = self._one("tasks", {"uuid": uuid})
@@ -48,8 +42,36 @@ class TaskCollection(Collections):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         return self._tasks({}, sort=NEWEST_FIRST, limit=limit) if limit > 0 else []
 
+    def find_tasks(
+        self,
+        *,
+        state: str = "",
+        name: str = "",
+        task_list: str = "",
+        hold: str = "",
+        owner: str = "",
+        key: str = "",
+        prefix: str = "",
+        limit: int = 100,
+    ) -> list[TaskDefinition]:
+        asked = {
+            "state": state,
+            "task_list_name": task_list,
+            "hold": hold,
+            "owner": owner,
+            "concurrency_key": key,
+        }
+        query: Document = {field: wanted for field, wanted in asked.items() if wanted}
+        if prefix:
+            query["uuid"] = beginning(prefix)
+        if name:
+            query["$or"] = [{"name": name}, {"short_name": name}]
+        return self._tasks(query, sort=OLDEST_FIRST, limit=limit) if limit > 0 else []
+
     def save_task(self, task: TaskDefinition) -> None:
         self._save_in_order("tasks", task_document(task))
+        if task.state == TaskState.PENDING:
+            self._ring([tasks_topic(task.task_list_name)])
 
     def update_task_state(self, uuid: str, state: str) -> bool:
         """Set a task's state, without any fence; False if there is none."""
@@ -60,35 +82,6 @@ class TaskCollection(Collections):
         writes = [UpdateOne(held_by_its_claim(task), change) for task in tasks]
         if writes:
             self.connection.call(lambda db: db.tasks.bulk_write(writes, ordered=False))
-
-    def renew(self, owner: str, lease_ms: int) -> None:
-        longer = [{"$set": {"lease_until": lease(lease_ms)}}]
-
-        def extend(database: Database[Document]) -> None:
-            held = {"owner": owner, "state": TaskState.RUNNING, "lease_until": {"$gt": 0}}
-            database.tasks.update_many(held, longer)
-            database.runs.update_many({"owner": owner}, longer)
-
-        self.connection.call(extend)
-
-    def release_tasks(self, owner: str, *, died: bool) -> int:
-        return self._release({"owner": owner}, deaths=int(died))
-
-    def reclaim(self) -> int:
-        """Only a lease that ended says anything: this store has no proof of a process's death."""
-        return self._release({"lease_until": {"$gt": 0}, **lease_ended()}, deaths=1)
-
-    def _release(self, condition: Document, deaths: int) -> int:
-        freed = {
-            "state": TaskState.PENDING,
-            "owner": "",
-            "lease_until": 0,
-            "started": 0,
-            "updated": wall_ms(),
-        }
-        change = {"$set": freed, "$inc": {"epoch": 1, "deaths": deaths}}
-        held = {"state": TaskState.RUNNING, **condition}
-        return self.connection.call(lambda db: db.tasks.update_many(held, change).modified_count)
 
     def _tasks(self, query: dict[str, Any], **options: Any) -> list[TaskDefinition]:
         return [task_from(each) for each in self._all("tasks", query, **options)]

@@ -1,5 +1,7 @@
+-- name: lock_key
+select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit_changes
 select afl_commit_1(
     :run::jsonb, :new, :lease_ms, :over, :steps::jsonb, :old_steps::jsonb, :consumed, :events::jsonb, :tasks::jsonb,
-    :closed::jsonb, :logs::jsonb
+    :policies::jsonb, :closed::jsonb, :logs::jsonb, :topics
 ) as held

@@ -23,7 +23,8 @@ create table afl_runs (
     ended {bigint} not null,
     owner text not null,
     epoch {bigint} not null,
-    lease_until {bigint} not null
+    lease_until {bigint} not null,
+    reason text not null default ''
 ) {without_rowid_roomy};
 
 -- Apart from the run, whose row is written again and again: inputs may be large and never change.
@@ -33,6 +34,8 @@ create table afl_inputs (
 ) {strict};
 
 create index afl_runs_held on afl_runs (owner) where owner <> '';
+create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
+create index afl_runs_ended on afl_runs (ended) where ended > 0;
 
 create table afl_steps (
     id text {binary} primary key,
@@ -57,6 +60,7 @@ create table afl_steps (
 create index afl_steps_run on afl_steps (workflow_id);
 create index afl_steps_open on afl_steps (workflow_id, state)
     where state <> 'state.statement.Complete' and state <> 'state.statement.Error';
+create index afl_steps_waiting on afl_steps (id) where state = 'state.EventTransmit';
 
 -- A task is its own event, under its uuid; here stand StepContinue marks, and what callers save.
 create table afl_events (
@@ -94,14 +98,32 @@ create table afl_tasks (
     started {bigint} not null,
     deliveries {bigint} not null,
     deaths {bigint} not null,
-    result text
+    result text,
+    -- What only some tasks have; a new task is inserted without, and most never get any.
+    timeout_ms {bigint} not null default 0,
+    retry text,
+    concurrency_key text not null default '',
+    concurrency_limit {bigint} not null default 0,
+    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout')),
+    not_before {bigint} not null default 0,
+    deadline {bigint} not null default 0,
+    failures {bigint} not null default 0,
+    lock_until {bigint} not null default 0,
+    last_owner text not null default ''
 ) {strict};
 
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
 create index afl_tasks_step on afl_tasks (step_id);
 create index afl_tasks_run on afl_tasks (workflow_id);
-create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending';
+create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending' and hold = '';
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
+create index afl_tasks_held on afl_tasks (hold, seq) where hold <> '' and state = 'pending';
+create index afl_tasks_delayed on afl_tasks (not_before) where not_before > 0 and state = 'pending';
+create index afl_tasks_timed on afl_tasks (deadline) where deadline > 0 and state = 'running';
+create index afl_tasks_key_waiting on afl_tasks (concurrency_key, priority desc, seq)
+    where state = 'pending' and hold = 'concurrency';
+create index afl_tasks_key_active on afl_tasks (concurrency_key)
+    where concurrency_key <> '' and hold = '' and state in ('pending', 'running');
 
 create table afl_runners (
     uuid text primary key,
@@ -153,11 +175,12 @@ create table afl_locks (
 ) {strict};
 
 create table afl_logs (
-    uuid text primary key,
+    seq {identity},
+    uuid text not null unique,
     runner_id text not null,
     position {bigint} not null,
     time {bigint} not null,
     record text not null
 ) {strict};
 
-create index afl_logs_runner on afl_logs (runner_id, position);
+create index afl_logs_runner on afl_logs (runner_id, seq);

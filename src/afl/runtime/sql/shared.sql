@@ -15,6 +15,12 @@ order by started, id
 select * from afl_steps where workflow_id = :workflow_id order by started, id
 -- name: get_steps_by_state
 select * from afl_steps where state = :state order by started, id
+-- name: get_lost_steps
+select s.* from afl_steps s join afl_runs r on r.workflow_id = s.workflow_id
+where s.state = 'state.EventTransmit' and r.state = 'running' and r.owner = ''
+    and not exists (select 1 from afl_tasks t where t.step_id = s.id and t.state in ('pending', 'running'))
+    and not exists (select 1 from afl_events e where e.id = 'continue:' || s.id)
+order by s.id limit :limit
 -- name: get_steps_by_block
 select * from afl_steps where block_id = :block_id order by started, id
 -- name: get_steps_by_container
@@ -66,10 +72,6 @@ select t.* from afl_tasks t left join afl_events e on e.id = t.uuid
 where t.workflow_id = :workflow_id and t.step_id <> '' and e.id is null order by t.seq
 -- name: get_marks
 select * from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue' order by id limit :limit
--- name: get_marked_runs
-select distinct e.workflow_id from afl_events e join afl_runs r on r.workflow_id = e.workflow_id
-where e.event_type = 'StepContinue' and (r.owner = '' or r.lease_until < {now}) and r.state = 'running'
-order by e.workflow_id limit :limit
 -- name: insert_event
 insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
 values (:id, :step_id, :workflow_id, :state, :event_type, :payload)
@@ -103,13 +105,21 @@ insert into afl_tasks (
     :task_list_name, :data_type, :data, :priority, :owner, :epoch,
     case when :owner = '' then 0 else {now} + :lease_ms end, :started, :deliveries, :deaths, :result
 )
+-- name: set_policy
+update afl_tasks set timeout_ms = :timeout_ms, retry = :retry, concurrency_key = :concurrency_key,
+    concurrency_limit = :concurrency_limit, hold = :hold,
+    deadline = case when state = 'running' and :timeout_ms > 0 then {now} + :timeout_ms else 0 end
+where uuid = :uuid
 -- name: upsert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result, timeout_ms, retry,
+    concurrency_key, concurrency_limit, hold, not_before, deadline, failures, lock_until, last_owner
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
-    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result,
+    :timeout_ms, :retry, :concurrency_key, :concurrency_limit, :hold, :not_before, :deadline, :failures, :lock_until,
+    :last_owner
 ) on conflict (uuid) do update set
     name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
     workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
@@ -117,20 +127,64 @@ insert into afl_tasks (
     task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
     priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
     lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
-    deaths = excluded.deaths, result = excluded.result
+    deaths = excluded.deaths, result = excluded.result, timeout_ms = excluded.timeout_ms, retry = excluded.retry,
+    concurrency_key = excluded.concurrency_key, concurrency_limit = excluded.concurrency_limit, hold = excluded.hold,
+    not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
+    lock_until = excluded.lock_until, last_owner = excluded.last_owner
+-- name: find_tasks
+select * from afl_tasks
+where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+order by seq limit :limit
+-- name: held_tasks
+select * from afl_tasks where state = 'pending' and hold <> '' and hold {in:holds} order by seq limit :limit
+-- name: next_due
+select min(not_before) - {now} as due from afl_tasks
+where state = 'pending' and not_before > 0 and hold = ''
+    and (cast(:task_list as text) is null or task_list_name = cast(:task_list as text))
+    and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text)) and not_before > {now}
+-- name: any_pending
+select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_list_name = :task_list limit 1
 -- name: claim_tasks
 with chosen as materialized (
     select t.seq from afl_tasks t
-    where t.state = 'pending' and t.task_list_name = :task_list
-        and (cast(:workflow_id as text) is null or t.workflow_id = cast(:workflow_id as text))
-        and (t.name {in:names} or t.short_name {in:short_names})
+    where t.state = 'pending' and t.hold = '' and t.task_list_name = :task_list
+        and (t.name {in:names} or t.short_name {in:short_names}
+            or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
+        and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks e where e.step_id = t.step_id
                 and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
+        and not exists (
+            select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
 )
 update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
-    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end, updated = :updated
+    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
+    lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
+    deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
+where seq in (select seq from chosen) and state = 'pending'
+returning *
+-- name: claim_run_tasks
+with chosen as materialized (
+    select t.seq from afl_tasks t
+    where t.state = 'pending' and t.hold = '' and t.workflow_id = :workflow_id
+        and (t.name {in:names} or t.short_name {in:short_names}
+            or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
+        and (t.not_before = 0 or t.not_before <= {now})
+        and (t.step_id = '' or not exists (
+            select 1 from afl_tasks e where e.step_id = t.step_id
+                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
+        and not exists (
+            select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
+    order by t.priority desc, t.seq limit :limit {skip_locked:t}
+)
+update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
+    lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
+    lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
+    deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
 where seq in (select seq from chosen) and state = 'pending'
 returning *
 -- name: start_task
@@ -141,20 +195,123 @@ where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
 where uuid = :uuid and state in ('pending', 'running')
+-- name: requeue_task
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
+    started = 0, hold = '', failures = failures + 1, not_before = {now} + :delay_ms, error = :error, updated = :updated,
+    last_owner = case when owner = '' then last_owner else owner end
+where uuid = :uuid and ((:owner <> '' and state = 'running' and owner = :owner and epoch = :epoch)
+    or (:owner = '' and state = 'pending' and epoch = :epoch))
+returning task_list_name
+-- name: return_task
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
+    started = 0, deliveries = deliveries - :unused, updated = :updated
+where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_tasks
-update afl_tasks set lease_until = {now} + :lease_ms where owner = :owner and state = 'running' and lease_until > 0
+update afl_tasks set lease_until = case when lease_until = 0 then 0 else {now} + :lease_ms end,
+    lock_until = case when lock_until = 0 then 0 else {now} + :lock_ms end
+where owner = :owner and state = 'running'
+returning uuid, epoch
+-- name: renew_task
+update afl_tasks set lease_until = {now} + :lease_ms
+where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_runs
 update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
 -- name: release_tasks
-update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, started = 0,
-    deaths = deaths + :deaths, updated = :updated
+update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
+    lock_until = 0, deadline = 0, started = 0, deaths = deaths + :deaths, updated = :updated,
+    hold = case when deaths + :deaths >= :max_deliveries and :deaths > 0 then 'poisoned' else '' end
 where owner = :owner and state = 'running'
+returning task_list_name
 -- name: release_expired_tasks
-update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, started = 0,
-    deaths = deaths + 1, updated = :updated
+update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
+    lock_until = 0, deadline = 0, started = 0, deaths = deaths + 1, updated = :updated,
+    hold = case when deaths + 1 >= :max_deliveries then 'poisoned' else '' end
 where state = 'running' and lease_until > 0 and lease_until < {now}
--- name: task_owners
-select distinct owner from afl_tasks where state = 'running'
+returning task_list_name
+-- name: time_out_tasks
+update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
+    lock_until = 0, started = 0, updated = :updated, hold = 'timeout'
+where state = 'running' and deadline > 0 and deadline < {now}
+returning task_list_name
+-- name: owners
+select owner from afl_tasks where state = 'running' union select owner from afl_runs where owner <> ''
+-- name: stale
+select (select count(*) from afl_tasks where state = 'running' and lease_until > 0 and lease_until < {now}) as expired,
+    (select count(*) from afl_tasks where state = 'running' and deadline > 0 and deadline < {now}) as timed
+-- name: release_runs
+update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where owner = :owner
+-- name: release_locks
+delete from afl_locks where owner = :owner
+-- name: key_standing
+select (select count(*) from afl_tasks u
+        where u.concurrency_key = :key and u.concurrency_key <> '' and u.hold = '' and u.state in ('pending', 'running')
+    ) as active,
+    (select t.concurrency_limit from afl_tasks t
+        where t.concurrency_key = :key and t.state = 'pending' and t.hold = 'concurrency'
+        order by t.priority desc, t.seq limit 1) as allowed
+-- name: promote
+update afl_tasks set hold = '' where seq in (
+    select t.seq from afl_tasks t where t.concurrency_key = :key and t.state = 'pending' and t.hold = 'concurrency'
+    order by t.priority desc, t.seq limit :free)
+returning task_list_name
+-- name: waiting_keys
+select distinct concurrency_key from afl_tasks where state = 'pending' and hold = 'concurrency'
+-- name: open_keys
+select distinct concurrency_key from afl_tasks
+where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
+
+-- name: pause_run
+update afl_runs set state = 'paused', reason = :reason, owner = '', epoch = epoch + 1, lease_until = 0, updated = :updated
+where workflow_id = :workflow_id and state in ('created', 'running')
+-- name: pause_tasks
+update afl_tasks set hold = 'paused', updated = :updated
+where workflow_id = :workflow_id and state = 'pending' and hold in ('', 'concurrency')
+-- name: unpause_run
+update afl_runs set state = case when iterations = 0 then 'created' else 'running' end, reason = '', updated = :updated
+where workflow_id = :workflow_id and state = 'paused'
+-- name: unpause_tasks
+update afl_tasks set hold = case when concurrency_key = '' then '' else 'concurrency' end, updated = :updated
+where workflow_id = :workflow_id and state = 'pending' and hold = 'paused'
+returning task_list_name
+-- name: cancel_run
+update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
+    lease_until = 0, updated = :updated, ended = :updated
+where workflow_id = :workflow_id and state in ('created', 'running', 'paused')
+returning runner_id
+-- name: cancel_tasks
+update afl_tasks set state = 'canceled', epoch = epoch + 1, hold = '', error = :error, updated = :updated
+where workflow_id = :workflow_id and state in ('pending', 'running')
+-- name: delete_marks
+delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
+-- name: ended_runs
+select workflow_id, runner_id from afl_runs where ended > 0 and ended < :before order by ended limit :limit
+-- name: delete_run_steps
+delete from afl_steps where workflow_id {in:ids}
+-- name: delete_run_events
+delete from afl_events where workflow_id {in:ids}
+-- name: delete_run_tasks
+delete from afl_tasks where workflow_id {in:ids}
+-- name: delete_run_logs
+delete from afl_logs where runner_id {in:ids}
+-- name: delete_run_inputs
+delete from afl_inputs where workflow_id {in:ids}
+-- name: delete_runner_records
+delete from afl_runners where uuid {in:ids}
+-- name: delete_runs
+delete from afl_runs where workflow_id {in:ids}
+-- name: get_due_runs
+select r.workflow_id from afl_runs r
+where r.state in ('created', 'running') and r.settled = 0 and (r.owner = '' or r.lease_until < {now})
+union
+select r.workflow_id from afl_events e join afl_runs r on r.workflow_id = e.workflow_id
+where e.event_type = 'StepContinue' and (r.owner = '' or r.lease_until < {now}) and r.state in ('created', 'running')
+order by 1 limit :limit
+-- name: find_runs
+select r.*, '{}' as inputs from afl_runs r
+where r.workflow_id >= :prefix and r.workflow_id < :beyond
+    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
+    and (:before = '' or r.workflow_id < :before)
+order by r.workflow_id desc limit :limit
 
 -- name: get_run
 select r.*, coalesce(i.inputs, '{}') as inputs
@@ -177,7 +334,7 @@ insert into afl_runs (
 -- name: update_run
 update afl_runs set
     state = :state, outputs = :outputs, error = :error, iterations = :iterations, waiting = :waiting,
-    settled = :settled, updated = :updated, ended = :ended, owner = :owner,
+    settled = :settled, updated = :updated, ended = :ended, owner = :owner, reason = :reason,
     lease_until = case when :owner = '' then 0 else {now} + :lease_ms end
 where workflow_id = :workflow_id and epoch = :epoch
 -- name: take_run
@@ -185,7 +342,7 @@ update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :le
 where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
-    iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until
+    iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
 -- name: release_run
 update afl_runs set owner = '', lease_until = 0
 where workflow_id = :workflow_id and owner = :owner and epoch = :epoch
@@ -248,6 +405,12 @@ on conflict (uuid) do update set state = excluded.state, start_time = excluded.s
 -- name: update_server_ping
 update afl_servers set ping_time = :ping_time where uuid = :uuid
 
+-- name: work_item
+select uuid, name, step_id, owner, updated, lock_until from afl_tasks
+where uuid = :uuid and state = 'running' and lock_until > {now}
+-- name: set_work_item_lock
+update afl_tasks set lock_until = case when :duration_ms = 0 then 0 else {now} + :duration_ms end
+where uuid = :uuid and state = 'running' and lock_until > {now} and (:owner = '' or owner = :owner)
 -- name: acquire_lock
 insert into afl_locks (key, owner, acquired_at, expires_at, meta)
 values (:key, :owner, {now}, {now} + :duration_ms, :meta)
@@ -266,6 +429,8 @@ where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
 insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :runner_id, :position, :time, :record)
 -- name: get_logs_by_runner
 select record from afl_logs where runner_id = :runner_id order by position, time, uuid
+-- name: get_logs_after
+select seq, record from afl_logs where runner_id = :runner_id and seq > :position order by seq limit :limit
 
 -- name: count_steps
 select count(*) as found from afl_steps

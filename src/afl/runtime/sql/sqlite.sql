@@ -1,0 +1,2 @@
+-- name: lock_key
+select :key as key

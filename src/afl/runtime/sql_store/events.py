@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from afl.kernel.database import Transaction
-from afl.runtime.changes import EventDefinition
+from afl.kernel.doorbell import Rings
+from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.events import event_of
 from afl.runtime.sql_store.rows import event_from, event_row, task_from
-from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.tables import RUNS_TOPIC, Q, Tables
 from afl.runtime.types import EventId, WorkflowId
 
 
@@ -35,9 +36,12 @@ class EventTables(Tables):
         rows = self.database.select(Q.get_marks, workflow_id=workflow_id, limit=limit)
         return [event_from(row) for row in rows]
 
-    def get_marked_runs(self, limit: int = 100) -> list[WorkflowId]:
-        return [row["workflow_id"] for row in self.database.select(Q.get_marked_runs, limit=limit)]
-
     def save_event(self, event: EventDefinition) -> None:
         row = event_row(event)
-        self.database.write(lambda tx: tx.many(Q.upsert_event, [row]))
+
+        def save(tx: Transaction, rings: Rings) -> None:
+            tx.many(Q.upsert_event, [row])
+            if event.event_type == STEP_CONTINUE:
+                rings.add(tx, RUNS_TOPIC)
+
+        self.ringing(save)

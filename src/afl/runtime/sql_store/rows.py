@@ -9,7 +9,13 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.database import Row
 from afl.runtime.changes import EventDefinition
-from afl.runtime.entities import RunDefinition, RunnerDefinition, ServerDefinition, TaskDefinition
+from afl.runtime.entities import (
+    RunDefinition,
+    RunnerDefinition,
+    ServerDefinition,
+    TaskDefinition,
+    TaskHold,
+)
 from afl.runtime.errors import StepFailure
 from afl.runtime.states import StepState
 from afl.runtime.step import CURRENT_VERSION, BlockProgress, StepDefinition, StepTransition
@@ -181,14 +187,28 @@ def event_from(row: Row) -> EventDefinition:
     )
 
 
-_TASK_JSON = ("error", "data", "result")
-_TASK_COLUMNS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_JSON]
+_TASK_JSON = ("error", "data", "result", "retry")
+_POLICY_COLUMNS = (
+    "timeout_ms",
+    "concurrency_key",
+    "concurrency_limit",
+    "hold",
+    "not_before",
+    "deadline",
+    "failures",
+    "lock_until",
+    "last_owner",
+)
+_TASK_COLUMNS = [
+    field.name for field in fields(TaskDefinition) if field.name not in (*_TASK_JSON, *_POLICY_COLUMNS)
+]
 
 _task_values = attrgetter(*_TASK_COLUMNS)
+_policy_values = attrgetter(*_POLICY_COLUMNS)
 
 
 def task_params(task: TaskDefinition) -> dict[str, Any]:
-    """A task as named parameters."""
+    """What every task has, as named parameters."""
     params = dict(zip(_TASK_COLUMNS, _task_values(task), strict=True))
     params["short_name"] = task.name.rpartition(".")[2]
     params["error"] = None if task.error is None else codec.encode(task.error)
@@ -199,11 +219,35 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     return params
 
 
+def policy_params(task: TaskDefinition) -> dict[str, Any]:
+    """What only some tasks have, as named parameters."""
+    params = dict(zip(_POLICY_COLUMNS, _policy_values(task), strict=True))
+    params["retry"] = None if task.retry is None else codec.encode(task.retry)
+    params["uuid"] = task.uuid
+    return params
+
+
+def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
+    """The policies of a new task, if it has any; one with a concurrency key waits until it is promoted."""
+    if not (task.timeout_ms or task.retry is not None or task.concurrency_key):
+        return None
+    params = policy_params(task)
+    if task.concurrency_key:
+        params["hold"] = TaskHold.CONCURRENCY
+    return {name: params[name] for name in _NEW_POLICY}
+
+
+_NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold")
+
+
 def task_from(row: Row) -> TaskDefinition:
     """The task of a row."""
     task = TaskDefinition(**{name: row[name] for name in _TASK_COLUMNS})
+    for name in _POLICY_COLUMNS:
+        setattr(task, name, row[name])
     task.error = codec.decode(row["error"]) if row["error"] else None
     task.result = codec.decode(row["result"]) if row["result"] else None
+    task.retry = codec.decode(row["retry"]) if row["retry"] else None
     task.data = codec.decode(row["data"]) if row["data"] is not None else None
     return task
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from afl.kernel import codec
+from afl.kernel.database import Transaction
+from afl.kernel.doorbell import Rings
 from afl.kernel.errors import HeldError
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.sql_store.rows import run_from, runner_from
-from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.rows import run_from, run_params, runner_from
+from afl.runtime.sql_store.tables import LAST_CHARACTER, RUNS_TOPIC, Q, Tables
 from afl.runtime.types import WorkflowId
 
 
@@ -20,6 +22,36 @@ class RunTables(Tables):
 
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
+
+    def find_runs(
+        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+    ) -> list[RunDefinition]:
+        rows = self.database.select(
+            Q.find_runs,
+            prefix=prefix,
+            beyond=prefix + LAST_CHARACTER,
+            state=state,
+            workflow=workflow,
+            before=before,
+            limit=limit,
+        )
+        return [run_from(row) for row in rows]
+
+    def insert_run(self, run: RunDefinition) -> bool:
+        return self.ringing(lambda tx, rings: self.insert_run_in(tx, rings, run))
+
+    def insert_run_in(self, tx: Transaction, rings: Rings, run: RunDefinition) -> bool:
+        """`insert_run` as part of a transaction."""
+        if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.lease_ms):
+            return False
+        if run.inputs:
+            inputs = codec.encode(run.inputs, what="the input map")
+            tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
+        rings.add(tx, RUNS_TOPIC)
+        return True
+
+    def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
+        return [row["workflow_id"] for row in self.database.select(Q.get_due_runs, limit=limit)]
 
     def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
         presence = self.database.presence

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.kernel import codec
+from afl.kernel.database import Row, Transaction
+from afl.kernel.doorbell import Rings
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
 from afl.runtime.sql_store.rows import server_from
-from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.tables import Q, Tables, logs_topic
 
 
 class ServerTables(Tables):
@@ -47,29 +51,61 @@ class LockTables(Tables):
         self, key: str, duration_ms: int, meta: LockMetaData | None = None, *, owner: str = ""
     ) -> bool:
         given = None if meta is None else codec.encode(meta)
-        return bool(
-            self.database.write(
-                lambda tx: tx.run(Q.acquire_lock, key=key, duration_ms=duration_ms, meta=given, owner=owner)
-            )
-        )
+
+        def acquire(tx: Transaction) -> bool:
+            item = _work_item(tx, key)
+            if item is not None:
+                mine = bool(owner) and item["owner"] == owner
+                return mine and _set_work_item_lock(tx, key, duration_ms, owner)
+            return bool(tx.run(Q.acquire_lock, key=key, duration_ms=duration_ms, meta=given, owner=owner))
+
+        return self.database.write(acquire)
 
     def release_lock(self, key: str, *, owner: str = "") -> bool:
-        return bool(self.database.write(lambda tx: tx.run(Q.release_lock, key=key, owner=owner)))
+        def release(tx: Transaction) -> bool:
+            if _work_item(tx, key) is not None:
+                return _set_work_item_lock(tx, key, 0, owner)
+            return bool(tx.run(Q.release_lock, key=key, owner=owner))
+
+        return self.database.write(release)
 
     def check_lock(self, key: str) -> LockDefinition | None:
-        rows = self.database.select(Q.check_lock, key=key)
-        if not rows:
-            return None
-        row = rows[0]
-        meta = codec.decode_as(row["meta"], LockMetaData) if row["meta"] else None
-        return LockDefinition(key, row["acquired_at"], row["expires_at"], meta, row["owner"])
+        def check(tx: Transaction) -> LockDefinition | None:
+            item = _work_item(tx, key)
+            if item is not None:
+                name = item["name"]
+                meta = LockMetaData(topic=name, handler=name, step_name=name, step_id=item["step_id"])
+                return LockDefinition(key, item["updated"], item["lock_until"], meta, item["owner"])
+            row = tx.one(Q.check_lock, key=key)
+            if row is None:
+                return None
+            given = codec.decode_as(row["meta"], LockMetaData) if row["meta"] else None
+            return LockDefinition(key, row["acquired_at"], row["expires_at"], given, row["owner"])
+
+        return self.database.read(check)
 
     def extend_lock(self, key: str, duration_ms: int, *, owner: str = "") -> bool:
-        return bool(
-            self.database.write(
-                lambda tx: tx.run(Q.extend_lock, key=key, duration_ms=duration_ms, owner=owner)
-            )
-        )
+        def extend(tx: Transaction) -> bool:
+            if _work_item(tx, key) is not None:
+                return _set_work_item_lock(tx, key, duration_ms, owner)
+            return bool(tx.run(Q.extend_lock, key=key, duration_ms=duration_ms, owner=owner))
+
+        return self.database.write(extend)
+
+
+WORK_ITEM = "runner:task:"
+
+
+def _work_item(tx: Transaction, key: str) -> Row | None:
+    """The claimed task whose lock this is: a claim and its lock are one row."""
+    if not key.startswith(WORK_ITEM):
+        return None
+    return tx.one(Q.work_item, uuid=key.removeprefix(WORK_ITEM))
+
+
+def _set_work_item_lock(tx: Transaction, key: str, duration_ms: int, owner: str) -> bool:
+    uuid = key.removeprefix(WORK_ITEM)
+    return bool(tx.run(Q.set_work_item_lock, uuid=uuid, duration_ms=duration_ms, owner=owner))
 
 
 class LogTables(Tables):
@@ -79,9 +115,26 @@ class LogTables(Tables):
         row = log_row(log)
         self.database.write(lambda tx: tx.many(Q.insert_log, [row]))
 
+    def save_logs(self, logs: Sequence[LogDefinition]) -> None:
+        rows = [log_row(log) for log in logs]
+        if rows:
+            self.ringing(lambda tx, rings: _append(tx, rings, rows))
+
+    def get_logs_after(
+        self, runner_id: str, position: int, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        rows = self.database.select(Q.get_logs_after, runner_id=runner_id, position=position, limit=limit)
+        return [(row["seq"], codec.decode_as(row["record"], LogDefinition)) for row in rows]
+
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         rows = self.database.select(Q.get_logs_by_runner, runner_id=runner_id)
         return [codec.decode_as(row["record"], LogDefinition) for row in rows]
+
+
+def _append(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
+    tx.many(Q.insert_log, rows)
+    for runner_id in {row[1] for row in rows}:
+        rings.add(tx, logs_topic(runner_id))
 
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:

@@ -38,6 +38,9 @@ class StepTables(Tables):
         rows = self.database.select(Q.get_steps_by_container, container_id=container_id)
         return [step_from(row) for row in rows]
 
+    def get_lost_steps(self, limit: int = 100) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_lost_steps, limit=limit)]
+
     def get_blocks_by_step(self, step_id: StepId) -> list[StepDefinition]:
         return [step for step in self.get_steps_by_container(step_id) if step.is_block]
 

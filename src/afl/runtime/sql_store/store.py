@@ -4,21 +4,41 @@ from __future__ import annotations
 
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
+from afl.kernel.doorbell import Rings
 from afl.kernel.errors import FencedError
 from afl.runtime.changes import IterationChanges
-from afl.runtime.entities import RunDefinition
+from afl.runtime.entities import RunDefinition, TaskState
+from afl.runtime.sql_store.claims import ClaimTables
+from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.control import ControlTables
 from afl.runtime.sql_store.events import EventTables
 from afl.runtime.sql_store.flows import FlowTables
-from afl.runtime.sql_store.rows import event_row, run_params, step_row, step_values, task_params
+from afl.runtime.sql_store.rows import (
+    event_row,
+    new_policy,
+    run_params,
+    step_row,
+    step_values,
+    task_params,
+)
 from afl.runtime.sql_store.runs import RunTables
 from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
 from afl.runtime.sql_store.steps import StepTables
-from afl.runtime.sql_store.tables import SCHEMA, Q
+from afl.runtime.sql_store.tables import RUNS_TOPIC, SCHEMA, Q, run_topic, tasks_topic
 from afl.runtime.sql_store.tasks import TaskTables, close_task
 
 
 class SqlStore(
-    StepTables, EventTables, TaskTables, RunTables, FlowTables, ServerTables, LockTables, LogTables
+    StepTables,
+    EventTables,
+    TaskTables,
+    ClaimTables,
+    RunTables,
+    ControlTables,
+    FlowTables,
+    ServerTables,
+    LockTables,
+    LogTables,
 ):
     """PersistenceAPI over the kernel's database."""
 
@@ -28,9 +48,9 @@ class SqlStore(
 
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
-        self.database.write(lambda tx: self._commit(tx, changes, rows))
+        self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
 
-    def _commit(self, tx: Transaction, changes: IterationChanges, rows: ChangeRows) -> None:
+    def _commit(self, tx: Transaction, rings: Rings, changes: IterationChanges, rows: ChangeRows) -> None:
         if changes.run is not None:
             self._write_run(tx, changes.run, new=changes.new_run)
         if rows.created_steps:
@@ -41,6 +61,8 @@ class SqlStore(
             tx.run(Q.delete_events, ids=list(changes.consumed_events))
         if rows.created_tasks:
             tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
+        if rows.policies:
+            tx.many(Q.set_policy, rows.policies)
         for task in rows.updated_tasks:
             if not close_task(tx, task):
                 raise FencedError(f"task {task['uuid']} is no longer held; nothing was written")
@@ -50,6 +72,10 @@ class SqlStore(
             tx.many(Q.upsert_event, rows.updated_events)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
+        if rows.keys:
+            promote(tx, rows.keys, rings)
+        for topic in rows.topics:
+            rings.add(tx, topic)
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
@@ -70,6 +96,9 @@ class SqlStore(
             )
 
     def close(self) -> None:
+        if "bell" in vars(self):
+            self.bell.close()
+            del self.bell
         self.database.close()
 
 
@@ -86,3 +115,22 @@ class ChangeRows:
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
         self.updated_tasks = [task_params(task) for task in changes.updated_tasks]
         self.logs = [log_row(log) for log in changes.logs]
+        self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
+        self.keys = {
+            task.concurrency_key
+            for task in (*changes.created_tasks, *changes.updated_tasks)
+            if task.concurrency_key
+        }
+        self.topics = _topics(changes)
+
+
+def _topics(changes: IterationChanges) -> list[str]:
+    """What the commit rings; a task with a concurrency key rings when it is promoted."""
+    free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
+    topics = {tasks_topic(task.task_list_name) for task in free}
+    run = changes.run
+    if run is not None and run.is_over:
+        topics.add(run_topic(run.workflow_id))
+    elif run is not None and not run.owner and not run.settled:
+        topics.add(RUNS_TOPIC)
+    return sorted(topics)

@@ -1,21 +1,78 @@
-"""What all the tables of the SQL stores share: the database and the queries."""
+"""What all the tables of the SQL stores share: the database, the queries, the doorbell."""
 
 from __future__ import annotations
 
-from afl.kernel.database import Database, Schema, queries
-from afl.kernel.lease import LEASE_MS
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
+from afl.kernel.database import Database, Schema, Transaction, queries
+from afl.kernel.doorbell import Doorbell, Ear, Rings, open_doorbell
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.kernel.presence import Life
 
 Q = queries("afl.runtime", "sql")
 SCHEMA = Schema("afl.runtime", "sql", component="runtime")
+
+T = TypeVar("T")
 
 
 class Tables:
     """A group of tables in a database."""
 
+    capabilities: ClassVar[frozenset[str]] = frozenset({"concurrency", "schedules", "budgets", "retention"})
     database: Database
     lease_ms: int = LEASE_MS
+    max_deliveries: int = MAX_DELIVERIES
+    doorbell: str = "auto"
 
     @property
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
         return self.database.presence.id
+
+    def describe(self, owner: str) -> str:
+        """An owner in words."""
+        return self.database.presence.describe(owner)
+
+    def life(self, owner: str) -> Life:
+        """What can be said about an owner's process."""
+        return self.database.presence.proof(owner)
+
+    def now(self) -> int:
+        """The store's clock."""
+        return self.database.now()
+
+    @cached_property
+    def bell(self) -> Doorbell:
+        """The doorbell; it has no thread before somebody listens."""
+        return open_doorbell(self.database, self.doorbell)
+
+    def listen(self, topics: Iterable[str]) -> Ear:
+        """An ear for what is committed from now on."""
+        return self.bell.listen(topics)
+
+    def ringing(self, work: Callable[[Transaction, Rings], T]) -> T:
+        """A write transaction that rings when it has committed."""
+        with self.bell.rings() as rings:
+            return self.database.write(lambda tx: work(tx, rings))
+
+
+def tasks_topic(task_list: str) -> str:
+    """What rings when a task of this list may be claimed."""
+    return f"tasks:{task_list}"
+
+
+def run_topic(workflow_id: str) -> str:
+    """What rings when this run is over or paused."""
+    return f"run:{workflow_id}"
+
+
+def logs_topic(runner_id: str) -> str:
+    """What rings when a run's log grows."""
+    return f"logs:{runner_id}"
+
+
+LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix
+RUNS_TOPIC = "runs"  # a run needs an evaluator
+CANCEL_TOPIC = "cancel"  # work was taken away from those who do it

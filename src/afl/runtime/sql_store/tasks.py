@@ -8,11 +8,20 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
-from afl.kernel.presence import Life
+from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition
-from afl.runtime.sql_store.rows import error_data, event_row, extra_text, task_from, task_params, values_text
-from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.rows import (
+    error_data,
+    event_row,
+    extra_text,
+    policy_params,
+    task_from,
+    task_params,
+    values_text,
+)
+from afl.runtime.sql_store.tables import LAST_CHARACTER, RUNS_TOPIC, Q, Tables, tasks_topic
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 
@@ -39,41 +48,41 @@ class TaskTables(Tables):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         return [task_from(row) for row in self.database.select(Q.get_all_tasks, limit=limit)]
 
-    def save_task(self, task: TaskDefinition) -> None:
-        params = task_params(task)
-        self.database.write(lambda tx: tx.run(Q.upsert_task, **params))
-
-    def claim_task(
-        self, task_names: list[str], task_list: str = "default", *, owner: str = "", lease_ms: int = 0
-    ) -> TaskDefinition | None:
-        claimed = self.claim_tasks(task_names, task_list, limit=1, owner=owner, lease_ms=lease_ms)
-        return claimed[0] if claimed else None
-
-    def claim_tasks(
+    def find_tasks(
         self,
-        task_names: list[str],
-        task_list: str = "default",
         *,
-        limit: int,
+        state: str = "",
+        name: str = "",
+        task_list: str = "",
+        hold: str = "",
         owner: str = "",
-        lease_ms: int = 0,
-        workflow_id: str | None = None,
+        key: str = "",
+        prefix: str = "",
+        limit: int = 100,
     ) -> list[TaskDefinition]:
-        if not task_names or limit < 1:
-            return []
-        rows = self.database.atomic(
-            Q.claim_tasks,
-            owner=owner or self.owner_id,
-            lease_ms=lease_ms,
-            updated=wall_ms(),
+        rows = self.database.select(
+            Q.find_tasks,
+            state=state,
+            name=name,
             task_list=task_list,
-            names=[name for name in task_names if "." in name],
-            short_names=[name for name in task_names if "." not in name],
+            hold=hold,
+            owner=owner,
+            key=key,
+            prefix=prefix,
+            beyond=prefix + LAST_CHARACTER,
             limit=limit,
-            workflow_id=workflow_id,
         )
-        ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
-        return [task_from(row) for row in ordered]
+        return [task_from(row) for row in rows]
+
+    def save_task(self, task: TaskDefinition) -> None:
+        params = {**task_params(task), **policy_params(task)}
+
+        def save(tx: Transaction, rings: Rings) -> None:
+            tx.run(Q.upsert_task, **params)
+            if task.state == TaskState.PENDING:
+                rings.add(tx, tasks_topic(task.task_list_name))
+
+        self.ringing(save)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
@@ -82,27 +91,53 @@ class TaskTables(Tables):
             self.database.write(lambda tx: tx.many(Q.start_task, rows))
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        return self.database.write(lambda tx: [_finish(tx, outcome) for outcome in outcomes])
+        def work(tx: Transaction, rings: Rings) -> list[bool]:
+            done = [_finish(tx, outcome) for outcome in outcomes]
+            promote(tx, (each.task.concurrency_key for each in outcomes if each.task is not None), rings)
+            if any(done):
+                rings.add(tx, RUNS_TOPIC)
+            return done
 
-    def renew(self, owner: str, lease_ms: int) -> None:
-        def extend(tx: Transaction) -> None:
-            tx.run(Q.renew_tasks, owner=owner, lease_ms=lease_ms)
-            tx.run(Q.renew_runs, owner=owner, lease_ms=lease_ms)
+        return self.ringing(work)
 
-        self.database.write(extend)
+    def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
+        closing = [task_params(task) for task in tasks]
 
-    def release_tasks(self, owner: str, *, died: bool) -> int:
-        return self.database.write(
-            lambda tx: tx.run(Q.release_tasks, owner=owner, deaths=int(died), updated=wall_ms())
-        )
+        def work(tx: Transaction, rings: Rings) -> list[bool]:
+            done = [close_task(tx, each) for each in closing]
+            promote(tx, (task.concurrency_key for task in tasks), rings)
+            return done
 
-    def reclaim(self) -> int:
-        owners = [row["owner"] for row in self.database.select(Q.task_owners)]
-        dead = [owner for owner in owners if self.database.presence.proof(owner) is Life.DEAD]
-        freed = sum(self.release_tasks(owner, died=True) for owner in dead)
-        if len(owners) > len(dead):
-            freed += self.database.write(lambda tx: tx.run(Q.release_expired_tasks, updated=wall_ms()))
-        return freed
+        return self.ringing(work)
+
+    def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
+        def work(tx: Transaction, rings: Rings) -> bool:
+            row = tx.one(
+                Q.requeue_task,
+                uuid=task.uuid,
+                owner=task.owner,
+                epoch=task.epoch,
+                delay_ms=delay_ms,
+                error=codec.encode(error),
+                updated=wall_ms(),
+            )
+            if row is not None:
+                rings.add(tx, tasks_topic(row["task_list_name"]))
+            return row is not None
+
+        return self.ringing(work)
+
+    def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
+        def work(tx: Transaction, rings: Rings) -> int:
+            returned = 0
+            for task in tasks:
+                claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+                if tx.run(Q.return_task, **claim, unused=int(not begun), updated=wall_ms()):
+                    returned += 1
+                    rings.add(tx, tasks_topic(task.task_list_name))
+            return returned
+
+        return self.ringing(work) if tasks else 0
 
 
 def _finish(tx: Transaction, outcome: Outcome) -> bool:

@@ -6,7 +6,7 @@
 
 create function afl_commit_1(
     p_run jsonb, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps jsonb, p_old_steps jsonb,
-    p_consumed text[], p_events jsonb, p_tasks jsonb, p_closed jsonb, p_logs jsonb
+    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_logs jsonb, p_topics text[]
 ) returns boolean language plpgsql as $body$
 declare
     lease bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + p_lease_ms;
@@ -30,7 +30,8 @@ begin
             state = p_run ->> 'state', outputs = p_run ->> 'outputs', error = p_run ->> 'error',
             iterations = (p_run ->> 'iterations')::bigint, waiting = (p_run ->> 'waiting')::bigint,
             settled = (p_run ->> 'settled')::bigint, updated = (p_run ->> 'updated')::bigint,
-            ended = (p_run ->> 'ended')::bigint, owner = p_run ->> 'owner', lease_until = run_lease
+            ended = (p_run ->> 'ended')::bigint, owner = p_run ->> 'owner', lease_until = run_lease,
+            reason = p_run ->> 'reason'
         where workflow_id = p_run ->> 'workflow_id' and epoch = (p_run ->> 'epoch')::bigint;
     end if;
     if not found then
@@ -88,6 +89,12 @@ begin
             (t ->> 'started')::bigint, (t ->> 'deliveries')::bigint, (t ->> 'deaths')::bigint, t ->> 'result'
         from jsonb_array_elements(p_tasks) as t;
     end if;
+    if p_policies is not null then
+        update afl_tasks t set timeout_ms = (p ->> 'timeout_ms')::bigint, retry = p ->> 'retry',
+            deadline = case when t.state = 'running' and (p ->> 'timeout_ms')::bigint > 0
+                then lease - p_lease_ms + (p ->> 'timeout_ms')::bigint else 0 end
+        from jsonb_array_elements(p_policies) as p where t.uuid = p ->> 'uuid';
+    end if;
     if p_logs is not null then
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
@@ -97,6 +104,9 @@ begin
         update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
             duration = (p_run ->> 'ended')::bigint - start_time, workflow_id = p_run ->> 'workflow_id'
         where uuid = p_run ->> 'runner_id';
+    end if;
+    if p_topics is not null then
+        perform pg_notify('afl_doorbell', topic) from unnest(p_topics) as topic;
     end if;
     return true;
 end

@@ -1,0 +1,136 @@
+"""What a handler can know about its work, and say while it is at it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.ids import sortable_id
+from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition
+from afl.runtime.errors import WorkCancelled
+
+_LEVELS = (NoteType.INFO, NoteType.WARNING, NoteType.ERROR)
+
+
+def _nowhere(entry: LogDefinition) -> None:
+    """For a context that no worker made, as in a test of a handler."""
+
+
+@dataclass
+class HandlerContext:
+    """A parameter named `context` gets it. `idempotency_key` is the same on every attempt."""
+
+    task_id: str
+    step_id: str
+    workflow_id: str
+    facet: str
+    attempt: int = 1
+    deadline: datetime | None = None
+    write: Callable[[LogDefinition], None] = _nowhere
+    renew: Callable[[], bool] = lambda: True
+
+    _callbacks: list[Callable[[], object]] = field(default_factory=list)
+    _cancelled: bool = False
+    _event: threading.Event | None = None
+    _reason: str = ""
+    _ends: float | None = None
+    _order: int = 0
+
+    @classmethod
+    def of(
+        cls, task: TaskDefinition, write: Callable[[LogDefinition], None], renew: Callable[[], bool]
+    ) -> HandlerContext:
+        """The context of a claimed task."""
+        context = cls(
+            task.uuid, task.step_id, task.workflow_id, task.name, task.deliveries, write=write, renew=renew
+        )
+        if task.timeout_ms:
+            seconds = task.timeout_ms / 1000
+            context.deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+            context._ends = time.monotonic() + seconds
+        return context
+
+    @property
+    def idempotency_key(self) -> str:
+        """Give this to systems that should do the work once, however often it is delivered."""
+        return self.task_id
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, never below 0; None without one."""
+        return None if self._ends is None else max(0.0, self._ends - time.monotonic())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more: the run was cancelled, or the time is up."""
+        return self._cancelled
+
+    @property
+    def cancellation(self) -> threading.Event:
+        """Set when the work is cancelled: something to wait on."""
+        if self._event is None:  # most handlers never ask, and making one takes longer than all the rest
+            self._event = threading.Event()
+            if self._cancelled:
+                self._event.set()
+        return self._event
+
+    def log(self, message: str, level: str = NoteType.INFO, **details: Any) -> None:
+        """A line in the run's log."""
+        if level not in _LEVELS:
+            raise ValueError(f"level is {level!r}; expected one of {', '.join(_LEVELS)}")
+        now = wall_ms()
+        self._order = max(self._order + 1, now * 1000)
+        self.write(
+            LogDefinition(
+                uuid=sortable_id(),
+                order=self._order,
+                runner_id=self.workflow_id,
+                step_id=self.step_id,
+                object_id=self.task_id,
+                object_type="task",
+                note_originator=NoteOriginator.AGENT,
+                note_type=level,
+                message=str(message),
+                details=details,
+                time=now,
+            )
+        )
+
+    def progress(self, fraction: float, message: str = "") -> None:
+        """How far the work is, from 0 to 1."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is {fraction!r}; expected a number from 0 to 1")
+        self.log(message or f"{fraction:.0%}", progress=fraction)
+
+    def heartbeat(self) -> None:
+        """Say that the work goes on, and learn whether it still should: WorkCancelled if not."""
+        if not self.cancelled and not self.renew():
+            self.cancel("somebody else has the task now")
+        if self.cancelled:
+            raise WorkCancelled(self._reason)
+
+    def cancel(self, reason: str) -> None:
+        """For the worker: tell the handler that nobody waits for it any more."""
+        if not self._cancelled:
+            self._reason, self._cancelled = reason, True
+            if self._event is not None:
+                self._event.set()
+            for callback in list(self._callbacks):
+                callback()
+
+    @contextmanager
+    def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Call this, from another thread, when the work is cancelled."""
+        self._callbacks.append(callback)
+        try:
+            if self.cancelled:
+                callback()
+            yield
+        finally:
+            self._callbacks.remove(callback)

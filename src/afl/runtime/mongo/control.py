@@ -1,0 +1,156 @@
+"""What an operator does to a run, in MongoDB: pause, unpause, cancel, delete. Whoever holds the run is fenced.
+
+That a run is paused stands on each of its open tasks too: one that comes back from its worker meanwhile waits as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.changes import STEP_CONTINUE
+from afl.runtime.entities import RunnerState, TaskHold, TaskState
+from afl.runtime.mongo.bell import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.mongo.collections import Collections, counted, literal
+from afl.runtime.mongo.commits import runner_end
+from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.logs import counter_key
+from afl.runtime.types import WorkflowId
+
+_GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
+_OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
+_LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
+
+
+class ControlCollection(Collections):
+    """The part of the RunStore protocol that operators use."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        def pause(database: Database[Document], session: ClientSession) -> bool:
+            fields = {"state": RunnerState.PAUSED, "reason": reason, "updated": wall_ms()}
+            run = _change(database, session, workflow_id, _GOES_ON, {**literal(fields), **_LET_GO})
+            if run is None:
+                return False
+            open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
+            database.tasks.update_many(open_tasks, [{"$set": _paused()}], session=session)
+            _follow(database, session, run)
+            return True
+
+        paused = self.connection.transaction(pause)
+        if paused:
+            self._ring([run_topic(workflow_id)])
+        return paused
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        def unpause(database: Database[Document], session: ClientSession) -> set[str] | None:
+            fields = literal({"state": RunnerState.RUNNING, "reason": "", "updated": wall_ms()})
+            run = _change(database, session, workflow_id, [RunnerState.PAUSED], fields)
+            if run is None:
+                return None
+            held = {"workflow_id": workflow_id, "paused": True}
+            lists: list[str] = database.tasks.distinct("task_list_name", held, session=session)
+            database.tasks.update_many(held, [{"$set": _going_on()}], session=session)
+            _follow(database, session, run)
+            return set(lists)
+
+        lists = self.connection.transaction(unpause)
+        if lists is not None:
+            self._ring([RUNS_TOPIC, *map(tasks_topic, lists)])
+        return lists is not None
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        error = {"message": reason, "error_type": "Cancelled"}
+
+        def cancel(database: Database[Document], session: ClientSession) -> bool:
+            now = wall_ms()
+            fields = {
+                "state": RunnerState.CANCELLED,
+                "reason": reason,
+                "error": error,
+                "updated": now,
+                "ended": now,
+            }
+            going = [*_GOES_ON, RunnerState.PAUSED]
+            run = _change(database, session, workflow_id, going, {**literal(fields), **_LET_GO})
+            if run is None:
+                return False
+            canceled = literal({"state": TaskState.CANCELED, "error": error, "updated": now, "hold": ""})
+            open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
+            database.tasks.update_many(
+                open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}], session=session
+            )
+            database.events.delete_many(
+                {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}, session=session
+            )
+            if run["runner_id"]:
+                end = runner_end(RunnerState.CANCELLED, now, workflow_id)
+                database.runners.update_one({"uuid": run["runner_id"]}, end, session=session)
+            return True
+
+        canceled = self.connection.transaction(cancel)
+        if canceled:
+            self._ring([CANCEL_TOPIC, run_topic(workflow_id)])
+        return canceled
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        if limit < 1:
+            return 0
+        ended = {"ended": {"$gt": 0, "$lt": ended_before}}
+        shown = {"uuid": 1, "runner_id": 1}
+        found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
+        return self.connection.call(lambda database: _delete(database, found)) if found else 0
+
+
+def _change(
+    database: Database[Document],
+    session: ClientSession,
+    workflow_id: str,
+    states: list[str],
+    fields: Document,
+) -> Document | None:
+    """The run after the change; None if it is in none of the states."""
+    return database.runs.find_one_and_update(
+        {"uuid": workflow_id, "state": {"$in": states}},
+        [{"$set": fields}],
+        projection={"runner_id": 1, "state": 1},
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+
+
+def _follow(database: Database[Document], session: ClientSession, run: Document) -> None:
+    """The runner record follows the state of its run."""
+    if run["runner_id"]:
+        change = {"$set": {"state": run["state"]}}
+        database.runners.update_one({"uuid": run["runner_id"]}, change, session=session)
+
+
+def _paused() -> Document:
+    waits = {
+        "$and": [{"$eq": ["$state", TaskState.PENDING]}, {"$eq": [{"$ifNull": ["$hold", ""]}, ""]}],
+    }
+    return {"paused": True, "hold": {"$cond": [waits, TaskHold.PAUSED, {"$ifNull": ["$hold", ""]}]}}
+
+
+def _going_on() -> Document:
+    return {"paused": False, "hold": {"$cond": [{"$eq": ["$hold", TaskHold.PAUSED]}, "", "$hold"]}}
+
+
+def _delete(database: Database[Document], runs: list[Document]) -> int:
+    """Runs with all that belongs to them, they themselves last: whoever is interrupted here can begin again.
+
+    How many this one removed: others may be at the same ones.
+    """
+    ids = [run["uuid"] for run in runs]
+    records = [run["runner_id"] for run in runs if run["runner_id"]]
+    of_runs: dict[str, Any] = {"workflow_id": {"$in": ids}}
+    for name in ("steps", "events", "tasks"):
+        database[name].delete_many(of_runs)
+    database.logs.delete_many({"runner_id": {"$in": [*ids, *records]}})
+    database.counters.delete_many({"_id": {"$in": [counter_key(each) for each in (*ids, *records)]}})
+    database.runners.delete_many({"uuid": {"$in": records}})
+    return database.runs.delete_many({"uuid": {"$in": ids}}).deleted_count

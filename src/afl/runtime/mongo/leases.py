@@ -1,0 +1,145 @@
+"""Leases of claimed tasks: keeping them, giving them back, and taking away what nobody works on any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo.database import Database
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.mongo.bell import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.mongo.collections import Collections, counted, lease, lease_ended, literal, longer, past
+from afl.runtime.mongo.connection import NOW, Document
+from afl.runtime.mongo.tasks import held_by_its_claim
+from afl.runtime.mongo.values import map_value
+
+_PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUSED, ""]}
+
+
+class LeaseCollection(Collections):
+    """The part of the TaskStore protocol that is about keeping and losing a claim."""
+
+    def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
+        delayed: Document = {
+            "state": TaskState.PENDING,
+            "hold": {"$in": ["", None]},
+            "not_before": {"$gt": 0},
+            "$expr": {"$gt": ["$not_before", NOW]},
+        }
+        if task_list is not None:
+            delayed["task_list_name"] = task_list
+        if workflow_id is not None:
+            delayed["workflow_id"] = workflow_id
+        stages = [
+            {"$match": delayed},
+            {"$group": {"_id": None, "first": {"$min": "$not_before"}}},
+            {"$project": {"due": {"$subtract": ["$first", NOW]}}},
+        ]
+        found = self.connection.call(lambda db: list(db.tasks.aggregate(stages)))
+        return int(found[0]["due"]) if found else None
+
+    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
+        held = {"owner": owner, "state": TaskState.RUNNING}
+        times = {
+            "lease_until": longer("lease_until", lease_ms),
+            "lock_until": longer("lock_until", lock_ms or lease_ms),
+        }
+
+        def extend(database: Database[Document]) -> list[tuple[str, int]]:
+            database.runs.update_many(
+                {"owner": owner}, [{"$set": {"lease_until": longer("lease_until", lease_ms)}}]
+            )
+            database.tasks.update_many(held, [{"$set": times}])
+            return [(each["uuid"], each["epoch"]) for each in database.tasks.find(held, _CLAIM)]
+
+        return self.connection.call(extend)
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        until = {"$max": ["$lease_until", lease(lease_ms)]}
+        return self._update("tasks", held_by_its_claim(task), [{"$set": {"lease_until": until}}])
+
+    def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
+        expected: Document = {"uuid": task.uuid, "state": TaskState.PENDING, "epoch": task.epoch}
+        if task.owner:
+            expected = held_by_its_claim(task)
+        change = {
+            **_pending(_PAUSED_OR_FREE),
+            **literal({"error": map_value(error, f"the error of task {task.uuid}")}),
+            "failures": counted("failures"),
+            "not_before": lease(delay_ms),
+        }
+        done = self._update("tasks", expected, [{"$set": change}])
+        if done:
+            self._ring([tasks_topic(task.task_list_name)])
+        return done
+
+    def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
+        undelivered = {
+            "deliveries": counted("deliveries", -1),
+            "last_owner": {"$ifNull": ["$last_owner", ""]},
+        }
+        change = [{"$set": {**_pending(_PAUSED_OR_FREE), **({} if begun else undelivered)}}]
+        returned = [task for task in tasks if self._update("tasks", held_by_its_claim(task), change)]
+        self._ring(tasks_topic(task.task_list_name) for task in returned)
+        return len(returned)
+
+    def release_tasks(self, owner: str, *, died: bool) -> int:
+        freed = self._died() if died else _pending(_PAUSED_OR_FREE)
+        return self._free({"owner": owner}, freed)
+
+    def reclaim(self) -> int:
+        """Only a lease that ended says anything: this store has no proof of a process's death."""
+        lost = self._free({"lease_until": {"$gt": 0}, **lease_ended()}, self._died())
+        # The deadline stays, for whoever judges the task.
+        timed_out = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
+        late = self._free({"deadline": {"$gt": 0}, **past("deadline")}, timed_out)
+        if lost or late:
+            self._ring([CANCEL_TOPIC])
+        return lost + late + self._free_runs()
+
+    def _died(self) -> Document:
+        deaths = counted("deaths")
+        poisoned = {"$gte": [deaths, self.max_deliveries]}
+        hold = {"$cond": [poisoned, TaskHold.POISONED, _PAUSED_OR_FREE]}
+        return {**_pending(hold), "deaths": deaths}
+
+    def _free(self, condition: Document, change: Document) -> int:
+        """Take running tasks away from their owners. Most of the time there are none, and reading is cheap."""
+        held = {"state": TaskState.RUNNING, **condition}
+        found = self._all("tasks", held, projection={"task_list_name": 1})
+        if not found:
+            return 0
+        freed = self.connection.call(lambda db: db.tasks.update_many(held, [{"$set": change}]).modified_count)
+        self._ring(tasks_topic(each["task_list_name"]) for each in found)
+        return freed
+
+    def _free_runs(self) -> int:
+        lost = {"owner": {"$gt": ""}, **lease_ended()}
+        if self._one("runs", lost, projection={"uuid": 1}) is None:
+            return 0
+        change = {"$set": {"owner": "", "lease_until": 0}, "$inc": {"epoch": 1}}
+        freed = self.connection.call(lambda db: db.runs.update_many(lost, change).modified_count)
+        self._ring([RUNS_TOPIC])
+        return freed
+
+
+_CLAIM = {"uuid": 1, "epoch": 1}
+
+
+def _pending(hold: Any) -> Document:
+    """The fields of a task that waits again, under a new epoch; who had it last is remembered."""
+    had = {"$ifNull": ["$owner", ""]}
+    return {
+        "state": TaskState.PENDING,
+        "hold": hold,
+        "last_owner": {"$cond": [{"$eq": [had, ""]}, {"$ifNull": ["$last_owner", ""]}, had]},
+        "owner": "",
+        "epoch": counted("epoch"),
+        "lease_until": 0,
+        "lock_until": 0,
+        "deadline": 0,
+        "started": 0,
+        "updated": wall_ms(),
+    }

@@ -1,0 +1,121 @@
+"""Policies of a step: what the workflow says, by facets of the namespace `sys`, about how its task is handled.
+
+A policy at the call counts before one of the same name in the facet's own signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.backoff import Backoff
+from afl.runtime.block import MixinUse, StatementDefinition
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.expression import EvaluationContext
+from afl.runtime.program import Declaration, constant_context
+
+NAMESPACE = "sys."
+TIMEOUT_ERROR = "Timeout"
+POISONED_ERROR = "Poisoned"
+
+_RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
+_UNITS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
+
+
+@dataclass(slots=True)
+class Policies:
+    """What is laid down for one task."""
+
+    given: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def apply(self, task: TaskDefinition) -> None:
+        """Write the policies into a new task; StepFailure for one that makes no sense."""
+        for name, values in self.given.items():
+            known = _POLICIES.get(name)
+            if known is not None:
+                known(task, values)
+
+
+def policies_of(
+    statement: StatementDefinition | None,
+    called: Declaration,
+    params: Mapping[str, Any],
+    evaluation: Callable[[], EvaluationContext],
+) -> Policies | None:
+    """The policies of a call; None if there are none, as mostly."""
+    own = [use for use in called.mixins if use.target.startswith(NAMESPACE)]
+    here = [use for use in statement.mixins if use.target.startswith(NAMESPACE)] if statement else []
+    if not own and not here:
+        return None
+    given: dict[str, Mapping[str, Any]] = {_name(use): _values(use, constant_context(params)) for use in own}
+    given |= {_name(use): _values(use, evaluation()) for use in here}
+    return Policies(given)
+
+
+def _name(use: MixinUse) -> str:
+    return use.target.removeprefix(NAMESPACE)
+
+
+def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
+    return {name: evaluate(context) for name, evaluate in use.bindings}
+
+
+def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
+    """After how many milliseconds a task that failed is tried again; None if it is not."""
+    policy = task.retry
+    if policy is None or task.failures + 1 >= policy["attempts"]:
+        return None
+    if policy["on"] and error_type not in policy["on"]:
+        return None
+    backoff = Backoff(policy["backoff"], policy["factor"], policy["max"])
+    return round(backoff.delay(task.failures + 1))
+
+
+def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    policy = {**_RETRY, **values}
+    _at_least("Retry", "attempts", policy.get("attempts"), 1)
+    _at_least("Retry", "backoff", policy["backoff"], 0)
+    _at_least("Retry", "factor", policy["factor"], 1)
+    _at_least("Retry", "max", policy["max"], 0)
+    task.retry = policy
+
+
+def _timeout(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        _at_least("Timeout", name, value, 0)
+    total = sum(_UNITS[name] * value for name, value in values.items() if name in _UNITS)
+    _at_least("Timeout", "its sum in milliseconds", total, 1)
+    task.timeout_ms = total
+
+
+def _priority(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    task.priority = values["n"]
+
+
+def _task_list(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    if not values["name"]:
+        raise StepFailure("TaskList: the name is empty", "BadPolicy")
+    task.task_list_name = values["name"]
+
+
+def _concurrency(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _at_least("Concurrency", "limit", values.get("limit"), 1)
+    if not values["key"]:
+        raise StepFailure("Concurrency: the key is empty", "BadPolicy")
+    task.concurrency_key, task.concurrency_limit = values["key"], values["limit"]
+
+
+def _at_least(policy: str, name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | float) or value < least:
+        raise StepFailure(f"{policy}: {name} is {value!r}; expected at least {least}", "BadPolicy")
+
+
+_POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {
+    "Retry": _retry,
+    "Timeout": _timeout,
+    "Priority": _priority,
+    "TaskList": _task_list,
+    "Concurrency": _concurrency,
+}

@@ -1,0 +1,56 @@
+"""Trying again what failed in a run that is over.
+
+Only the steps that failed by themselves begin anew; what is above them waits for them again, what is complete stays.
+The counts of blocks are put right by whoever takes up the run (`recovery`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from afl.runtime import paths
+from afl.runtime.changes import IterationChanges
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import FacetAttributes, StepId
+
+
+def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:
+    """Reopen the failures at or below a step (and, of a cancelled run, what waited); how many begin anew."""
+    by_id = {step.id: step for step in steps}
+    failed = {step.id for step in by_id.values() if step.is_error}
+    above = {paths.parent(step_id) for step_id in failed}
+    waiting = {step.id for step in by_id.values() if step.state == StepState.EVENT_TRANSMIT}
+    causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
+    for cause in causes:
+        _begin_anew(by_id[cause], changes)
+        _wait_again(cause, by_id, changes)
+    return len(causes)
+
+
+def _begin_anew(step: StepDefinition, changes: IterationChanges) -> None:
+    kept = {} if step.statement_id is not None else step.attributes.params  # an element keeps its value
+    step.attributes = FacetAttributes(kept, {})
+    step.progress, step.ended = None, 0
+    step.change_state(StepState.CREATED)
+    step.transition.error = None
+    changes.add_updated_step(step)
+
+
+def _wait_again(cause: StepId, by_id: dict[StepId, StepDefinition], changes: IterationChanges) -> None:
+    """Let everything above that failed because of this wait for it again."""
+    child = cause
+    while (above := by_id.get(paths.parent(child))) is not None and above.is_error:
+        above.change_state(_waits_in(above, paths.key(child)))
+        above.transition.error, above.ended = None, 0
+        changes.add_updated_step(above)
+        child = above.id
+
+
+def _waits_in(step: StepDefinition, key: str) -> str:
+    """The state in which a step waits for this child."""
+    if step.is_block:
+        return StepState.BLOCK_EXECUTION_CONTINUE
+    if key == "!":
+        return StepState.STATEMENT_CATCH_CONTINUE
+    return StepState.MIXIN_BLOCKS_CONTINUE if key.startswith("@") else StepState.STATEMENT_BLOCKS_CONTINUE

@@ -1,0 +1,70 @@
+"""`python -m afl.runtime.runner`: the runner service with the settings of the environment."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Sequence
+
+from afl.kernel import codec
+from afl.kernel.settings import load_settings
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.runner.config import RunnerConfig
+from afl.runtime.runner.service import RunnerService
+from afl.runtime.store import open_store
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT. `afl runner` does the same, and takes handlers too."""
+    given = _parser().parse_args(arguments)
+    settings = load_settings({"store": given.store, "config": given.config, "task_list": given.task_list})
+    logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
+    codec.set_payload_limit(settings.max_payload_bytes)
+    store = open_store(
+        settings.store,
+        lease_ms=settings.lease_ms,
+        max_deliveries=settings.max_deliveries,
+        doorbell=settings.doorbell,
+    )
+    config = RunnerConfig(
+        server_group=given.server_group,
+        service_name=given.service_name,
+        server_name=given.server_name,
+        topics=given.topics or [],
+        task_list=settings.task_list,
+        poll_interval_ms=given.poll_interval or settings.poll_interval_ms,
+        heartbeat_interval_ms=given.heartbeat_interval or settings.heartbeat_interval_ms,
+        lock_duration_ms=given.lock_duration,
+        lock_extend_interval_ms=given.lock_duration // 3,
+        max_concurrent=given.max_concurrent,
+        http_port=given.port,
+        retention_days=settings.retention_days,
+    )
+    try:
+        RunnerService(store, Evaluator(store), config).start()
+    finally:
+        store.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m afl.runtime.runner", description=__doc__)
+    parser.add_argument("--store", help="where runs are kept (AFL_STORE)")
+    parser.add_argument("--config", help="a configuration file (AFL_CONFIG)")
+    parser.add_argument("--server-group", default="default")
+    parser.add_argument("--service-name", default="afl-runner")
+    parser.add_argument("--server-name", default="")
+    parser.add_argument("--topics", nargs="*", help="serve only these facets")
+    parser.add_argument("--task-list", help="the list to serve (AFL_TASK_LIST)")
+    parser.add_argument("--max-concurrent", type=int, default=5)
+    parser.add_argument("--poll-interval", type=int, help="milliseconds (AFL_POLL_INTERVAL_MS)")
+    parser.add_argument("--heartbeat-interval", type=int, help="milliseconds (AFL_HEARTBEAT_INTERVAL_MS)")
+    parser.add_argument("--lock-duration", type=int, default=60_000, help="milliseconds")
+    parser.add_argument("--port", type=int, default=8080, help="of the status server, or the next free one")
+    parser.add_argument("--log-level", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument("--log-file", help="instead of standard error")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,284 @@
+"""RunnerService: works on tasks, evaluates runs, looks after what others left, and tells over HTTP how it is."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from types import FrameType
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.ids import random_id
+from afl.runtime.entities import ServerDefinition
+from afl.runtime.evaluations import Evaluations
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Handlers
+from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.registration import Registration, describe_server
+from afl.runtime.runner.config import RunnerConfig
+from afl.runtime.runner.registry_handlers import RegistryHandlers
+from afl.runtime.runner.status_server import StatusServer
+from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
+from afl.runtime.schedules import WorkflowSchedules
+from afl.runtime.sweep import continue_lost_steps, reclaim
+from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.workbench import Done
+from afl.runtime.worker import Hooks, Terms, Worker
+
+__all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
+
+_LOST_STEPS_SECONDS = 30.0
+_RETENTION_SECONDS = 60.0
+_RETENTION_BATCH = 20
+_DAY_MS = 86_400_000
+
+
+class RunnerService:
+    """See the module. `handlers` are functions marked with @handler, beside what the registry has.
+
+    `told` is called with whatever a handler answered, and what was wrong with it.
+    """
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        evaluator: Evaluator,
+        config: RunnerConfig | None = None,
+        tool_registry: ToolRegistry | None = None,
+        *,
+        handlers: Handlers | None = None,
+        told: Callable[[Done, str | None], None] | None = None,
+    ) -> None:
+        self._persistence = persistence
+        self._evaluator = evaluator
+        self._config = config or RunnerConfig()
+        self._registry = tool_registry if tool_registry is not None else ToolRegistry()
+        self._registry.register(EXECUTE_TASK_NAME, _only_as_task)
+        self._handlers = RegistryHandlers(self._registry, self._config.topics, handlers)
+        self._told = told
+        self.abandoned = 0  # handlers that had not returned when the service ended
+        self._server_id = random_id()
+        self._began = 0
+        self._worker: Worker | None = None
+        self._status: StatusServer | None = None
+        self._guard = threading.Lock()
+        self._registration = Registration(persistence, self._server(), self._config.heartbeat_interval_ms)
+
+    @property
+    def server_id(self) -> str:
+        """This runner in the registry of servers."""
+        return self._server_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `start` is under way."""
+        return self._worker is not None
+
+    @property
+    def http_port(self) -> int | None:
+        """Where the status server listens, while there is one."""
+        return self._status.port if self._status is not None else None
+
+    @cached_property
+    def _pool(self) -> ThreadPool:
+        return ThreadPool("afl-runner")
+
+    def cache_workflow_ast(self, workflow_id: str, ast: dict[str, Any]) -> None:
+        """Know the workflow of a run without asking the store. The program stored with the run still counts."""
+        self._evaluator.programs.remember(workflow_id, ast)
+
+    # -- the service ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Register and work until `stop`, SIGTERM or SIGINT; then finish what runs, within the shutdown timeout."""
+        with self._guard:
+            worker = self._worker = self._make_worker()
+        problem: BaseException | None = None
+        self._registration = Registration(
+            self._persistence, self._server(), self._config.heartbeat_interval_ms
+        )
+        try:
+            self._registration.enter()
+            self._began = wall_ms()
+            if self._config.http:
+                config = self._config
+                self._status = StatusServer(self.status, config.http_port, config.http_max_port_attempts)
+            self._registration.running()
+            with _signals(worker.stop):
+                worker.run()
+        except BaseException as error:
+            problem = error
+            raise
+        finally:
+            self._end(worker, problem)
+
+    def _end(self, worker: Worker, problem: BaseException | None) -> None:
+        try:
+            worker.drain(self._config.shutdown_timeout_ms / 1000)
+        finally:
+            self.abandoned, self._worker = worker.abandoned, None
+            if self._status is not None:
+                self._status.close()
+                self._status = None
+            self._registration.leave(problem)
+
+    def stop(self) -> None:
+        """End `start` gracefully; from any thread."""
+        with self._guard:
+            if self._worker is not None:
+                self._worker.stop()
+
+    def _make_worker(self) -> Worker:
+        config = self._config
+        terms = Terms(
+            task_list=config.task_list,
+            slots=config.max_concurrent,
+            poll_seconds=config.poll_interval_ms / 1000,
+            lock_ms=config.lock_duration_ms,
+            evaluates=True,
+            system_tasks=SystemTasks.names,
+        )
+        hooks = Hooks(counted=self._registration_handled, told=self._told)
+        worker = Worker(self._evaluator, self._handlers, terms, lambda: self._pool, hooks)
+        system = SystemTasks(self._evaluator, worker.evaluations.evaluate)
+        hooks.system = lambda task: self._registration_handled(task.name, system.do(task))
+        hooks.chores = self._chores()
+        return worker
+
+    def _registration_handled(self, name: str, good: bool) -> None:
+        self._registration.handled(name, good)
+
+    def _chores(self) -> list[Callable[[], object]]:
+        """What is done for all at each poll, some of it less often."""
+        capabilities = self._persistence.capabilities
+        chores: list[Callable[[], object]] = [
+            _rarely(_LOST_STEPS_SECONDS, lambda: continue_lost_steps(self._evaluator))
+        ]
+        schedules = WorkflowSchedules.of(self._persistence)
+        if schedules is not None:
+            chores.append(schedules.fire_due)
+        if self._config.retention_days and "retention" in capabilities:
+            chores.append(_rarely(_RETENTION_SECONDS, self._prune))
+        return chores
+
+    def _prune(self) -> int:
+        before = wall_ms() - self._config.retention_days * _DAY_MS
+        return self._persistence.delete_runs(before, _RETENTION_BATCH)
+
+    # -- one cycle, without threads ---------------------------------------------------------------------------
+
+    def run_once(self) -> int:
+        """One poll cycle on the calling thread: up to `max_concurrent` tasks, and steps that wait. How many tasks."""
+        config = self._config
+        reclaim(self._evaluator)
+        continue_lost_steps(self._evaluator)
+        evaluations = Evaluations(self._evaluator, None, lambda workflow_id: False)
+        evaluations.evaluate_due()
+        system = SystemTasks(self._evaluator, evaluations.evaluate)
+        work = InlineWork(self._evaluator, self._handlers, self._registration_handled)
+        dispatched = 0
+        while dispatched < config.max_concurrent:
+            claimed = self._persistence.claim_tasks(
+                [*self._handlers.names, *SystemTasks.names],
+                config.task_list,
+                limit=1,
+                lease_ms=INLINE_LEASE_MS,
+                lock_ms=config.lock_duration_ms,
+                any_event=self._handlers.any_event,
+            )
+            if not claimed:
+                break
+            task = claimed[0]
+            if task.name in SystemTasks.names:
+                self._registration_handled(task.name, system.do(task))
+            else:
+                work.do(task)
+            dispatched += 1
+        return dispatched
+
+    # -- how it is --------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` shows."""
+        config, worker = self._config, self._worker
+        shown = (
+            "server_group",
+            "service_name",
+            "server_name",
+            "topics",
+            "max_concurrent",
+            "poll_interval_ms",
+        )
+        counts = self._registration.counts
+        return {
+            "server_id": self._server_id,
+            "state": self._registration.server.state,
+            "running": worker is not None,
+            "uptime_ms": wall_ms() - self._began if self._began else 0,
+            "handled": {
+                name: {"handled": count.handled, "not_handled": count.not_handled}
+                for name, count in counts.items()
+            },
+            "active_work_items": worker.bench.running if worker is not None else 0,
+            "config": {name: getattr(config, name) for name in shown},
+        }
+
+    def _server(self) -> ServerDefinition:
+        config = self._config
+        server = describe_server(
+            self._server_id,
+            group=config.server_group,
+            service=config.service_name,
+            name=config.server_name,
+            handlers=[*self._handlers.names, *SystemTasks.names],
+            topics=config.topics,
+        )
+        server.task_list, server.capacity = config.task_list, config.max_concurrent
+        server.any_event = self._handlers.any_event
+        return server
+
+
+def _only_as_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """`afl:execute` is a task of the system; the registry has the name so that nobody else takes it."""
+    raise RuntimeError(f"{EXECUTE_TASK_NAME} is a task of the runner itself; it is no facet")
+
+
+def _rarely(seconds: float, chore: Callable[[], object]) -> Callable[[], object]:
+    """A chore that is done at most every so often."""
+    last = -seconds
+
+    def when_due() -> object:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < seconds:
+            return None
+        last = now
+        return chore()
+
+    return when_due
+
+
+class _signals:
+    """SIGTERM and SIGINT end the service, while this lasts; only the main thread can hear them."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._heard)
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        # A thread does it: the main thread may hold the very lock that stopping needs.
+        threading.Thread(target=self._stop, name="afl-stop", daemon=True).start()

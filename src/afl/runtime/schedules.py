@@ -1,0 +1,154 @@
+"""Schedules: workflows that are started by the clock.
+
+A schedule keeps the compiled program, the inputs and the task list of its runs. Firing stores the run in the very
+transaction that moves the schedule on, so each time starts one run, however many servers look. SQL stores keep
+schedules; the others do not have the capability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.database import Transaction
+from afl.kernel.doorbell import Rings
+from afl.kernel.errors import CapabilityError
+from afl.kernel.schedule import CatchUp, Firing, Schedule, Schedules, ScheduleStatus
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.inputs import check_inputs
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.sql_store import SqlStore
+from afl.runtime.sql_store.tables import Q
+
+PART = "runtime"
+CAPABILITY = "schedules"
+_BATCH = 100
+
+
+@dataclass(frozen=True)
+class WorkflowSchedule:
+    """A schedule and where it stands. Times are milliseconds since the epoch; None: never."""
+
+    name: str
+    workflow: str
+    cron: str
+    zone: str
+    catch_up: str
+    inputs: dict[str, Any]
+    task_list: str
+    paused: bool
+    due: int | None
+    fired: int | None
+    failures: int
+    error: str
+
+
+class WorkflowSchedules:
+    """The schedules of a store. CapabilityError if the store keeps none."""
+
+    def __init__(self, store: PersistenceAPI) -> None:
+        if CAPABILITY not in store.capabilities or not isinstance(store, SqlStore):
+            raise CapabilityError("this store keeps no schedules; use SQLite or PostgreSQL")
+        self._store = store
+        self._schedules = Schedules(store.database)
+        self._evaluator = Evaluator(store)
+
+    @classmethod
+    def of(cls, store: PersistenceAPI) -> WorkflowSchedules | None:
+        """The schedules of a store; None if it keeps none."""
+        return cls(store) if CAPABILITY in store.capabilities else None
+
+    def put(
+        self,
+        name: str,
+        program: Program,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        cron: str,
+        zone: str = "UTC",
+        catch_up: CatchUp = CatchUp.LATEST,
+        task_list: str = "default",
+    ) -> int | None:
+        """Add a schedule or replace the one of that name; when it is next due. InputError for what does not fit."""
+        check_inputs(program, inputs or {})
+        data = {
+            "program": program.text,
+            "workflow": program.workflow.name,
+            "inputs": dict(inputs or {}),
+            "task_list": task_list,
+        }
+        schedule = Schedule(PART, name, cron, zone, catch_up, data)
+        now = self._schedules.now()
+        return self._store.database.write(lambda tx: self._schedules.put(tx, schedule, now))
+
+    def remove(self, name: str) -> bool:
+        """Whether there was one."""
+        return self._store.database.write(lambda tx: self._schedules.remove(tx, PART, name))
+
+    def pause(self, name: str, *, paused: bool) -> bool:
+        """Stop a schedule from firing, or let it fire again; False if there is none of that name."""
+        now = self._schedules.now()
+
+        def change(tx: Transaction) -> bool:
+            every = self._schedules.show(tx, PART)
+            known = next((each.schedule for each in every if each.schedule.name == name), None)
+            if known is not None:
+                self._schedules.put(tx, replace(known, paused=paused), now)
+            return known is not None
+
+        return self._store.database.write(change)
+
+    def all(self) -> list[WorkflowSchedule]:
+        """Every schedule, by name."""
+        found = self._store.database.read(lambda tx: self._schedules.show(tx, PART))
+        return [_shown(status) for status in found]
+
+    def next_look(self) -> int | None:
+        """In how many milliseconds the next one is due; None if there is none."""
+        look = self._schedules.next_look(PART)
+        return None if look is None else max(0, look - self._schedules.now())
+
+    def fire_due(self, *, now: int | None = None) -> int:
+        """Start the runs that are due; how many. Any number of processes may do so at once."""
+        fired = 0
+        while True:
+            last = self._fire_batch(now)
+            fired += last
+            if last < _BATCH:
+                return fired
+
+    def _fire_batch(self, now: int | None) -> int:
+        with self._store.bell.rings() as rings:
+
+            def start(tx: Transaction, firing: Firing) -> None:
+                self._start(tx, rings, firing)
+
+            return self._schedules.fire_due(PART, start, now=now, limit=_BATCH)
+
+    def _start(self, tx: Transaction, rings: Rings, firing: Firing) -> None:
+        """Store the run of one firing, and its program again: prune may have removed that."""
+        program = Program(codec.decode(firing.data["program"]))
+        run = self._evaluator.new_run(program, firing.data["inputs"], task_list=firing.data["task_list"])
+        tx.run(Q.save_program, hash=program.hash, compiled=program.text)
+        self._store.insert_run_in(tx, rings, run)
+
+
+def _shown(status: ScheduleStatus) -> WorkflowSchedule:
+    schedule, data = status.schedule, status.schedule.data
+    return WorkflowSchedule(
+        name=schedule.name,
+        workflow=data["workflow"],
+        cron=schedule.cron,
+        zone=schedule.zone,
+        catch_up=schedule.catch_up.value,
+        inputs=data["inputs"],
+        task_list=data["task_list"],
+        paused=schedule.paused,
+        due=status.due,
+        fired=status.fired,
+        failures=status.failures,
+        error=status.error,
+    )

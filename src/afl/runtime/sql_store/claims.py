@@ -1,0 +1,147 @@
+"""Claims in SQL: taking tasks, keeping them, and taking away what nobody works on any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import Query, Row, Transaction
+from afl.kernel.doorbell import Rings
+from afl.kernel.presence import Life
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.rows import task_from
+from afl.runtime.sql_store.tables import CANCEL_TOPIC, RUNS_TOPIC, Q, Tables, tasks_topic
+
+
+class ClaimTables(Tables):
+    """The part of the TaskStore protocol that is about who has which task."""
+
+    def claim_task(
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        owner: str = "",
+        lease_ms: int = 0,
+        lock_ms: int = 0,
+    ) -> TaskDefinition | None:
+        claimed = self.claim_tasks(
+            task_names, task_list, limit=1, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms
+        )
+        return claimed[0] if claimed else None
+
+    def claim_tasks(
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        limit: int,
+        owner: str = "",
+        lease_ms: int = 0,
+        lock_ms: int = 0,
+        workflow_id: str | None = None,
+        any_event: bool = False,
+    ) -> list[TaskDefinition]:
+        where = {"task_list": task_list} if workflow_id is None else {"workflow_id": workflow_id}
+        terms = {"owner": owner or self.owner_id, "lease_ms": lease_ms, "lock_ms": lock_ms, **where}
+        claimed: list[TaskDefinition] = []
+        if task_names and limit > 0:
+            names = [name for name in task_names if "." in name]
+            short = [name for name in task_names if "." not in name]
+            claimed = self._claim(terms, limit=limit, names=names, short_names=short, any_event=0)
+        if any_event and len(claimed) < limit:
+            rest = limit - len(claimed)
+            claimed += self._claim(terms, limit=rest, names=[], short_names=[], any_event=1)
+        return claimed
+
+    def _claim(self, terms: Mapping[str, object], **choice: object) -> list[TaskDefinition]:
+        if "task_list" in terms and self._has_none(terms["task_list"]):
+            return []
+        query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
+        rows = self.database.atomic(query, updated=wall_ms(), **terms, **choice)
+        ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
+        return [task_from(row) for row in ordered]
+
+    def _has_none(self, task_list: object) -> bool:
+        """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write."""
+        if self.database.dialect != "sqlite":
+            return False
+        return not self.database.select(Q.any_pending, task_list=task_list)
+
+    def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
+        rows = self.database.select(Q.next_due, task_list=task_list, workflow_id=workflow_id)
+        due: int | None = rows[0]["due"]
+        return due
+
+    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
+        def extend(tx: Transaction) -> list[Row]:
+            tx.run(Q.renew_runs, owner=owner, lease_ms=lease_ms)
+            return tx.all(Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms)
+
+        return [(row["uuid"], row["epoch"]) for row in self.database.write(extend)]
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+        return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))
+
+    def release_tasks(self, owner: str, *, died: bool) -> int:
+        return self.ringing(lambda tx, rings: self._release_tasks(tx, rings, owner, died))
+
+    def _release_tasks(self, tx: Transaction, rings: Rings, owner: str, died: bool) -> int:
+        rows = tx.all(
+            Q.release_tasks,
+            owner=owner,
+            deaths=int(died),
+            max_deliveries=self.max_deliveries,
+            updated=wall_ms(),
+        )
+        return _ring_for(tx, rings, rows)
+
+    def reclaim(self) -> int:
+        owners, stale, keys = self.database.read(_standing)
+        presence = self.database.presence
+        freed = 0
+        for owner in owners:
+            if presence.proof(owner) is Life.DEAD:
+                freed += self.ringing(partial(self._bury, owner=owner))
+        if stale["expired"]:
+            freed += self._sweep(Q.release_expired_tasks, max_deliveries=self.max_deliveries)
+        if stale["timed"]:
+            freed += self._sweep(Q.time_out_tasks)
+        if keys:
+            self.ringing(lambda tx, rings: promote(tx, keys, rings))
+        return freed
+
+    def _bury(self, tx: Transaction, rings: Rings, *, owner: str) -> int:
+        """Everything that a dead process held."""
+        tasks = self._release_tasks(tx, rings, owner, True)
+        runs = tx.run(Q.release_runs, owner=owner)
+        if runs:
+            rings.add(tx, RUNS_TOPIC)
+        tx.run(Q.release_locks, owner=owner)
+        return tasks + runs
+
+    def _sweep(self, query: Query, **params: object) -> int:
+        def work(tx: Transaction, rings: Rings) -> int:
+            freed = _ring_for(tx, rings, tx.all(query, updated=wall_ms(), **params))
+            if freed:
+                rings.add(tx, CANCEL_TOPIC)
+            return freed
+
+        return self.ringing(work)
+
+
+def _standing(tx: Transaction) -> tuple[list[str], Row, list[str]]:
+    """Who holds anything, whether anything is over its time, and which keys are waited for: reading is cheap."""
+    stale = tx.one(Q.stale)
+    assert stale is not None  # it counts
+    owners = [row["owner"] for row in tx.all(Q.owners) if row["owner"]]
+    return owners, stale, [row["concurrency_key"] for row in tx.all(Q.waiting_keys)]
+
+
+def _ring_for(tx: Transaction, rings: Rings, rows: list[Row]) -> int:
+    for task_list in {row["task_list_name"] for row in rows}:
+        rings.add(tx, tasks_topic(task_list))
+    return len(rows)

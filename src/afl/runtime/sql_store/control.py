@@ -1,0 +1,89 @@
+"""What an operator does to a run, in SQL: pause, unpause, cancel, delete. Whoever holds the run is fenced."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from afl.kernel import codec
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import Transaction
+from afl.kernel.doorbell import Rings
+from afl.runtime.entities import RunnerState
+from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.tables import CANCEL_TOPIC, RUNS_TOPIC, Q, Tables, run_topic, tasks_topic
+from afl.runtime.types import WorkflowId
+
+
+class ControlTables(Tables):
+    """The part of the RunStore protocol that operators use."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        return self.ringing(partial(_pause, workflow_id=workflow_id, reason=reason))
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        return self.ringing(partial(_unpause, workflow_id=workflow_id))
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        return self.ringing(partial(_cancel, workflow_id=workflow_id, reason=reason))
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        return self.database.write(partial(_delete, before=ended_before, limit=limit))
+
+
+def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
+    if not tx.run(Q.pause_run, workflow_id=workflow_id, reason=reason, updated=wall_ms()):
+        return False
+    keys = _keys(tx, workflow_id)
+    tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
+    promote(tx, keys, rings)
+    rings.add(tx, run_topic(workflow_id))
+    return True
+
+
+def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
+    if not tx.run(Q.unpause_run, workflow_id=workflow_id, updated=wall_ms()):
+        return False
+    for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
+        rings.add(tx, tasks_topic(row["task_list_name"]))
+    promote(tx, _keys(tx, workflow_id), rings)
+    rings.add(tx, RUNS_TOPIC)
+    return True
+
+
+def _cancel(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
+    error = codec.encode({"message": reason, "error_type": "Cancelled"})
+    changed = {"workflow_id": workflow_id, "error": error, "updated": wall_ms()}
+    row = tx.one(Q.cancel_run, reason=reason, **changed)
+    if row is None:
+        return False
+    keys = _keys(tx, workflow_id)
+    tx.run(Q.cancel_tasks, **changed)
+    tx.run(Q.delete_marks, workflow_id=workflow_id)
+    if row["runner_id"]:
+        ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}
+        tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
+    promote(tx, keys, rings)
+    rings.add(tx, CANCEL_TOPIC)
+    rings.add(tx, run_topic(workflow_id))
+    return True
+
+
+def _keys(tx: Transaction, workflow_id: str) -> list[str]:
+    return [row["concurrency_key"] for row in tx.all(Q.open_keys, workflow_id=workflow_id)]
+
+
+def _delete(tx: Transaction, *, before: int, limit: int) -> int:
+    ended = tx.all(Q.ended_runs, before=before, limit=limit)
+    ids = [row["workflow_id"] for row in ended]
+    if ids:
+        for query in (
+            Q.delete_run_steps,
+            Q.delete_run_events,
+            Q.delete_run_tasks,
+            Q.delete_run_logs,
+            Q.delete_run_inputs,
+            Q.delete_runs,
+        ):
+            tx.run(query, ids=ids)
+        tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
+    return len(ids)

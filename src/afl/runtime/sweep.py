@@ -1,0 +1,100 @@
+"""What any live process does for all: take up what nobody works on any more.
+
+Everything here may be done by several processes at once, and again: each act is a compare-and-set.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.ids import sortable_id
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.events import step_continue
+from afl.runtime.outcome import failed
+from afl.runtime.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import StepId
+
+
+def reclaim(evaluator: Evaluator) -> int:
+    """Take away the work of the dead and the late, and judge it; how much there was."""
+    freed = evaluator.persistence.reclaim()
+    judge(evaluator)
+    return freed
+
+
+def judge(evaluator: Evaluator) -> None:
+    """Decide about tasks that too many died on, and about those whose time was up: again, or failed."""
+    store = evaluator.persistence
+    for hold in (TaskHold.POISONED, TaskHold.TIMEOUT):
+        for task in store.find_tasks(state=TaskState.PENDING, hold=hold):
+            message, kind = _verdict(evaluator, task)
+            delay = retry_delay(task, kind)
+            if delay is not None:
+                store.requeue(task, delay, {"message": message, "type": kind})
+            else:
+                _fail(evaluator, task, message, kind)
+
+
+def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
+    if task.hold == TaskHold.TIMEOUT:
+        return f"not done after {task.timeout_ms} ms", TIMEOUT_ERROR
+    last = evaluator.persistence.describe(task.last_owner)
+    died = f"{task.deaths} workers" if task.deaths > 1 else "its worker"
+    return f"given up: {died} died while working on it, the last was {last}", POISONED_ERROR
+
+
+def _fail(evaluator: Evaluator, task: TaskDefinition, message: str, kind: str) -> None:
+    store = evaluator.persistence
+    step = store.get_step(StepId(task.step_id)) if task.step_id else None
+    if step is not None and store.finish([failed(step, task, message, kind)])[0]:
+        return
+    closed = copy(task)  # no step waits for it
+    closed.state, closed.error, closed.updated = (
+        TaskState.FAILED,
+        {"message": message, "type": kind},
+        wall_ms(),
+    )
+    store.close_tasks([closed])
+
+
+def continue_lost_steps(evaluator: Evaluator, limit: int = 100) -> int:
+    """Find steps that wait for work which nobody will do any more, and help them on; how many."""
+    lost = evaluator.persistence.get_lost_steps(limit)
+    for step in lost:
+        _continue(evaluator, step)
+    return len(lost)
+
+
+def _continue(evaluator: Evaluator, step: StepDefinition) -> None:
+    store = evaluator.persistence
+    task = store.get_task_by_step(step.id)
+    if step.is_requesting_state_change or (task is not None and task.state == TaskState.COMPLETED):
+        store.save_event(
+            step_continue(step.id, step.workflow_id)
+        )  # the result is there; only the word was lost
+    elif task is not None and task.state in (TaskState.FAILED, TaskState.CANCELED):
+        error = task.error or {}
+        store.finish([failed(step, None, str(error.get("message") or f"its task was {task.state}"))])
+    else:
+        store.save_task(_new_task(evaluator, step))
+
+
+def _new_task(evaluator: Evaluator, step: StepDefinition) -> TaskDefinition:
+    """A task in place of one that is gone."""
+    run = evaluator.persistence.get_run(step.workflow_id)
+    assert run is not None  # a lost step is one of a run
+    return TaskDefinition(
+        uuid=sortable_id(),
+        name=step.facet_name,
+        runner_id=run.runner_id,
+        workflow_id=step.workflow_id,
+        flow_id=run.flow_id,
+        step_id=step.id,
+        created=wall_ms(),
+        updated=wall_ms(),
+        task_list_name=run.task_list,
+        data={name: attribute.value for name, attribute in step.attributes.params.items()},
+    )

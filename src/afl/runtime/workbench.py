@@ -1,0 +1,280 @@
+"""The tasks this process has in hand: their handlers at work, and what came of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from afl.kernel import crashpoint
+from afl.runtime.entities import LogDefinition, TaskDefinition
+from afl.runtime.handler import HandlerContext, Handlers
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.policies import TIMEOUT_ERROR
+
+_QUICK_SECONDS = 0.050
+_MOST_AHEAD = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a handler answered, or the error it raised; `seconds` is how long it took."""
+
+    task: TaskDefinition
+    answer: Any = None
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+    @property
+    def error_type(self) -> str:
+        """The name of the error, as a workflow's Retry may list it."""
+        return TIMEOUT_ERROR if isinstance(self.error, TimedOut) else type(self.error).__name__
+
+
+class TimedOut(Exception):
+    """The time that the workflow gives a step is up."""
+
+
+@dataclass(slots=True, eq=False)
+class Working:
+    """A task whose handler is at work, or about to be."""
+
+    task: TaskDefinition
+    context: HandlerContext
+    ends: float | None
+    began: bool = False
+    abandoned: bool = False
+
+
+class Workbench:
+    """Tasks in the hands of this process: `slots` of them at work at a time, and a few more that wait for a slot.
+
+    Few wait where handlers take long, so that others can have them; many where they are quick, so that a thread finds
+    its next task without a round trip to the store. `rang` is called, on the handler's thread, when there is something
+    to collect.
+    """
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        handlers: Handlers,
+        executor: Callable[[], Executor],
+        slots: int,
+        *,
+        write: Callable[[LogDefinition], None] | None = None,
+        rang: Callable[[], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._executor = executor
+        self._slots = slots
+        self._busy = 0
+        self._queue: deque[Working] = deque()
+        self._guard = threading.Lock()
+        self._mean = 0.0
+        self._write = write or store.save_log
+        self._rang = rang
+        self._offered = 0
+        self._working: dict[tuple[str, int], Working] = {}
+        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._timed = False
+
+    @property
+    def room(self) -> int:
+        """How many tasks more may be taken."""
+        return self.limit - len(self._working) - self._offered
+
+    @property
+    def limit(self) -> int:
+        """How many tasks may be in hand: those at work, and what the slots can do in a moment."""
+        ahead = self._slots if self._mean < _QUICK_SECONDS else 0
+        if 0 < self._mean < _QUICK_SECONDS / 10:
+            ahead = min(_MOST_AHEAD, 8 * self._slots)
+        return self._slots + ahead
+
+    @property
+    def running(self) -> int:
+        """How many handlers are at work, or have answered and not been collected."""
+        return len(self._working)
+
+    @property
+    def tasks(self) -> list[TaskDefinition]:
+        """The tasks in hand."""
+        return [each.task for each in list(self._working.values())]
+
+    def serves(self, task: TaskDefinition) -> bool:
+        """Whether a new task is to be kept here; each yes takes up room until the task starts."""
+        if self.room < 1 or not self._handlers.serves(task.name):
+            return False
+        self._offered += 1
+        return True
+
+    def start(self, tasks: list[TaskDefinition], *, here: bool = False) -> None:
+        """Run the handlers of these tasks; `here` runs them on the calling thread, without a hand-over."""
+        self._offered = 0
+        begun = [self._take(task) for task in tasks]
+        if here:
+            for working in begun:
+                self._work(working)
+            return
+        with self._guard:
+            self._queue.extend(begun)
+            free = min(self._slots - self._busy, len(self._queue))
+            self._busy += max(0, free)
+        for _ in range(free):
+            self._executor().submit(self._serve)
+
+    def unstarted(self) -> list[TaskDefinition]:
+        """Take the tasks that wait for a slot off the bench."""
+        with self._guard:
+            waiting = list(self._queue)
+            self._queue.clear()
+        for each in waiting:
+            del self._working[each.task.uuid, each.task.epoch]
+        return [each.task for each in waiting]
+
+    def _take(self, task: TaskDefinition) -> Working:
+        context = HandlerContext.of(
+            task, self._write, lambda: self._store.renew_task(task, self._store.lease_ms)
+        )
+        ends = None if not task.timeout_ms else time.monotonic() + task.timeout_ms / 1000
+        self._timed = self._timed or ends is not None
+        working = self._working[task.uuid, task.epoch] = Working(task, context, ends)
+        return working
+
+    # -- what comes of it -------------------------------------------------------------------------------------
+
+    def collect(self, timeout: float | None = None) -> list[Done]:
+        """Wait for one handler to answer or to run out of time, and take everything that is done by then."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            done = self.collect_now()
+            if done:
+                return done
+            wait = self._wait(until)
+            if wait is not None and wait <= 0 and until is not None and time.monotonic() >= until:
+                return []
+            try:
+                first = self._done.get(timeout=wait)
+            except Empty:
+                continue
+            if self._working.pop((first.task.uuid, first.task.epoch), None) is not None:
+                return [first, *self.collect_now()]
+
+    def collect_now(self) -> list[Done]:
+        """Everything that is done."""
+        done = []
+        while not self._done.empty():
+            each = self._done.get()
+            # One that is not known was given up; its answer comes too late.
+            if self._working.pop((each.task.uuid, each.task.epoch), None) is not None:
+                done.append(each)
+        return done + self._expired() if self._timed else done
+
+    def next_deadline(self) -> float | None:
+        """In how many seconds the first handler runs out of time; None if none ever does."""
+        ends = [each.ends for each in self._working.values() if each.ends is not None] if self._timed else []
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+    def _wait(self, until: float | None) -> float | None:
+        waits = [] if until is None else [until - time.monotonic()]
+        deadline = self.next_deadline()
+        if deadline is not None:
+            waits.append(deadline)
+        return max(0.0, min(waits)) if waits else None
+
+    def _expired(self) -> list[Done]:
+        now = time.monotonic()
+        late = [each for each in self._working.values() if each.ends is not None and each.ends <= now]
+        for each in late:
+            del self._working[each.task.uuid, each.task.epoch]
+            each.context.cancel("its time is up")
+            self._abandon(each)
+        self._timed = any(each.ends is not None for each in self._working.values())
+        limit = "not done after {} ms"
+        return [Done(each.task, error=TimedOut(limit.format(each.task.timeout_ms))) for each in late]
+
+    # -- what is taken away -----------------------------------------------------------------------------------
+
+    def keep(self, held: Iterable[tuple[str, int]]) -> None:
+        """These claims are still ours; tell the handlers of the others that nobody waits for them."""
+        kept = set(held)
+        for claim, each in list(self._working.items()):
+            if claim not in kept:
+                each.context.cancel(
+                    "the task was taken away: cancelled, timed out, or given to another worker"
+                )
+
+    def give_up(self) -> list[TaskDefinition]:
+        """Forget every task in hand, and tell their handlers; what they still answer is dropped."""
+        with self._guard:
+            self._queue.clear()
+        forgotten = list(self._working.values())
+        self._working.clear()
+        for each in forgotten:
+            each.context.cancel("the worker stops")
+        return [each.task for each in forgotten]
+
+    def _abandon(self, working: Working) -> None:
+        """Give the slot of a handler that may never return to another task."""
+        with self._guard:
+            if working in self._queue:
+                self._queue.remove(working)
+            elif working.began:
+                working.abandoned = True
+                self._busy -= 1
+        self.start([])
+
+    # -- on the handler's thread ------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Work on what waits, one task after another."""
+        while True:
+            with self._guard:
+                if not self._queue:
+                    self._busy -= 1
+                    return
+                working = self._queue.popleft()
+                working.began = True
+            self._work(working)
+            with self._guard:
+                if working.abandoned:  # the slot was given away; this thread is one too many
+                    return
+
+    def _work(self, working: Working) -> None:
+        """Call the handler. Whatever it raises is its failure, even what would end a thread: the run must hear of it.
+
+        Only an interrupt on the main thread is not the handler's.
+        """
+        begun = time.monotonic()
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            answer = self._call(working)
+        except BaseException as raised:
+            if (
+                isinstance(raised, KeyboardInterrupt)
+                and threading.current_thread() is threading.main_thread()
+            ):
+                raise
+            error = raised
+        seconds = time.monotonic() - begun
+        self._mean = seconds if not self._mean else 0.9 * self._mean + 0.1 * seconds
+        self._done.put(Done(working.task, answer, error, seconds))
+        if self._rang is not None:
+            self._rang()
+
+    def _call(self, working: Working) -> Any:
+        task = working.task
+        each = self._handlers.find(task.name)
+        if each is None:
+            raise LookupError(f"No handler for event task '{task.name}'")
+        crashpoint.reach("handler.before")
+        answer = each(task.data or {}, working.context)
+        crashpoint.reach("handler.after")
+        return answer

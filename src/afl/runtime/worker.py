@@ -1,0 +1,295 @@
+"""The worker: claims tasks, has their handlers called, stores what they answer, and goes on with the runs.
+
+One thread does all of that; handlers have threads of their own. It waits at the doorbell and looks into the store at
+the poll interval, in case a ring was lost. The pollers and runners of the specification are faces of this one core.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from copy import copy
+from dataclasses import dataclass, field
+
+from afl.kernel import crashpoint
+from afl.kernel.backoff import Backoff
+from afl.kernel.clock import wall_ms
+from afl.kernel.doorbell import Ear
+from afl.kernel.errors import AgentFlowError, StoreError
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.evaluations import Evaluations
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Handlers
+from afl.runtime.lease_keeper import LeaseKeeper
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.sweep import reclaim
+from afl.runtime.workbench import Done, Workbench
+
+_log = logging.getLogger(__name__)
+
+_DEATH_SECONDS = 0.5  # how often to look for the dead
+_LOG_BATCH = 1000
+_RETRY = Backoff(0.1, cap=5.0)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a worker works."""
+
+    task_list: str = "default"
+    slots: int = 5
+    poll_seconds: float = 2.0
+    lock_ms: int = 0
+    evaluates: bool = False  # also runs that none of its tasks belong to
+    system_tasks: tuple[str, ...] = ()
+
+
+Counted = Callable[[str, bool], None]
+
+
+@dataclass
+class Hooks:
+    """What a face adds: tasks of the system, chores at each poll, and who counts."""
+
+    system: Callable[[TaskDefinition], None] | None = None
+    chores: list[Callable[[], object]] = field(default_factory=list)
+    counted: Counted | None = None
+    told: Callable[[Done, str | None], None] | None = None
+
+
+def close_stepless(
+    store: PersistenceAPI, done: list[Done], count: Callable[[Done, str | None], None]
+) -> None:
+    """Tasks that no step waits for: their answer is theirs."""
+    closed = []
+    for each in done:
+        task = copy(each.task)
+        task.state, task.updated = TaskState.COMPLETED, wall_ms()
+        if each.error is not None:
+            task.state = TaskState.FAILED
+            task.error = {"message": str(each.error) or each.error_type, "type": each.error_type}
+        else:
+            task.result = each.answer if isinstance(each.answer, dict) else {"result": each.answer}
+        closed.append(task)
+        count(each, None if each.error is None else str(each.error))
+    if closed:
+        store.close_tasks(closed)
+
+
+class Worker:
+    """See the module. `executor` gives the threads of handlers, once it is asked."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        handlers: Handlers,
+        terms: Terms,
+        executor: Callable[[], Executor],
+        hooks: Hooks | None = None,
+    ) -> None:
+        self._evaluator = evaluator
+        self._store = evaluator.persistence
+        self._handlers = handlers
+        self._terms = terms
+        self._hooks = hooks or Hooks()
+        self._stopping = threading.Event()
+        self._ear: Ear | None = None
+        self.abandoned = 0  # handlers that had not returned when `drain` ended
+        self._logs: list[LogDefinition] = []
+        self._look_for_tasks = self._look_for_runs = True
+        self._unmarked: list[TaskDefinition] = []
+        self._polled = self._swept = 0.0
+        self._delayed: float | None = None
+        self.bench = Workbench(
+            self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
+        )
+        self.evaluations = Evaluations(evaluator, self._keeps, self._has_in_hand, self._count)
+        self._keeper = LeaseKeeper(self._store, terms.lock_ms, self.bench.keep)
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until `stop`."""
+        lists = [f"tasks:{self._terms.task_list}", "cancel"]
+        with self._store.listen([*lists, "runs"] if self._terms.evaluates else lists) as ear:
+            self._ear = ear
+            failures = 0
+            while not self._stopping.is_set():
+                try:
+                    self._heed(ear.wait(self._patience()))
+                    self.round()
+                    failures = 0
+                except StoreError as error:
+                    failures += 1
+                    _log.warning("the store fails, trying again: %s", error)
+                    self._stopping.wait(_RETRY.delay(failures))
+
+    def stop(self) -> None:
+        """End `run` after the present round; from any thread."""
+        self._stopping.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Look up from waiting."""
+        ear = self._ear
+        if ear is not None:
+            ear.wake()
+
+    def _heed(self, rung: frozenset[str]) -> None:
+        if "cancel" in rung:
+            self._keeper.renew_now()
+        self._look_for_runs = self._look_for_runs or "runs" in rung
+        self._look_for_tasks = self._look_for_tasks or any(topic.startswith("tasks:") for topic in rung)
+
+    def _patience(self) -> float:
+        """How long there is nothing to do unless something happens."""
+        if self._look_for_tasks and self.bench.room > 0:
+            return 0.0
+        now = time.monotonic()
+        waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
+        deadline = self.bench.next_deadline()
+        if deadline is not None:
+            waits.append(deadline)
+        if self._delayed is not None:
+            waits.append(self._delayed - now)
+        return max(0.0, min(waits))
+
+    def round(self) -> None:
+        """One look at everything: what is done, what is due, what can be claimed."""
+        self._deliver()
+        self._sweep()
+        if self._look_for_runs and self._terms.evaluates:
+            self._look_for_runs = self.evaluations.evaluate_due() >= 100
+            self._begin(self.evaluations.born())
+        self._claim()
+        self._mark_begun()
+        self._write_logs()
+
+    # -- tasks ------------------------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        done = self.bench.collect_now()
+        if done:
+            self._look_for_tasks = True
+            self.evaluations.deliver([each for each in done if each.task.step_id])
+            close_stepless(self._store, [each for each in done if not each.task.step_id], self._count)
+            self._begin(self.evaluations.born())
+            self._mind_leases()
+
+    def _claim(self) -> None:
+        now = time.monotonic()
+        due = now >= self._polled + self._terms.poll_seconds
+        late = self._delayed is not None and now >= self._delayed
+        room = self.bench.room
+        if room < 1 or not (self._look_for_tasks or due or late):
+            return
+        if due:
+            self._polled = now
+        tasks = self._store.claim_tasks(
+            [*self._handlers.names, *self._terms.system_tasks],
+            self._terms.task_list,
+            limit=room,
+            lease_ms=self._store.lease_ms,
+            lock_ms=self._terms.lock_ms,
+            any_event=self._handlers.any_event,
+        )
+        crashpoint.reach("claim.after")
+        self._look_for_tasks = len(tasks) == room
+        self._begin(tasks)
+        if not self._look_for_tasks:
+            wait = self._store.next_due(self._terms.task_list)
+            self._delayed = None if wait is None else time.monotonic() + wait / 1000
+
+    def _begin(self, tasks: list[TaskDefinition]) -> None:
+        if not tasks:
+            return
+        mine = [task for task in tasks if task.name not in self._terms.system_tasks]
+        self.bench.start(mine)
+        self._unmarked += [task for task in mine if not task.started]
+        self._mind_leases()
+        for task in tasks:
+            if task.name in self._terms.system_tasks and self._hooks.system is not None:
+                self._hooks.system(task)
+
+    def _mark_begun(self) -> None:
+        """Events become Processing; of work that is over before anyone could look, nobody needs to know."""
+        if self._unmarked and not self._look_for_tasks:
+            working = {(task.uuid, task.epoch) for task in self.bench.tasks}
+            self._store.start_tasks([t for t in self._unmarked if (t.uuid, t.epoch) in working])
+            self._unmarked = []
+        elif len(self._unmarked) > self.bench.limit:
+            self._unmarked = self._unmarked[-self.bench.limit :]
+
+    def _keeps(self, task: TaskDefinition) -> bool:
+        """Whether a task born here stays here: only when nobody older waits for a slot."""
+        return (
+            not self._look_for_tasks
+            and not self._stopping.is_set()
+            and task.task_list_name == self._terms.task_list
+            and self.bench.serves(task)
+        )
+
+    def _has_in_hand(self, workflow_id: str) -> bool:
+        return any(task.workflow_id == workflow_id for task in self.bench.tasks)
+
+    def _count(self, done: Done, problem: str | None) -> None:
+        if self._hooks.counted is not None:
+            self._hooks.counted(done.task.name, problem is None)
+        if self._hooks.told is not None:
+            self._hooks.told(done, problem)
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if now >= self._swept + _DEATH_SECONDS:
+            self._swept = now
+            if reclaim(self._evaluator):
+                self._look_for_tasks = self._look_for_runs = True
+            self.evaluations.tidy()
+            self._mind_leases()
+        if now >= self._polled + self._terms.poll_seconds:
+            self._look_for_runs = True
+            for chore in self._hooks.chores:
+                try:
+                    chore()
+                except StoreError:
+                    raise
+                except AgentFlowError as error:
+                    _log.warning("%s failed: %s", getattr(chore, "__name__", "a chore"), error)
+
+    def _mind_leases(self) -> None:
+        """Renew leases as long as anything is held, and only then."""
+        self._keeper.want(bool(self.bench.running or self.evaluations.kept))
+
+    def _write_logs(self) -> None:
+        while self._logs:
+            batch, self._logs[:_LOG_BATCH] = self._logs[:_LOG_BATCH], []
+            self._store.save_logs(batch)
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def drain(self, seconds: float) -> None:
+        """Claim no more, give back what has not begun, wait for the rest, and then give up what is not done.
+
+        What is given up is fenced: another worker does it again, and a late answer is refused.
+        """
+        self._stopping.set()
+        try:
+            self._store.return_tasks(self.bench.unstarted())
+            until = time.monotonic() + seconds
+            while self.bench.running and (left := until - time.monotonic()) > 0:
+                done = self.bench.collect(left)
+                self.evaluations.deliver([each for each in done if each.task.step_id])
+                close_stepless(self._store, [each for each in done if not each.task.step_id], self._count)
+                self._write_logs()
+            given_up = self.bench.give_up()
+            self.abandoned = len(given_up)
+            self._store.return_tasks(given_up, begun=True)
+            self._write_logs()
+            self.evaluations.let_go_all()
+        finally:
+            self._keeper.close()

@@ -1,0 +1,109 @@
+"""Operations on every store: what an operator sees and does is the same on all four."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.ids import random_id
+from afl.language import compile_source
+from afl.operations import control, retention, runs
+from afl.operations.run_end import wait
+from afl.operations.run_list import list_runs
+from afl.operations.run_log import follow_log
+from afl.operations.submission import submit
+from afl.operations.task_queue import list_tasks
+from afl.operations.why import why
+from afl.operations.workers import servers
+from afl.runtime.entities import LogDefinition, ServerDefinition
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+
+SOURCE = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    workflow Twice(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        b = Double(n = a.m)
+        yield Twice(m = b.m)
+    }
+}
+"""
+GOOD = Handlers.of({"t.Double": lambda n: {"m": n * 2}})
+
+
+def refuse(n: int) -> dict[str, int]:
+    raise ValueError("refused")
+
+
+def submitted(store: PersistenceAPI) -> str:
+    return submit(store, runs.choose_workflow(compile_source(SOURCE, name="twice.afl")), {"n": 3}).run
+
+
+def test_from_submission_to_the_end(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    assert why(store, run).code == "run-no-evaluator"
+    assert runs.resume(store, run, handlers=Handlers()).status == "PAUSED"
+    reason = why(store, run[:-1])
+    assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-agent", "task-unserved"]
+    (task,) = list_tasks(store)
+    assert why(store, task.task[:-1]).code == "task-unserved"
+    assert why(store, f"{run}/b").code == "step-waits-for-step"
+    assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 12}
+    assert wait(store, run).outputs == {"m": 12}
+    assert why(store, run).code == "run-completed"
+
+
+def test_pause_unpause_cancel(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=Handlers())
+    assert control.pause(store, run, by="ada").changed
+    assert why(store, run).sentence == "it is paused by operator ada."
+    assert store.claim_task(["t.Double"]) is None
+    assert control.unpause(store, run).changed
+    assert control.cancel(store, run, by="ada").changed
+    assert [line.state for line in list_runs(store).runs] == ["cancelled"]
+    assert [task.state for task in list_tasks(store, run=run)] == ["canceled"]
+
+
+def test_retry(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=Handlers.of({"t.Double": refuse}))
+    assert why(store, run).code == "run-failed"
+    assert control.retry(store, run).steps == 1
+    assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 12}
+
+
+def test_servers_and_running_tasks(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=Handlers())
+    now = wall_ms()
+    server = ServerDefinition(random_id(), "default", "afl-agent", "host-7", start_time=now, ping_time=now)
+    fields = {"state": "running", "handlers": ["t.Double"], "manager": store.owner_id, "capacity": 1}
+    store.save_server(replace(server, **fields))  # type: ignore[arg-type]
+    assert why(store, run).cause.code == "task-ready"
+    task = store.claim_task(["t.Double"], lease_ms=60_000)
+    assert task is not None
+    (seen,) = servers(store)
+    assert (seen.liveness, seen.load, seen.is_full) == ("running", 1, True)
+    assert "lease held by afl-agent on host-7 until " in why(store, task.uuid).sentence
+    assert why(store, server.uuid).code == "server-full"
+
+
+def test_following_a_log(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    store.save_logs([LogDefinition(random_id(), 1, run, f"{run}/0/a", message="one", time=wall_ms())])
+    heard = []
+    for line in follow_log(store, run):
+        heard.append((line.step, line.message))
+        if line.message == "one":
+            store.save_logs([LogDefinition(random_id(), 2, run, message="two", time=wall_ms())])
+            control.cancel(store, run)
+    assert heard == [("a", "one"), ("", "two")]
+
+
+def test_prune(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=GOOD)
+    assert retention.prune(store, -60_000, dry_run=True).runs == 1
+    assert retention.prune(store, -60_000).runs == 1
+    assert list_runs(store).runs == []

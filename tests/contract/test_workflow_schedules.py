@@ -1,0 +1,128 @@
+"""Schedules of workflows on every store that keeps them: each time starts one run, whoever looks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import CapabilityError, InputError, ScheduleError
+from afl.language import compile_source
+from afl.operations import retention, runs, timetable
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.schedules import WorkflowSchedules
+from afl.runtime.store import open_store
+
+SOURCE = """workflow Add(n: Long, m: Long = 1) => (sum: Long) andThen {
+    yield Add(sum = $.n + $.m)
+}
+"""
+HOUR = 3_600_000
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PersistenceAPI]:
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/afl.db"}.get(request.param)
+    opened = open_store(url or request.getfixturevalue("postgres_database"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def program() -> Program:
+    return runs.choose_workflow(compile_source(SOURCE, name="add.afl"))
+
+
+def test_a_due_time_starts_one_run(store: PersistenceAPI, program: Program) -> None:
+    added = timetable.add(store, program, {"n": 2}, cron="@hourly", name="sums", task_list="night")
+    assert (added.name, added.workflow, added.cron, added.inputs) == ("sums", "Add", "@hourly", {"n": 2})
+    assert added.due is not None
+    schedules = WorkflowSchedules(store)
+    assert schedules.fire_due() == 0
+    assert [schedules.fire_due(now=added.due), schedules.fire_due(now=added.due)] == [1, 0]
+    (run,) = store.find_runs()
+    assert (run.workflow_name, run.task_list, run.is_over) == ("Add", "night", False)
+    assert store.get_due_runs() == [run.workflow_id]
+    assert runs.resume(store, run.workflow_id, handlers=Handlers()).outputs == {"sum": 3}
+    (after,) = timetable.schedules(store)
+    assert (after.fired, after.due) == (added.due, added.due + HOUR)
+
+
+def test_however_many_look_each_time_starts_one_run(store: PersistenceAPI, program: Program) -> None:
+    for number in range(5):
+        timetable.add(store, program, {"n": number}, cron="@hourly", name=f"s{number}")
+    due = timetable.schedules(store)[0].due
+    ready = threading.Barrier(4)
+
+    def look() -> None:
+        schedules = WorkflowSchedules(store)
+        ready.wait()
+        schedules.fire_due(now=due)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    WorkflowSchedules(store).fire_due(now=due)
+    inputs = [store.get_run(run.workflow_id).inputs["n"] for run in store.find_runs()]  # type: ignore[arg-type, union-attr]
+    assert sorted(inputs) == [0, 1, 2, 3, 4]
+
+
+def test_whoever_listens_for_runs_hears_of_it(store: PersistenceAPI, program: Program) -> None:
+    due = timetable.add(store, program, {"n": 1}, cron="@hourly").due
+    with store.listen(["runs"]) as ear:
+        WorkflowSchedules(store).fire_due(now=due)
+        assert ear.wait(60) == {"runs"}
+
+
+def test_a_schedule_survives_the_pruning_of_its_program(store: PersistenceAPI, program: Program) -> None:
+    added = timetable.add(store, program, {"n": 1}, cron="@hourly")
+    assert added.due is not None
+    for time in (added.due, added.due + HOUR):
+        assert WorkflowSchedules(store).fire_due(now=time) == 1
+        (run,) = store.find_runs()
+        assert runs.resume(store, run.workflow_id, handlers=Handlers()).status == "COMPLETED"
+        assert retention.prune(store, -HOUR).runs == 1
+
+
+def test_replacing_pausing_and_removing(store: PersistenceAPI, program: Program) -> None:
+    timetable.add(store, program, {"n": 1}, cron="@hourly")
+    timetable.add(store, program, {"n": 2}, cron="@daily", zone="Europe/Berlin")
+    (only,) = timetable.schedules(store)
+    assert (only.name, only.inputs, only.cron, only.zone) == ("Add", {"n": 2}, "@daily", "Europe/Berlin")
+    assert timetable.pause(store, "Add").paused
+    assert WorkflowSchedules(store).next_look() is None
+    assert WorkflowSchedules(store).fire_due(now=wall_ms() + 48 * HOUR) == 0
+    assert not timetable.pause(store, "Add", paused=False).paused
+    look = WorkflowSchedules(store).next_look()
+    assert look is not None and 0 <= look <= 25 * HOUR
+    assert timetable.remove(store, "Add").name == "Add"
+    assert timetable.schedules(store) == []
+
+
+def test_what_cannot_be(store: PersistenceAPI, program: Program) -> None:
+    with pytest.raises(InputError, match="input 'n' is missing"):
+        timetable.add(store, program, cron="@hourly")
+    with pytest.raises(ScheduleError):
+        timetable.add(store, program, {"n": 1}, cron="every day")
+    with pytest.raises(ScheduleError):
+        timetable.add(store, program, {"n": 1}, cron="@daily", zone="Mars")
+    with pytest.raises(InputError, match="there is no schedule 'x'; there is none at all"):
+        timetable.remove(store, "x")
+    timetable.add(store, program, {"n": 1}, cron="@daily")
+    with pytest.raises(InputError, match="there is no schedule 'x'; there are Add"):
+        timetable.pause(store, "x")
+
+
+def test_a_store_without_schedules_says_so(mongo_database_url: str, program: Program) -> None:
+    store = open_store(mongo_database_url)
+    assert WorkflowSchedules.of(store) is None
+    with pytest.raises(CapabilityError, match="keeps no schedules; use SQLite or PostgreSQL"):
+        timetable.add(store, program, {"n": 1}, cron="@daily")
+    store.close()
