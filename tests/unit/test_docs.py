@@ -22,7 +22,8 @@ from afl.operations.sources import from_text
 __all__ = ["afl"]
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "runtime.md", ROOT / "docs" / "stores.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("runtime", "stores", "operations"))]
+LINKING = [*PAGES, ROOT / "docs" / "why.md", ROOT / "CONTRIBUTING.md"]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^(?://|#) (\S+\.(?:afl|py))\n")
 _LINK = re.compile(r"\]\((?!http)([^)#]+)\)")
@@ -80,7 +81,7 @@ def test_the_examples_of_a_page(page: Path, afl: Afl, tmp_path: Path) -> None:
     assert ran >= 3
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert missing == []

@@ -5,24 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from afl.cli import options
 from afl.cli.console import duration, print_json, say
 from afl.cli.displays import Display, display_for
 from afl.cli.failures import failure_text, print_unknown_run
-from afl.cli.findings import print_findings
 from afl.cli.interruption import leaving_on_interrupt
+from afl.cli.programs import prepare
 from afl.kernel.settings import load_settings
 from afl.operations import runs
 from afl.operations.agents import load_agents
-from afl.operations.compilation import examine
-from afl.operations.inputs import read_inputs
 from afl.operations.runs import RunReport
-from afl.operations.sources import read_files
 from afl.runtime.evaluator import ExecutionStatus
 
 _AGENTS = typer.Option(
@@ -31,42 +28,19 @@ _AGENTS = typer.Option(
     metavar="MODULE",
     help="A module with @handler functions: agents.py, news.agents, or agents.py:name. Repeatable.",
 )
-_STORE = typer.Option("--store", metavar="URL", help="Where the run is kept (AFL_STORE).")
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
 _JSON = typer.Option("--json", help="Print status, run and outputs (or the error) as one JSON object.")
 _QUIET = typer.Option("--quiet", "-q", help="No progress.")
 
 
-def _pairs(given: list[str] | None) -> list[str] | None:
-    for pair in given or ():
-        if not pair.partition("=")[1] or pair.startswith("="):
-            raise typer.BadParameter(f"an input is written name=value, got {pair!r}")
-    return given
-
-
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")],
-    workflow: Annotated[
-        str | None, typer.Argument(metavar="WORKFLOW", help="Which workflow, if the file has several.")
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=VALUE",
-            callback=_pairs,
-            help="An input; JSON if that fits. Repeatable.",
-        ),
-    ] = None,
-    inputs_file: Annotated[
-        Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
-    ] = None,
+    file: options.File,
+    workflow: options.Workflow = None,
+    inputs: options.Inputs = None,
+    inputs_file: options.InputsFile = None,
     agents: Annotated[list[str] | None, _AGENTS] = None,
-    libraries: Annotated[
-        list[Path] | None, typer.Option("--library", metavar="FILE", help="More source. Repeatable.")
-    ] = None,
-    store: Annotated[str | None, _STORE] = None,
+    libraries: options.Libraries = None,
+    store: options.Store = None,
     concurrency: Annotated[int, _CONCURRENCY] = runs.DEFAULT_CONCURRENCY,
     as_json: Annotated[bool, _JSON] = False,
     quiet: Annotated[bool, _QUIET] = False,
@@ -83,21 +57,15 @@ def run(
       afl run news.afl news.MorningPage --inputs today.json --agent agents.py
       afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
     """
-    source = read_files([file], libraries or ())
-    report = examine(source)
-    print_findings(report.diagnostics, report.sources)
-    if report.compiled is None:
-        raise typer.Exit(1)
-    program = runs.choose_workflow(report.compiled, workflow, source=str(file))
-    values = read_inputs(program, inputs or (), inputs_file)
+    prepared = prepare(file, workflow, inputs, inputs_file, libraries)
     handlers = load_agents(agents or ())
     settings = load_settings({"store": store})
     with runs.opened(settings) as opened:
         result = _watched(
             lambda display: runs.start(
                 opened,
-                program,
-                values,
+                prepared.program,
+                prepared.inputs,
                 handlers=handlers,
                 settings=settings,
                 concurrency=concurrency,
@@ -106,13 +74,13 @@ def run(
             _again(agents, store),
             quiet,
         )
-    _conclude(result, _again(agents, store), as_json, quiet, report.sources.get(str(file)))
+    _conclude(result, _again(agents, store), as_json, quiet, prepared.sources.get(str(file)))
 
 
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")],
+    run_id: options.Run,
     agents: Annotated[list[str] | None, _AGENTS] = None,
-    store: Annotated[str | None, _STORE] = None,
+    store: options.Store = None,
     concurrency: Annotated[int, _CONCURRENCY] = runs.DEFAULT_CONCURRENCY,
     as_json: Annotated[bool, _JSON] = False,
     quiet: Annotated[bool, _QUIET] = False,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from afl.cli.console import errors, output, say
+from afl.cli import options
+from afl.cli.console import errors, output, print_json, say
 from afl.operations import servers
 
 _FOLDER = typer.Option("--folder", metavar="DIR", help="Where the servers and their data live.")
@@ -52,9 +54,20 @@ def down(
     say(f"Stopped {', '.join(stopped)}" if stopped else "No server was running")
 
 
-def status(folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER) -> None:
-    """Show the local servers: state, address, since when."""
+def status(
+    folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER, as_json: options.AsJson = False
+) -> None:
+    """Show the local servers: state, address, since when.
+
+    [bold]Examples[/bold]
+
+      afl status
+      afl status --json
+    """
     found = servers.status(folder)
+    if as_json:
+        print_json([_plain(each) for each in found])
+        return
     if not found:
         say("No server was ever started here; `afl up` starts some")
         return
@@ -68,3 +81,7 @@ def status(folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER) -> None:
         address = each.url or (f"see {each.log}" if each.state == "died" else "")
         table.add_row(each.service, Text(each.state, _COLOURS[each.state]), address, Text(since, "dim"))
     output().print(table)
+
+
+def _plain(status: servers.ServerStatus) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(status).items()}

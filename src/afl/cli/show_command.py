@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from afl.cli.console import duration, output
+from afl.cli import options
+from afl.cli.console import duration, output, print_json
 from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.tables import shortened
 from afl.kernel.settings import load_settings
 from afl.operations import runs
+from afl.operations.run_list import run_line
 from afl.operations.run_tree import RunTree, StepNode
 from afl.operations.run_tree import show as tree_of
+from afl.operations.scene import Scene
+from afl.operations.step_work import Work
+from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
+from afl.runtime.usage import Budget, UsageTotal
 
 _MARKS = {
     "done": ("✓", "green"),
@@ -22,6 +31,7 @@ _MARKS = {
     "failed": ("✗", "red"),
     "waiting": ("…", "yellow"),
     "running": ("▸", "cyan"),
+    "not begun": ("·", "dim"),
 }
 
 
@@ -30,11 +40,10 @@ def show(
         str | None,
         typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
     ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="Where it is (AFL_STORE).")
-    ] = None,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Show a run as a tree of its steps: state, duration and error.
+    """Show a run as a tree of its steps: state, duration, attempts, progress and error.
 
     Steps of a foreach are folded into one line with their number.
 
@@ -42,32 +51,72 @@ def show(
 
       afl show            the latest run
       afl show 01jd3v     by the beginning of its id
+      afl show --json | jq .state
     """
     with runs.opened(load_settings({"store": store}), create=False) as opened:
         found = print_unknown_run(lambda: runs.find(opened, run_id))
         tree = tree_of(opened, found)
-    output().print(render(tree))
-    if found.error is not None:
+        scene = Scene(opened)
+        if as_json:
+            print_json(plain(tree))
+            return
+        output().print(render(tree, scene.owner))
+    if found.error is not None and found.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(found.error)
         output().print(failure_text(found.workflow_id, found.workflow_name, failure))
 
 
-def render(tree: RunTree) -> Tree:
-    """The run as a Rich tree."""
+def plain(tree: RunTree) -> dict[str, Any]:
+    """The run and its tree as plain data."""
+    return {
+        **asdict(run_line(tree.run)),
+        "outputs": tree.run.outputs,
+        "steps": tree.steps,
+        "usage": _plain_or_none(tree.usage),
+        "budget": _plain_or_none(tree.budget),
+        "tree": _node(tree.root, tree.seen),
+    }
+
+
+def _plain_or_none(value: UsageTotal | Budget | Work | None) -> dict[str, Any] | None:
+    return asdict(value) if value is not None else None
+
+
+def _node(node: StepNode, now: int) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "path": node.path,
+        "name": node.name,
+        "facet": node.facet,
+        "state": node.counts.state,
+        "counts": asdict(node.counts),
+        "duration_ms": node.duration_ms(now),
+        "error": node.error.to_dict() if node.error is not None else None,
+        "caught": node.caught,
+        "work": _plain_or_none(node.work),
+        "usage": _plain_or_none(node.usage),
+    }
+    return {**data, "children": [_node(child, now) for child in node.children]}
+
+
+def render(tree: RunTree, owner: Callable[[str], str] = str) -> Tree:
+    """The run as a Rich tree; `owner` puts an owner into words."""
     run = tree.run
-    head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}, {tree.steps:,} steps")
-    head.append("\n").append(_label(tree.root, tree.seen))
+    reason = f" ({run.reason})" if run.reason else ""
+    head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}{reason}, {tree.steps:,} steps")
+    if tree.usage is not None or tree.budget is not None:
+        head.append(f"\n{_spent(tree.usage, tree.budget)}", "dim")
+    head.append("\n").append(_label(tree.root, tree.seen, owner))
     top = Tree(head, guide_style="dim")
-    _grow(top, tree.root, tree.seen)
+    _grow(top, tree.root, tree.seen, owner)
     return top
 
 
-def _grow(branch: Tree, node: StepNode, now: int) -> None:
+def _grow(branch: Tree, node: StepNode, now: int, owner: Callable[[str], str]) -> None:
     for child in node.children:
-        _grow(branch.add(_label(child, now)), child, now)
+        _grow(branch.add(_label(child, now, owner)), child, now, owner)
 
 
-def _label(node: StepNode, now: int) -> Text:
+def _label(node: StepNode, now: int, owner: Callable[[str], str]) -> Text:
     mark, colour = _MARKS[node.counts.state]
     text = Text.assemble((mark, colour), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
@@ -77,6 +126,10 @@ def _label(node: StepNode, now: int) -> Text:
     elif node.counts.state not in ("done", "caught"):
         text.append(f"  {node.counts.state}", colour)
     text.append(f"  {duration(node.duration_ms(now))}", "dim")
+    if node.work is not None:
+        text.append(_work(node.work, owner))
+    if node.usage is not None:
+        text.append(f"  {_usage(node.usage)}", "dim")
     if node.error is not None and not any(child.error is not None for child in node.children):
         text.append(f"  {node.error.message}", "red")
     elif node.caught:
@@ -90,3 +143,36 @@ def _counts(node: StepNode) -> str:
     return f"×{node.counts.total:,}" + (
         f" ({', '.join(parts)})" if parts[1:] or node.counts.state != "done" else ""
     )
+
+
+def _work(work: Work, owner: Callable[[str], str]) -> Text:
+    """Who works on it, how far that is, and what went wrong on the way."""
+    text = Text()
+    for hold, count in work.held.items():
+        text.append(f"  held: {hold}" + (f" ×{count:,}" if count > 1 else ""), "yellow")
+    if work.owners:
+        others = f" and {len(work.owners) - 1} more" if len(work.owners) > 1 else ""
+        text.append(f"  with {owner(work.owners[0])}{others}", "cyan")
+    if work.message:
+        text.append(f"  {shortened(work.message)}", "cyan" if work.progress is not None else "dim")
+    if work.repeated:
+        told = [(work.deaths, "died"), (work.retries, "failed")]
+        causes = ", ".join(f"{count:,} {word}" for count, word in told if count)
+        text.append(f"  {work.attempts:,} attempts" + (f" ({causes})" if causes else ""), "yellow")
+    return text
+
+
+def _spent(usage: UsageTotal | None, budget: Budget | None) -> str:
+    """What models used in the run, and of how much."""
+    text = _usage(usage or UsageTotal())
+    if budget is None:
+        return text
+    limits = [f"${budget.usd:.2f}"] if budget.usd is not None else []
+    limits += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
+    return f"{text}; budget {' and '.join(limits)}"
+
+
+def _usage(usage: UsageTotal) -> str:
+    calls = f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}"
+    unpriced = f" and {usage.unpriced:,} of unknown price" if usage.unpriced else ""
+    return f"{calls} of models, {usage.usage.total_tokens:,} tokens, ${usage.cost_usd:.4f}{unpriced}"

@@ -7,6 +7,15 @@ agents        a module's handlers
 inputs        the inputs of a run, from text and files
 runs          start, resume and find runs
 embedding     one call for programs that use AgentFlow as a library
-run_tree      a run's steps as a tree, foreach folded
+submission    a run for whichever server takes it
+run_tree      a run's steps as a tree, foreach folded; step_work: the tasks behind them
+run_list      runs on one line each; task_queue: tasks; workers: servers
+run_log       what a run logged; run_end: waiting for its end
+control       retry, cancel, pause, unpause
+timetable     schedules
+retention     removing old runs
+subjects      what an id means
+why           why something does not move; reasons has the codes, the modules *_reasons, run_standing and
+              staffing find them, scene is what they look at
 servers       the local servers
 """

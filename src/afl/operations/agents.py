@@ -11,13 +11,18 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from afl.kernel.errors import InputError
+from afl.models.model import Model
 from afl.runtime.handler import Handlers
+from afl.runtime.model_handler import model_handler
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.runner.registry_handlers import RegistryHandlers
+from afl.runtime.tool_registry import ToolRegistry
 
 _HOW = """a handler is a function like this one:
 
@@ -32,12 +37,15 @@ class AgentError(InputError):
     """An agent module cannot be used; the text says why and what to do."""
 
 
-def load_agents(modules: Iterable[str]) -> Handlers:
-    """The handlers of all the modules together; one facet has one handler."""
+def load_agents(modules: Iterable[str], store: PersistenceAPI | None = None) -> Handlers:
+    """The handlers of all the modules together; one facet has one handler.
+
+    Where a module has a map by facet name, a model may stand in it for a function, if there is a store to meter it in.
+    """
     together = Handlers()
     origin: dict[str, str] = {}
     for module in modules:
-        found = load_agent(module)
+        found = load_agent(module, store)
         for name in found.names:
             if name in origin:
                 raise AgentError(f"both {origin[name]} and {module} have a handler for {name}; leave one out")
@@ -48,7 +56,7 @@ def load_agents(modules: Iterable[str]) -> Handlers:
     return together
 
 
-def load_agent(module: str) -> Handlers:
+def load_agent(module: str, store: PersistenceAPI | None = None) -> Handlers:
     """The handlers of one module."""
     name, attribute = _split(module)
     source: Any = _import_file(Path(name)) if _is_path(name) else _import_name(name)
@@ -56,10 +64,21 @@ def load_agent(module: str) -> Handlers:
         if attribute not in vars(source):
             raise AgentError(f"agent module {name} has no {attribute!r}")
         source = vars(source)[attribute]
-    handlers = _handlers(source, module)
+    handlers = _handlers(_metered(source, store), module)
     if not handlers.names:
         raise AgentError(f"agent module {module} has no handlers; {_HOW}")
     return handlers
+
+
+def _metered(source: Any, store: PersistenceAPI | None) -> Any:
+    if isinstance(source, ToolRegistry):
+        return RegistryHandlers(source, [])
+    if store is None or not isinstance(source, Mapping):
+        return source
+    return {
+        name: model_handler(value, store) if isinstance(value, Model) else value
+        for name, value in source.items()
+    }
 
 
 def _handlers(source: Any, module: str) -> Handlers:

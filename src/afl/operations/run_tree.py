@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
+from afl.operations.run_log import entries
+from afl.operations.spending import get_budget, get_usage, usage_by
+from afl.operations.step_work import Work, work_of
 from afl.runtime import paths
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
@@ -19,6 +22,7 @@ from afl.runtime.program_cache import ProgramCache
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId, WorkflowId
+from afl.runtime.usage import Budget, UsageTotal, total
 
 _INDEX = re.compile(r"#\d+")
 
@@ -40,11 +44,11 @@ class Counts:
 
     @property
     def state(self) -> str:
-        """The one word for all: failed, waiting, running, caught or done."""
+        """The one word for all: failed, waiting, running, caught, done, or not begun."""
         for word in ("failed", "waiting", "running", "caught"):
             if getattr(self, word):
                 return word
-        return "done"
+        return "done" if self.done else "not begun"
 
 
 @dataclass
@@ -59,6 +63,8 @@ class StepNode:
     ended: int = 0
     error: StepFailure | None = None
     caught: str = ""
+    work: Work | None = None
+    usage: UsageTotal | None = None
     children: list[StepNode] = field(default_factory=list)
 
     def duration_ms(self, now: int) -> int:
@@ -68,12 +74,14 @@ class StepNode:
 
 @dataclass(frozen=True)
 class RunTree:
-    """A run and its steps."""
+    """A run and its steps, with what models used in it and may use."""
 
     run: RunDefinition
     root: StepNode
     steps: int
     seen: int
+    usage: UsageTotal | None = None
+    budget: Budget | None = None
 
 
 def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
@@ -82,7 +90,16 @@ def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     program = ProgramCache(store).load(run.program_hash)
     steps = store.get_steps_by_workflow(workflow_id)
     seen = wall_ms() if not run.is_over else run.ended
-    return RunTree(run, _Tree(program, workflow_id).build(steps), len(steps), seen)
+    tree = _Tree(program, run)
+    root = tree.build(steps)
+    logs = () if run.is_over else entries(store, run.workflow_id)
+    for path, work in work_of(store.get_tasks_by_workflow(workflow_id), logs, tree.places).items():
+        tree.nodes[path].work = work
+    records = get_usage(store, run.workflow_id)
+    for path, usage in usage_by(records, tree.places).items():
+        tree.nodes[path].usage = usage
+    spent = total(records) if records else None
+    return RunTree(run, root, len(steps), seen, spent, get_budget(store, run.workflow_id))
 
 
 _SAID = {"!": "catch", ">": "yield", "~": "statement"}
@@ -91,27 +108,34 @@ _SAID = {"!": "catch", ">": "yield", "~": "statement"}
 class _Tree:
     """Builds the tree of one run."""
 
-    def __init__(self, program: Program, workflow_id: WorkflowId) -> None:
+    def __init__(self, program: Program, run: RunDefinition) -> None:
         self._program = program
-        self._workflow_id = workflow_id
-        self._nodes: dict[str, StepNode] = {}
+        self._run = run
+        self._workflow_id = WorkflowId(run.workflow_id)
         self._catchers: set[StepId] = set()
+        self.nodes: dict[str, StepNode] = {}
+        self.places: dict[str, str] = {}
 
     def build(self, steps: Sequence[StepDefinition]) -> StepNode:
         self._catchers = {paths.parent(step.id) for step in steps if step.object_type == ObjectType.AND_CATCH}
         for step in steps:
             self._add(step)
-        root = self._nodes.get("") or StepNode("", self._program.workflow.name)
-        for path, node in self._nodes.items():
+        root = self.nodes.get("") or self._unbegun()
+        for path, node in self.nodes.items():
             if path and self._is_shown(node):
                 self._holder(path).children.append(node)
         return root
 
+    def _unbegun(self) -> StepNode:
+        """A run that was submitted has no step before somebody evaluates it."""
+        return StepNode("", self._program.workflow.name, started=self._run.created)
+
     def _add(self, step: StepDefinition) -> None:
         path = _INDEX.sub("#", paths.relative(step.id, self._workflow_id))
-        node = self._nodes.get(path)
+        self.places[step.id] = path
+        node = self.nodes.get(path)
         if node is None:
-            node = self._nodes[path] = StepNode(path, self._name(path, step), step.facet_name)
+            node = self.nodes[path] = StepNode(path, self._name(path, step), step.facet_name)
             node.started = step.started
         _count(node, step, step.id in self._catchers)
         node.started = min(node.started, step.started)
@@ -141,11 +165,11 @@ class _Tree:
     def _holder(self, path: str) -> StepNode:
         above: str = paths.parent(path)
         while above:
-            node = self._nodes.get(above)
+            node = self.nodes.get(above)
             if node is not None and self._is_shown(node):
                 return node
             above = paths.parent(above)
-        return self._nodes[""]
+        return self.nodes[""]
 
 
 def _count(node: StepNode, step: StepDefinition, catches: bool) -> None:

@@ -28,7 +28,6 @@ from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 DEFAULT_CONCURRENCY = 8
-_SEARCHED_RUNS = 100_000
 _LISTED_RUNS = 5
 
 
@@ -88,7 +87,12 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
             f"there is no store {path} yet; `afl run` makes it, or name another with --store"
         )
     codec.set_payload_limit(settings.max_payload_bytes)
-    store = open_store(settings.store, lease_ms=settings.lease_ms)
+    store = open_store(
+        settings.store,
+        lease_ms=settings.lease_ms,
+        max_deliveries=settings.max_deliveries,
+        doorbell=settings.doorbell,
+    )
     try:
         yield store
     finally:
@@ -154,14 +158,17 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     exact = store.get_run(WorkflowId(name))
     if exact is not None:
         return exact
-    runs = store.get_runs(limit=_SEARCHED_RUNS)
-    matches = [each for each in runs if each.workflow_id.startswith(name)]
-    if not name or not matches:
-        raise UnknownRun(name, runs[:_LISTED_RUNS])
+    matches = store.find_runs(prefix=name, limit=_LISTED_RUNS + 1) if name else []
+    if not matches:
+        raise UnknownRun(name, store.find_runs(limit=_LISTED_RUNS))
     if len(matches) > 1:
+        count = len(matches) if len(matches) <= _LISTED_RUNS else f"more than {_LISTED_RUNS}"
         shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])
-        raise InputError(f"{len(matches)} runs begin with {name}: {shown}; write more of the id")
-    return matches[0]
+        raise InputError(f"{count} runs begin with {name}: {shown}; write more of the id")
+    found = store.get_run(WorkflowId(matches[0].workflow_id))  # with its inputs
+    if found is None:
+        raise UnknownRun(name, [])
+    return found
 
 
 def _runner(

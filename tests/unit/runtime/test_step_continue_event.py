@@ -135,8 +135,8 @@ def test_an_event_for_a_step_that_does_not_wait_does_nothing(engine: Engine) -> 
 
 def test_marked_runs_are_found_by_whoever_looks(engine: Engine) -> None:
     engine.run(ASK)
-    assert engine.store.get_marked_runs() == []
+    assert engine.store.get_due_runs() == []
     save_continue(engine, write_returns(engine, o=7))
-    assert engine.store.get_marked_runs() == [engine.run_id]
+    assert engine.store.get_due_runs() == [engine.run_id]
     engine.resume()
-    assert engine.store.get_marked_runs() == []
+    assert engine.store.get_due_runs() == []

@@ -1,0 +1,165 @@
+"""`afl agent` and `afl runner`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import duration, say
+from afl.kernel.setting_kinds import mask_url
+from afl.kernel.settings import Settings, load_settings
+from afl.operations import runs
+from afl.operations.agents import AgentError
+from afl.operations.service import ServiceOptions, SourceWatch, make_service, source_folders, start_again
+from afl.runtime.workbench import Done
+
+_CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
+_NAME = typer.Option("--name", help="Its name in `afl ps`; the host's by default.")
+_SHUTDOWN = typer.Option(
+    "--shutdown-timeout", min=0, metavar="SECONDS", help="How long handlers may go on after a stop signal."
+)
+_QUIET = typer.Option("--quiet", "-q", help="No line per task.")
+
+
+def agent(
+    modules: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODULE[:NAME]", help="A file or module with @handler functions, or one thing of it."
+        ),
+    ],
+    concurrency: Annotated[int, _CONCURRENCY] = 5,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start again when a source file changes (for development).")
+    ] = False,
+    task_list: options.TaskList = None,
+    name: Annotated[str, _NAME] = "",
+    shutdown: Annotated[float, _SHUTDOWN] = 30.0,
+    store: options.Store = None,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Work on tasks with the functions of a module, until stopped.
+
+    Runs that were submitted are taken up here as well: one agent is enough to begin with, and any number
+    of them, on any machine that reaches the store, share the work. SIGTERM and Ctrl+C end it gracefully.
+
+    [bold]Examples[/bold]
+
+      afl agent agents.py
+      afl agent agents.py --reload
+      afl agent news.agents:registry --concurrency 20 --store postgresql://db/afl
+    """
+    settings = load_settings({"store": store, "task_list": task_list})
+    chosen = ServiceOptions("afl-agent", name, concurrency, round(shutdown * 1000))
+    if not reload:
+        _serve(settings, modules, chosen, quiet)
+        return
+    _serve_reloading(settings, modules, chosen, quiet)
+
+
+def runner(
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="MODULE[:NAME]", help="Handlers to serve as well. Repeatable."),
+    ] = None,
+    concurrency: Annotated[int, _CONCURRENCY] = 5,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="FACET", help="Serve only this facet. Repeatable.")
+    ] = None,
+    http_port: Annotated[
+        int,
+        typer.Option("--http-port", help="Where /health, /status and /metrics are, or the next free port."),
+    ] = 8080,
+    http: Annotated[bool, typer.Option("--http/--no-http", help="Whether there is a status server.")] = True,
+    task_list: options.TaskList = None,
+    name: Annotated[str, _NAME] = "",
+    shutdown: Annotated[float, _SHUTDOWN] = 30.0,
+    store: options.Store = None,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Evaluate runs, fire schedules, and look after what others left, until stopped.
+
+    It answers on http://127.0.0.1:8080/health, /status and /metrics (Prometheus), or on the next free port.
+
+    [bold]Examples[/bold]
+
+      afl runner
+      afl runner --agent agents.py --concurrency 10
+      afl runner --store postgresql://db/afl --http-port 9000
+    """
+    settings = load_settings({"store": store, "task_list": task_list})
+    chosen = ServiceOptions(
+        "afl-runner",
+        name,
+        concurrency,
+        round(shutdown * 1000),
+        http_port if http else None,
+        tuple(topics or ()),
+    )
+    _serve(settings, modules or [], chosen, quiet)
+
+
+def _serve(
+    settings: Settings, modules: list[str], chosen: ServiceOptions, quiet: bool, watch: bool = False
+) -> bool:
+    """Serve until stopped; True if a source changed."""
+    changed = threading.Event()
+    with runs.opened(settings) as opened:
+        service, handlers = make_service(opened, settings, modules, chosen, None if quiet else _tell)
+
+        def reload() -> None:
+            changed.set()
+            service.stop()
+
+        say(_greeting(settings, chosen, handlers.names))
+        if watch:
+            with SourceWatch(source_folders(modules), reload):
+                service.start()
+        else:
+            service.start()
+        stuck = service.abandoned
+    if not changed.is_set():
+        say(
+            "Stopped." if not stuck else f"Stopped; {stuck} tasks were not done in time and go to others.",
+            "dim",
+        )
+    if stuck:  # a handler that does not return must not keep the process alive
+        os._exit(0)
+    return changed.is_set()
+
+
+def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOptions, quiet: bool) -> None:
+    try:
+        if not _serve(settings, modules, chosen, quiet, watch=True):
+            return
+        say("A source changed; starting again.", "cyan")
+    except AgentError as error:
+        say(Text.assemble(("Error", "red"), f": {error}\nWaiting for a change."))
+        with SourceWatch(source_folders(modules), lambda: None) as watch:
+            watch.wait()
+    start_again()
+
+
+def _greeting(settings: Settings, chosen: ServiceOptions, names: list[str]) -> Text:
+    served = ", ".join(names) if names else "no facets (it evaluates runs)"
+    return Text.assemble(
+        (chosen.service, "bold"),
+        f" serves {served}\n  from list {settings.task_list} of {mask_url(settings.store)}, "
+        f"{chosen.concurrency} at a time; Ctrl+C ends it.",
+    )
+
+
+def _tell(done: Done, problem: str | None) -> None:
+    mark = ("✓", "green") if problem is None else ("✗", "red")
+    attempt = f" attempt {done.task.deliveries}" if done.task.deliveries > 1 else ""
+    text = Text.assemble(
+        mark, " ", (done.task.name, "bold"), (f"  {duration(done.seconds * 1000)}{attempt}", "dim")
+    )
+    if problem is not None:
+        text.append(f"  {problem}", "red")
+    say(text)

@@ -1,0 +1,140 @@
+"""`afl list` and `afl tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import duration, output, print_json, say
+from afl.cli.failures import print_unknown_run
+from afl.cli.tables import shortened, state_text, table
+from afl.kernel.settings import load_settings
+from afl.operations import runs
+from afl.operations.run_list import RunLine, list_runs
+from afl.operations.spans import date, span
+from afl.operations.task_queue import TaskLine, list_tasks
+
+
+class RunState(StrEnum):
+    """What --state takes for runs."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskState(StrEnum):
+    """What --state takes for tasks."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    IGNORED = "ignored"
+    CANCELED = "canceled"
+
+
+def list_(
+    state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
+    workflow: Annotated[
+        str, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")] = 20,
+    before: Annotated[str, typer.Option("--before", metavar="RUN", help="Only older ones than this.")] = "",
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List runs, newest first.
+
+    [bold]Examples[/bold]
+
+      afl list
+      afl list --state failed --workflow news.MorningPage
+      afl list --before 01jd3v      the page behind
+    """
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        if before:
+            print_unknown_run(lambda: runs.find(opened, before))
+        page = list_runs(
+            opened, state=state.value if state else "", workflow=workflow, before=before, limit=limit
+        )
+    if as_json:
+        print_json(asdict(page))
+        return
+    shown = table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", "")
+    for each in page.runs:
+        shown.add_row(
+            each.run,
+            Text(date(each.created), "dim"),
+            state_text(each.state),
+            duration(each.duration_ms),
+            each.workflow,
+            _about(each),
+        )
+    output().print(shown) if page.runs else say("No runs")
+    if page.next:
+        say(f"More: afl list --before {page.next}", "dim")
+
+
+def _about(line: RunLine) -> Text:
+    if line.error and line.state == RunState.FAILED:
+        return Text(shortened(line.error), "red")
+    if line.waiting and line.state == RunState.RUNNING:
+        return Text(f"waits for {line.waiting:,} step{'s' if line.waiting > 1 else ''}", "yellow")
+    return Text(shortened(line.reason), "dim")
+
+
+def tasks(
+    state: Annotated[
+        TaskState | None, typer.Option("--state", help="Only tasks in this state; running and pending ones.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="FACET", help="Only tasks of this facet.")] = "",
+    task_list: Annotated[str, typer.Option("--list", metavar="NAME", help="Only this task list.")] = "",
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help="All tasks of one run.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many.")] = 50,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List tasks: the work of agents, oldest first. Those under way come before those that wait.
+
+    [bold]Examples[/bold]
+
+      afl tasks
+      afl tasks --state failed --name osm.Geocode
+      afl tasks --run 01jd3v --json
+    """
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        if run:
+            print_unknown_run(lambda: runs.find(opened, run))
+        found = list_tasks(
+            opened, state=state.value if state else "", name=name, task_list=task_list, run=run, limit=limit
+        )
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    shown = table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "")
+    for each in found:
+        shown.add_row(
+            each.task,
+            each.name,
+            state_text(each.state, each.hold),
+            span(each.age_ms),
+            _tries(each),
+            each.task_list,
+            f"{each.run}/{each.step}" if each.step else each.run,
+            Text(shortened(each.error), "red") if each.error else Text(each.owner, "dim"),
+        )
+    output().print(shown) if found else say("No tasks")
+
+
+def _tries(line: TaskLine) -> str:
+    deaths = f" ({line.deaths} died)" if line.deaths else ""
+    return f"{line.attempts}{deaths}"

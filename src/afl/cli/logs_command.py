@@ -1,0 +1,59 @@
+"""`afl logs`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import output
+from afl.cli.failures import print_unknown_run
+from afl.kernel.settings import load_settings
+from afl.operations import runs
+from afl.operations.run_log import LogLine, follow_log, read_log
+from afl.operations.spans import clock
+
+_LEVELS = {"error": "red", "warning": "yellow"}
+
+
+def logs(
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")
+    ] = False,
+    store: options.Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Print what a run's agents and its workflow logged, with their progress.
+
+    [bold]Examples[/bold]
+
+      afl logs 01jd3v
+      afl logs -f 01jd3v
+      afl logs 01jd3v --json | jq -r .message
+    """
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        found = print_unknown_run(lambda: runs.find(opened, run_id))
+        read = follow_log if follow else read_log
+        console = output()
+        for line in read(opened, found.workflow_id):
+            if as_json:
+                typer.echo(json.dumps(asdict(line)))
+            else:
+                console.print(_text(line))
+
+
+def _text(line: LogLine) -> Text:
+    text = Text.assemble((clock(line.time), "dim"), "  ")
+    if line.step:
+        text.append(f"{line.step}  ", "bold")
+    if line.level in _LEVELS:
+        text.append(f"{line.level}: ", _LEVELS[line.level])
+    return text.append(line.text, "cyan" if line.progress is not None else "")

@@ -1,0 +1,52 @@
+"""Options and arguments that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def checked_pairs(given: list[str] | None) -> list[str] | None:
+    """Refuse an input that is not written name=value, as wrong usage."""
+    for pair in given or ():
+        if not pair.partition("=")[1] or pair.startswith("="):
+            raise typer.BadParameter(f"an input is written name=value, got {pair!r}")
+    return given
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")]
+Workflow = Annotated[
+    str | None, typer.Argument(metavar="WORKFLOW", help="Which workflow, if the file has several.")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=VALUE",
+        callback=checked_pairs,
+        help="An input; JSON if that fits. Repeatable.",
+    ),
+]
+InputsFile = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
+]
+Libraries = Annotated[
+    list[Path] | None, typer.Option("--library", metavar="FILE", help="More source. Repeatable.")
+]
+TaskList = Annotated[
+    str | None,
+    typer.Option("--task-list", metavar="NAME", help="The task list of its work (AFL_TASK_LIST)."),
+]
+Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="Where runs are kept (AFL_STORE).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")]
+BudgetUsd = Annotated[
+    float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")
+]
+BudgetTokens = Annotated[
+    int | None,
+    typer.Option("--budget-tokens", min=0, metavar="N", help="How many tokens its models may use."),
+]

@@ -1,0 +1,42 @@
+"""From a file and inputs on the command line to a program that can be started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from afl.cli.findings import print_findings
+from afl.operations import runs
+from afl.operations.compilation import examine
+from afl.operations.inputs import read_inputs
+from afl.operations.sources import read_files
+from afl.runtime.program import Program
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program and its inputs, checked against each other; `sources` are the texts by name."""
+
+    program: Program
+    inputs: dict[str, Any]
+    sources: Mapping[str, str]
+
+
+def prepare(
+    file: Path,
+    workflow: str | None,
+    inputs: Sequence[str] | None,
+    inputs_file: Path | None,
+    libraries: Sequence[Path] | None,
+) -> Prepared:
+    """Compile and check; mistakes are printed and end the command."""
+    report = examine(read_files([file], libraries or ()))
+    print_findings(report.diagnostics, report.sources)
+    if report.compiled is None:
+        raise typer.Exit(1)
+    program = runs.choose_workflow(report.compiled, workflow, source=str(file))
+    return Prepared(program, read_inputs(program, inputs or (), inputs_file), report.sources)

@@ -1,0 +1,48 @@
+"""`afl prune`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from afl.cli import options
+from afl.cli.console import errors, print_json, say
+from afl.kernel.errors import InputError
+from afl.kernel.settings import load_settings
+from afl.operations import runs
+from afl.operations.retention import prune as prune_runs
+from afl.operations.spans import DAY, date, read_span
+
+
+def prune(
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="SPAN", help="30d, 12h ...; else AFL_RETENTION_DAYS."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Remove runs that ended long ago, with their steps, tasks and logs, a few at a time.
+
+    [bold]Examples[/bold]
+
+      afl prune --older-than 30d --dry-run
+      afl prune --older-than 30d
+    """
+    settings = load_settings({"store": store})
+    if older_than is None and not settings.retention_days:
+        raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
+    age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
+    with runs.opened(settings, create=False) as opened, errors().status("Looking for old runs") as status:
+        done = prune_runs(
+            opened, age, dry_run=dry_run, progress=lambda count: status.update(f"Removed {count:,} runs")
+        )
+    if as_json:
+        print_json(asdict(done))
+    else:
+        verb = "Would remove" if dry_run else "Removed"
+        word = "run" if done.runs == 1 else "runs"
+        say(f"{verb} {done.runs:,} {word} that ended before {date(done.ended_before)}")

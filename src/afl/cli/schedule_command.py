@@ -1,0 +1,130 @@
+"""`afl schedule` and `afl schedules`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import output, print_json, say
+from afl.cli.programs import prepare
+from afl.cli.tables import shortened, table
+from afl.kernel.settings import load_settings
+from afl.operations import runs, timetable
+from afl.operations.spans import date
+from afl.operations.timetable import CatchUp, WorkflowSchedule
+from afl.runtime.persistence import PersistenceAPI
+
+
+def schedule(
+    file: options.File,
+    cron: Annotated[
+        str,
+        typer.Option("--cron", metavar="EXPRESSION", help="When: minute hour day month weekday, or @daily."),
+    ],
+    workflow: options.Workflow = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Its name; the workflow's.")] = "",
+    zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="The time zone.")] = "UTC",
+    catch_up: Annotated[
+        CatchUp, typer.Option("--catch-up", help="Of times that nobody was there for: none, the latest, all.")
+    ] = CatchUp.LATEST,
+    inputs: options.Inputs = None,
+    inputs_file: options.InputsFile = None,
+    libraries: options.Libraries = None,
+    task_list: options.TaskList = None,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Have a workflow started by the clock. One of the same name is replaced.
+
+    Runners start its runs, each time once, however many of them are up.
+
+    [bold]Examples[/bold]
+
+      afl schedule news.afl news.MorningPage --cron "0 6 * * 1-5" --zone Europe/Berlin
+      afl schedule clean.afl --cron @hourly --catch-up none --input days=7
+    """
+    prepared = prepare(file, workflow, inputs, inputs_file, libraries)
+    settings = load_settings({"store": store, "task_list": task_list})
+    with runs.opened(settings) as opened:
+        added = timetable.add(
+            opened,
+            prepared.program,
+            prepared.inputs,
+            cron=cron,
+            name=name,
+            zone=zone,
+            catch_up=catch_up,
+            task_list=settings.task_list,
+        )
+    if as_json:
+        print_json(asdict(added))
+    else:
+        say(f"Schedule {added.name}: first {date(added.due) if added.due else 'never'}")
+
+
+def schedules(
+    remove: Annotated[str, typer.Option("--remove", metavar="NAME", help="Forget this one.")] = "",
+    pause: Annotated[str, typer.Option("--pause", metavar="NAME", help="Let this one start no runs.")] = "",
+    unpause: Annotated[
+        str, typer.Option("--unpause", metavar="NAME", help="Let this one start runs again.")
+    ] = "",
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the schedules, or change one.
+
+    [bold]Examples[/bold]
+
+      afl schedules
+      afl schedules --pause news.MorningPage
+      afl schedules --remove news.MorningPage
+    """
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        for name, change in ((remove, _remove), (pause, _pause), (unpause, _unpause)):
+            if name:
+                change(opened, name)
+        found = timetable.schedules(opened)
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif found:
+        _print(found)
+    else:
+        say("No schedules")
+
+
+def _remove(store: PersistenceAPI, name: str) -> None:
+    timetable.remove(store, name)
+    say(f"Removed schedule {name}; the runs that it started stay")
+
+
+def _pause(store: PersistenceAPI, name: str) -> None:
+    timetable.pause(store, name)
+    say(f"Paused schedule {name}")
+
+
+def _unpause(store: PersistenceAPI, name: str) -> None:
+    again = timetable.pause(store, name, paused=False)
+    say(f"Unpaused schedule {name}: next {date(again.due) if again.due else 'never'}")
+
+
+def _print(found: list[WorkflowSchedule]) -> None:
+    shown = table("SCHEDULE", "WORKFLOW", "CRON", "ZONE", "NEXT", "LAST", "")
+    for each in found:
+        shown.add_row(
+            each.name,
+            each.workflow,
+            each.cron,
+            each.zone,
+            Text("paused", "yellow")
+            if each.paused
+            else date(each.due)
+            if each.due
+            else Text("never", "yellow"),
+            Text(date(each.fired) if each.fired else "", "dim"),
+            Text(shortened(each.error), "red"),
+        )
+    output().print(shown)

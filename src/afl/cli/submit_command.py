@@ -1,0 +1,109 @@
+"""`afl submit` and `afl wait`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from afl.cli import options
+from afl.cli.console import duration, print_json, say
+from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.programs import prepare
+from afl.kernel.settings import load_settings
+from afl.operations import run_end, runs
+from afl.operations.spans import read_span
+from afl.operations.submission import submit as submit_run
+from afl.runtime.entities import RunnerState
+from afl.runtime.errors import StepFailure
+
+TIMED_OUT = 3
+
+
+def submit(
+    file: options.File,
+    workflow: options.Workflow = None,
+    inputs: options.Inputs = None,
+    inputs_file: options.InputsFile = None,
+    libraries: options.Libraries = None,
+    task_list: options.TaskList = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_tokens: options.BudgetTokens = None,
+    store: options.Store = None,
+    wait_for_it: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end, and print the outputs as JSON.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Store a run for whichever server takes it, and print its id.
+
+    Nothing runs here: `afl runner` evaluates it, agents do its work.
+
+    [bold]Examples[/bold]
+
+      afl submit hello.afl --input name=Ada
+      afl submit news.afl news.MorningPage --inputs today.json --task-list night
+      afl logs --follow $(afl submit news.afl)
+      afl submit news.afl --wait | jq .page
+      afl submit research.afl --budget-usd 2.50
+    """
+    prepared = prepare(file, workflow, inputs, inputs_file, libraries)
+    settings = load_settings({"store": store, "task_list": task_list})
+    with runs.opened(settings) as opened:
+        submitted = submit_run(
+            opened,
+            prepared.program,
+            prepared.inputs,
+            task_list=settings.task_list,
+            budget_usd=budget_usd,
+            budget_tokens=budget_tokens,
+        )
+        if wait_for_it:
+            say(f"run {submitted.run} of {submitted.workflow}", "dim")
+            _conclude(run_end.wait(opened, submitted.run), as_json)
+        elif as_json:
+            print_json(asdict(submitted))
+        else:
+            typer.echo(submitted.run)
+
+
+def wait(
+    run_id: options.Run,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="SPAN", help="Give up after this: 90s, 5m, 1h30m.")
+    ] = None,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Wait for the end of a run, and print its outputs as JSON.
+
+    Exit code 0 if it completed, 1 if it failed or was cancelled, 3 if the time was up.
+
+    [bold]Examples[/bold]
+
+      afl wait 01jd3v
+      afl wait 01jd3v --timeout 5m && echo done
+    """
+    seconds = None if timeout is None else read_span(timeout) / 1000
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        found = print_unknown_run(lambda: runs.find(opened, run_id))
+        _conclude(run_end.wait(opened, found.workflow_id, seconds), as_json)
+
+
+def _conclude(end: run_end.RunEnd, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(end))
+    elif end.state == RunnerState.COMPLETED:
+        print_json(end.outputs)
+    if end.timed_out:
+        say(f"Run {end.run} is still {end.state}; afl why {end.run} says what it waits for.", "yellow")
+        raise typer.Exit(TIMED_OUT)
+    if end.error is not None and end.state == RunnerState.FAILED:
+        hint = f"afl show {end.run}"
+        say(failure_text(end.run, end.workflow, StepFailure.from_dict(end.error), hint=hint))
+        raise typer.Exit(1)
+    if end.state != RunnerState.COMPLETED:
+        say(f"Run {end.run} was {end.state}{f': {end.reason}' if end.reason else ''}", "yellow")
+        raise typer.Exit(1)
+    say(f"Completed in {duration(end.duration_ms)}", "green")

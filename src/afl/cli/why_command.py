@@ -1,0 +1,70 @@
+"""`afl why`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import output, print_json
+from afl.kernel.settings import load_settings
+from afl.operations import runs
+from afl.operations.reasons import Outlook, Reason
+from afl.operations.why import why as reason_of
+
+_COLOURS = {Outlook.MOVES: "cyan", Outlook.STANDS: "yellow", Outlook.OVER: ""}
+
+
+def why(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="A run, task or server, by enough of its id; a step as RUN/path; the latest run.",
+        ),
+    ] = None,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say why something does not move, and what to do about it.
+
+    [bold]Examples[/bold]
+
+      afl why                       the latest run
+      afl why 01jd3v                a run, a task or a server
+      afl why 01jd3v/desk.story     a step, whether it has begun or not
+    """
+    with runs.opened(load_settings({"store": store}), create=False) as opened:
+        reason = reason_of(opened, name)
+    if as_json:
+        print_json(_plain(reason))
+    else:
+        output().print(render(reason))
+
+
+def render(reason: Reason) -> Text:
+    """The chain of reasons, each below the one that rests on it, and what to do."""
+    text = Text()
+    cause = reason.cause
+    for depth, each in enumerate(reason.chain):
+        text.append(f"{'  ' * depth}{each.kind} {each.id}: ", "dim")
+        text.append(f"{each.sentence}\n", f"bold {_COLOURS[reason.outlook]}" if each is cause else "")
+    return text.append("-> ").append(cause.action).append(f"  [{cause.code}]", "dim")
+
+
+def _plain(reason: Reason) -> dict[str, Any]:
+    cause = reason.cause
+    return {
+        "kind": reason.kind,
+        "id": reason.id,
+        "code": cause.code,
+        "outlook": reason.outlook.value,
+        "sentence": cause.sentence,
+        "action": cause.action,
+        "chain": [
+            {"code": each.code, "kind": each.kind, "id": each.id, "sentence": each.sentence}
+            for each in reason.chain
+        ],
+    }

@@ -1,0 +1,182 @@
+"""Reasons: why something does not move, in a form that a person can act on.
+
+Each has a stable code. A reason may rest on another (a run waits for a step, the step for its task): the last one of
+that chain is the cause, and what it advises is what helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outlook(StrEnum):
+    """What becomes of it if nobody does anything."""
+
+    MOVES = "moves"  # it goes on by itself
+    STANDS = "stands"  # somebody must act
+    OVER = "over"  # there is nothing left to happen
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kind of reason: what it means, what becomes of it, and what to do."""
+
+    meaning: str
+    outlook: Outlook
+    action: str
+
+
+_M, _S, _O = Outlook.MOVES, Outlook.STANDS, Outlook.OVER
+_REST = "nothing to do"
+_WAIT = "wait"
+
+CODES: dict[str, Code] = {
+    "run-completed": Code("The run completed.", _O, "`afl show RUN` shows its steps"),
+    "run-failed": Code("The run failed; the step, its line and the cause are named.", _O, "`afl retry RUN`"),
+    "run-cancelled": Code("Somebody cancelled the run.", _O, "`afl retry RUN` takes it up again"),
+    "run-paused": Code("The run is paused; by whom is said.", _S, "`afl unpause RUN`"),
+    "run-budget": Code("The run reached its budget and paused.", _S, "`afl unpause RUN --budget-usd N`"),
+    "run-evaluated": Code("A live process evaluates the run right now.", _M, _WAIT),
+    "run-evaluator-silent": Code(
+        "The process that evaluates the run cannot be seen; its lease decides.",
+        _M,
+        "wait for the lease to end",
+    ),
+    "run-evaluator-gone": Code(
+        "The process that evaluated the run died; a live runner takes the run over.", _M, _WAIT
+    ),
+    "run-queued": Code("The run is due, and a live runner will take it up.", _M, _WAIT),
+    "run-no-evaluator": Code(
+        "The run is due, and no live runner is there to evaluate it.",
+        _S,
+        "start `afl runner`, or `afl resume RUN`",
+    ),
+    "run-waits": Code("The run waits for steps; the reason of one of them follows.", _M, "see its cause"),
+    "run-stalled": Code("The run has nothing to wait for and is not over.", _S, "`afl resume RUN`"),
+    "step-completed": Code("The step completed.", _O, _REST),
+    "step-failed": Code("The step failed; its line and the cause are named.", _O, "`afl retry STEP`"),
+    "step-skipped": Code(
+        "The step will not run: it depends on one that failed.", _O, "`afl retry` the failed step"
+    ),
+    "step-run-over": Code("The step's run ended before it did.", _O, _REST),
+    "step-not-reached": Code(
+        "The step's block has not begun; what it waits for follows.", _M, "see its cause"
+    ),
+    "step-waits-for-step": Code("The step waits for another step's result.", _M, "see its cause"),
+    "step-waits-inside": Code("The step waits for the steps in its body.", _M, "see its cause"),
+    "step-waits-for-agent": Code(
+        "The step waits for an agent; its task's reason follows.", _M, "see its cause"
+    ),
+    "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
+    "step-without-task": Code(
+        "The step waits for an agent, but has no open task; a runner's sweep makes a new one.",
+        _S,
+        "keep `afl runner` running",
+    ),
+    "task-completed": Code("The task was done.", _O, _REST),
+    "task-failed": Code("The task failed; the error is named.", _O, "`afl retry STEP`"),
+    "task-ignored": Code("Its run ended or its step moved on before the task was done.", _O, _REST),
+    "task-canceled": Code("The task was canceled with its run, or by an operator.", _O, _REST),
+    "task-unserved": Code(
+        "No live server serves the facet; who did so last, and when, is said.",
+        _S,
+        "start an agent: `afl agent MODULE`",
+    ),
+    "task-other-list": Code(
+        "Servers that serve the facet serve other task lists.", _S, "start one with `--task-list` of the task"
+    ),
+    "task-servers-full": Code(
+        "Every live server that serves the facet is full.",
+        _M,
+        "wait, start another, or raise `--concurrency`",
+    ),
+    "task-ready": Code("A live server with room will claim it.", _M, _WAIT),
+    "task-local": Code("The process that runs the workflow takes it when it has room.", _M, _WAIT),
+    "task-delayed": Code("A retry is due at the time that is named.", _M, _WAIT),
+    "task-concurrency": Code(
+        "As many tasks of its key are under way as `Concurrency` allows.",
+        _M,
+        "wait, or see why those do not end",
+    ),
+    "task-paused": Code("The task's run is paused.", _S, "`afl unpause RUN`"),
+    "task-poisoned": Code(
+        "Too many workers died on it; a sweep is about to fail its step.",
+        _M,
+        "find out what kills the workers",
+    ),
+    "task-timeout": Code(
+        "Its time was up; a sweep is about to try it again or fail its step.",
+        _M,
+        "raise `Timeout`, or mend it",
+    ),
+    "task-locked": Code(
+        "Somebody holds the task's lock, so nobody claims it.", _M, "wait for the lock to end"
+    ),
+    "task-behind": Code("Another task of the same step comes first.", _M, "see its cause"),
+    "task-running": Code("A live owner works on it; lease, progress and deadline are said.", _M, _WAIT),
+    "task-owner-dead": Code(
+        "Its owner died; it is delivered again within seconds.", _M, "keep a server running"
+    ),
+    "task-lease-ended": Code("Its owner's lease ended; it is delivered again.", _M, "keep a server running"),
+    "task-overdue": Code("It is past its deadline; a sweep takes it away.", _M, "keep a server running"),
+    "server-working": Code("The server lives and has room.", _M, _REST),
+    "server-full": Code("The server works on as much as it takes.", _M, "wait, or raise its `--concurrency`"),
+    "server-starting": Code("The server has registered and is about to claim.", _M, _WAIT),
+    "server-hanging": Code(
+        "The process lives but does not ping: it is blocked or stopped.",
+        _S,
+        "look at its stack, or restart it",
+    ),
+    "server-silent": Code(
+        "The server does not ping, and its process cannot be seen from here.", _S, "look at its host"
+    ),
+    "server-dead": Code("The server's process died; others take its work.", _S, "start it again"),
+    "server-stopped": Code("The server was shut down.", _O, "start it again if it is needed"),
+    "server-failed": Code(
+        "The server gave up with the error that is named.", _S, "mend that, and start it again"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why one thing is where it is. `kind` is run, step, task or server; `because` the reason this one rests on."""
+
+    code: str
+    kind: str
+    id: str
+    sentence: str
+    action: str
+    because: Reason | None = None
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, self.code
+
+    @property
+    def outlook(self) -> Outlook:
+        """What becomes of it if nobody does anything: decided by the cause, unless this is over."""
+        own = CODES[self.code].outlook
+        return own if own is not Outlook.MOVES or self.because is None else self.because.outlook
+
+    @property
+    def cause(self) -> Reason:
+        """The last reason of the chain: the one to act on."""
+        return self if self.because is None else self.because.cause
+
+    @property
+    def chain(self) -> Iterator[Reason]:
+        """This reason and those it rests on."""
+        yield self
+        if self.because is not None:
+            yield from self.because.chain
+
+
+def render_markdown() -> str:
+    """The table of docs/why.md."""
+    lines = ["| code | meaning | left alone it | what to do |", "|---|---|---|---|"]
+    words = {Outlook.MOVES: "goes on", Outlook.STANDS: "stands", Outlook.OVER: "is over"}
+    for name, code in CODES.items():
+        lines.append(f"| `{name}` | {code.meaning} | {words[code.outlook]} | {code.action} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,117 @@
+"""A worker as a service: the handlers of some modules, or none, at work on a store."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from afl.kernel.settings import Settings
+from afl.operations.agents import load_agents
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.runner.config import RunnerConfig
+from afl.runtime.runner.service import RunnerService
+from afl.runtime.session import Pace
+from afl.runtime.workbench import Done
+
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """What a person may say about a service, beyond the settings."""
+
+    service: str = "afl-runner"
+    name: str = ""
+    concurrency: int = 5
+    shutdown_ms: int = 30_000
+    http_port: int | None = None
+    topics: tuple[str, ...] = ()
+
+
+def make_service(
+    store: PersistenceAPI,
+    settings: Settings,
+    modules: Iterable[str],
+    options: ServiceOptions,
+    told: Callable[[Done, str | None], None] | None = None,
+) -> tuple[RunnerService, Handlers]:
+    """A service that has not started, and its handlers; AgentError if a module cannot be used."""
+    handlers = load_agents(modules, store)
+    pace = Pace(settings.commit_steps, settings.commit_ms / 1000, settings.foreach_window)
+    config = RunnerConfig(
+        service_name=options.service,
+        server_name=options.name,
+        topics=list(options.topics),
+        task_list=settings.task_list,
+        poll_interval_ms=settings.poll_interval_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        max_concurrent=options.concurrency,
+        shutdown_timeout_ms=options.shutdown_ms,
+        http=options.http_port is not None,
+        http_port=options.http_port or 0,
+        retention_days=settings.retention_days,
+    )
+    service = RunnerService(store, Evaluator(store, pace=pace), config, handlers=handlers, told=told)
+    return service, handlers
+
+
+class SourceWatch:
+    """Calls `changed` once a Python file below some folders changes; looks twice a second."""
+
+    def __init__(self, folders: Iterable[Path], changed: Callable[[], None]) -> None:
+        self._folders = [folder for folder in folders if folder.is_dir()]
+        self._changed = changed
+        self._ended = threading.Event()
+        self._seen = self._look()
+        self._thread = threading.Thread(target=self._watch, name="afl-reload", daemon=True)
+
+    def __enter__(self) -> SourceWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def wait(self) -> None:
+        """Until something changes."""
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            if self._look() != self._seen:
+                self._changed()
+                return
+
+    def _look(self) -> dict[Path, int]:
+        found: dict[Path, int] = {}
+        for folder in self._folders:
+            for path in folder.rglob("*.py"):
+                try:
+                    found[path] = path.stat().st_mtime_ns
+                except OSError:  # it went away while we looked
+                    continue
+        return found
+
+
+def source_folders(modules: Iterable[str]) -> list[Path]:
+    """Where the sources of agent modules are."""
+    folders = []
+    for module in modules:
+        name = module.rpartition(":")[0] or module
+        path = Path(name)
+        folders.append(path.resolve().parent if name.endswith(".py") else Path.cwd() / name.partition(".")[0])
+    return list(dict.fromkeys(folder if folder.is_dir() else Path.cwd() for folder in folders))
+
+
+def start_again() -> None:
+    """Replace this process by a new one with the same arguments; it never returns."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "afl", *sys.argv[1:]])

@@ -1,0 +1,76 @@
+"""The doorbell of the MongoDB store: local to the process, or a NATS server for all processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from afl.kernel.errors import InputError
+from afl.kernel.presence import Life
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.mongo_store import MongoStore
+from afl.runtime.store import open_store
+
+SECONDS = 60.0
+
+
+def a_task(uuid: str) -> TaskDefinition:
+    return TaskDefinition(uuid, "ns.F", "r", "run", "f", "")
+
+
+def test_stores_of_one_database_hear_each_other_within_a_process(
+    store: MongoStore, mongo_database_url: str
+) -> None:
+    other = MongoStore(mongo_database_url)
+    assert not other.bell.crosses_processes
+    with other.listen(["tasks:default"]) as ear:
+        store.save_task(a_task("t"))
+        assert ear.wait(SECONDS) == {"tasks:default"}
+    other.close()
+
+
+def test_stores_of_other_databases_hear_nothing(store: MongoStore, mongo_url: str) -> None:
+    elsewhere = MongoStore(mongo_url, "elsewhere", create_indexes=False)
+    with elsewhere.listen(["tasks:default"]) as ear:
+        store.save_task(a_task("t"))
+        ear.wake()
+        assert ear.wait(SECONDS) == frozenset()
+    elsewhere.close()
+
+
+def test_with_a_nats_server_all_processes_hear(mongo_database_url: str, nats_url: str) -> None:
+    """Each store has a connection of its own, as if it were in a process of its own."""
+    store = open_store(mongo_database_url, doorbell=nats_url)
+    other = open_store(mongo_database_url, doorbell=nats_url)
+    assert isinstance(store, MongoStore)
+    assert isinstance(other, MongoStore)
+    with other.listen(["tasks:default"]) as ear:
+        assert other.bell.crosses_processes
+        assert other.bell.connected(SECONDS)
+        ear.wait(SECONDS)  # a wire that is whole again rings everyone
+        store.save_task(a_task("t"))
+        assert ear.wait(SECONDS) == {"tasks:default"}
+    store.close()
+    other.close()
+
+
+def test_a_closed_store_ends_the_waits_on_it(store: MongoStore) -> None:
+    ear = store.listen(["tasks:default"])
+    store.close()
+    assert ear.wait(SECONDS) == frozenset()
+    assert ear.closed
+
+
+def test_a_doorbell_of_no_known_kind_is_named_without_its_password(store: MongoStore) -> None:
+    store.doorbell = "http://user:secret@host"
+    with pytest.raises(InputError, match="nats://") as refused:
+        store.listen(["runs"])
+    assert "secret" not in str(refused.value)
+
+
+def test_nothing_is_known_of_the_life_of_others(store: MongoStore, mongo_database_url: str) -> None:
+    other = MongoStore(mongo_database_url)
+    assert store.life(store.owner_id) is Life.ALIVE
+    assert store.life(other.owner_id) is Life.UNKNOWN
+    assert "this one" in store.describe(store.owner_id)
+    assert "this one" not in store.describe(other.owner_id)
+    other.close()

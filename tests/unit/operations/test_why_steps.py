@@ -1,0 +1,198 @@
+"""Why a step does not move, or has not begun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from operated_store import begin, double, refuse, task_of
+
+from afl.kernel.errors import InputError
+from afl.operations import control
+from afl.operations.reasons import Outlook
+from afl.operations.subjects import UnknownSubject
+from afl.operations.why import why
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.states import StepState
+from afl.runtime.types import StepId, WorkflowId
+
+NESTED = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    event facet Half(n: Long) => (m: Long)
+    facet Desk(n: Long) => (m: Long) andThen {
+        story = Half(n = $.n)
+        yield Desk(m = story.m)
+    }
+    workflow Paper(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        desk = Desk(n = a.m)
+        yield Paper(m = desk.m)
+    }
+}
+"""
+LOOP = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    workflow Loop(ns: [Long]) => (ms: [Long]) andThen foreach n in $.ns {
+        a = Double(n = n)
+        yield Loop(ms = [a.m])
+    }
+}
+"""
+OUTER = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    event facet Half(n: Long) => (m: Long)
+    facet Plain(n: Long) => (m: Long)
+    workflow Outer(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        b = Plain(n = 1) andThen {
+            c = Half(n = a.m)
+            yield Plain(m = c.m)
+        }
+        yield Outer(m = b.m)
+    }
+}
+"""
+
+
+def test_completed(store: MemoryStore) -> None:
+    run = begin(store, Double=double)
+    assert why(store, f"{run}/a").code == "step-completed"
+
+
+def test_waiting_for_an_agent_by_id_and_by_readable_path(store: MemoryStore) -> None:
+    run = begin(store)
+    reason = why(store, f"{run}/a")
+    assert (reason.code, reason.id) == ("step-waits-for-agent", f"{run}/0/a")
+    assert reason.sentence == "it waits for an agent that does t.Double."
+    assert why(store, f"{run}/0/a") == reason
+    assert why(store, f"{run[:20]}/a") == reason
+
+
+def test_one_that_has_not_begun_waits_for_another(store: MemoryStore) -> None:
+    run = begin(store)
+    reason = why(store, f"{run}/c")
+    assert [each.code for each in reason.chain] == [
+        *["step-waits-for-step", "step-waits-for-step", "step-waits-for-agent", "task-unserved"]
+    ]
+    assert [each.sentence for each in reason.chain][:2] == ["it waits for step b.", "it waits for step a."]
+    assert why(store, f"{run}/0/c") == reason
+
+
+def test_failed_and_skipped(store: MemoryStore) -> None:
+    run = begin(store, Double=double, Half=refuse)
+    failed = why(store, f"{run}/b")
+    assert (failed.code, failed.outlook) == ("step-failed", Outlook.OVER)
+    assert "at chain.afl:6: 6 is refused" in failed.sentence
+    assert failed.action == f"Mend the cause, then: afl retry {run}/0/b"
+    skipped = why(store, f"{run}/c")
+    assert skipped.code == "step-skipped"
+    assert skipped.sentence == "it waits for step b, which failed at chain.afl:6: 6 is refused"
+
+
+def test_skipped_because_of_one_that_is_skipped(store: MemoryStore) -> None:
+    run = begin(store, Double=refuse)
+    reason = why(store, f"{run}/c")
+    assert [each.code for each in reason.chain] == ["step-skipped", "step-skipped"]
+    assert reason.sentence == "it waits for step b, which will not run."
+
+
+def test_a_failed_step_of_a_run_that_goes_on(store: MemoryStore) -> None:
+    both = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    event facet Half(n: Long) => (m: Long)
+    workflow Both(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        b = Half(n = $.n)
+        yield Both(m = a.m + b.m)
+    }
+}
+"""
+    run = begin(store, both, Half=refuse)
+    assert why(store, f"{run}/b").action == (
+        f"Mend the cause, then, when its run is over: afl retry {run}/0/b"
+    )
+
+
+def test_its_run_is_over(store: MemoryStore) -> None:
+    run = begin(store)
+    control.cancel(store, run, by="ada")
+    for step in ("a", "c"):
+        reason = why(store, f"{run}/{step}")
+        assert (reason.code, reason.cause.code) == ("step-run-over", "run-cancelled")
+
+
+def test_waiting_for_the_steps_in_it(store: MemoryStore) -> None:
+    run = begin(store, NESTED, Double=double)
+    reason = why(store, f"{run}/desk")
+    assert [each.code for each in reason.chain] == [
+        "step-waits-inside",
+        "step-waits-for-agent",
+        "task-unserved",
+    ]
+    assert reason.sentence == "it waits for one step in it: desk.story."
+
+
+def test_a_foreach_waits_for_its_elements(store: MemoryStore) -> None:
+    run = begin(store, LOOP, {"ns": [1, 2, 3]})
+    assert why(store, f"{run}/0").sentence == "it waits for 3 steps in it: [0].a."
+    assert why(store, f"{run}/[1].a").id == f"{run}/0/#1/a"
+
+
+def test_not_reached(store: MemoryStore) -> None:
+    run = begin(store, NESTED)
+    reason = why(store, f"{run}/desk.story")
+    assert [each.code for each in reason.chain] == [
+        *["step-not-reached", "step-waits-for-step", "step-waits-for-agent", "task-unserved"]
+    ]
+    assert reason.sentence == "step desk has not come to it."
+
+
+def test_never_reached(store: MemoryStore) -> None:
+    run = begin(store, NESTED, Double=refuse)
+    reason = why(store, f"{run}/desk.story")
+    assert [each.code for each in reason.chain] == ["step-skipped", "step-skipped"]
+
+
+def test_a_body_waits_for_a_step_around_it(store: MemoryStore) -> None:
+    run = begin(store, OUTER)
+    reason = why(store, f"{run}/0/b/0")
+    assert [each.code for each in reason.chain] == [
+        *["step-waits-for-step", "step-waits-for-agent", "task-unserved"]
+    ]
+
+
+def test_a_step_whose_task_is_lost(store: MemoryStore) -> None:
+    run = begin(store)
+    store.save_task(replace(task_of(store, run), state="canceled"))
+    reason = why(store, f"{run}/a")
+    assert (reason.code, reason.outlook) == ("step-without-task", Outlook.STANDS)
+    assert "its task is canceled" in reason.sentence
+
+
+def test_a_step_between_two_looks_of_an_evaluator(store: MemoryStore) -> None:
+    run = begin(store)
+    step = store.get_step(StepId(f"{run}/0/a"))
+    assert step is not None
+    step.change_state(StepState.STATEMENT_END)
+    store.save_step(step)
+    held = store.take_run(WorkflowId(run), lease_ms=60_000)
+    assert held is not None
+    reason = why(store, f"{run}/a")
+    assert reason.code == "step-evaluating"
+
+
+def test_an_unknown_step(store: MemoryStore) -> None:
+    run = begin(store)
+    for name in ("nope", "a.nope", "0/nope", "nope/nope"):
+        with pytest.raises(UnknownSubject, match=f"afl show {run}"):
+            why(store, f"{run}/{name}")
+
+
+def test_an_unknown_id_and_one_that_several_have(store: MemoryStore) -> None:
+    begin(store)
+    with pytest.raises(UnknownSubject, match="afl list"):
+        why(store, "zzz")
+    with pytest.raises(UnknownSubject):
+        why(store, "")
+    with pytest.raises(InputError, match=r"2 things begin with 0: run 0.*, task 0.*; write more of the id"):
+        why(store, "0")

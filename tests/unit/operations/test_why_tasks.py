@@ -1,0 +1,254 @@
+"""Why a task is not done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from operated_store import CHAIN, HOUR, MINUTE, begin, double, refuse, serve, task_of
+from support.lives import Lives
+
+from afl.kernel.ids import random_id
+from afl.operations import control
+from afl.operations.reasons import Outlook, Reason
+from afl.operations.why import why
+from afl.runtime.entities import LogDefinition, TaskDefinition
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import PersistenceAPI
+
+
+def policy(mixin: str) -> str:
+    """The chain, with a policy on its first step."""
+    return CHAIN.replace("a = Double(n = $.n)", f"a = Double(n = $.n) with {mixin}")
+
+
+def reason_of(store: PersistenceAPI, task: TaskDefinition) -> Reason:
+    return why(store, task.uuid)
+
+
+def pending(store: PersistenceAPI, source: str = CHAIN) -> TaskDefinition:
+    return task_of(store, begin(store, source))
+
+
+def claimed(store: PersistenceAPI, lease_ms: int = HOUR) -> TaskDefinition:
+    task = store.claim_task(["t.Double"], lease_ms=lease_ms)
+    assert task is not None
+    return task
+
+
+def test_over(store: MemoryStore) -> None:
+    run = begin(store, Double=double, Half=refuse)
+    assert reason_of(store, task_of(store, run, "t.Double")).code == "task-completed"
+    failed = reason_of(store, task_of(store, run, "t.Half"))
+    assert (failed.code, failed.action) == ("task-failed", f"Mend the cause, then: afl retry {run}/0/b")
+    assert "6 is refused" in failed.sentence
+    other = begin(store)
+    control.cancel(store, other)
+    assert reason_of(store, task_of(store, other)).code == "task-canceled"
+    store.save_task(replace(task_of(store, other), state="ignored"))
+    assert reason_of(store, task_of(store, other)).code == "task-ignored"
+
+
+def test_nobody_ever_served_it(store: MemoryStore) -> None:
+    task = pending(store)
+    reason = reason_of(store, task)
+    assert (reason.code, reason.outlook) == ("task-unserved", Outlook.STANDS)
+    assert reason.sentence == "no live server serves t.Double; none ever did in this store."
+    serve(store, "t.Doubel")
+    assert reason_of(store, task).sentence.endswith("none ever did in this store, but one serves t.Doubel.")
+
+
+def test_who_served_it_last(lives: Lives) -> None:
+    first = lives.next()
+    serve(first, "t.Double", silent_ms=5 * HOUR, server_name="host-1")
+    serve(first, "Double", silent_ms=3 * HOUR)
+    second = lives.next()
+    reason = reason_of(second, pending(second))
+    assert (reason.code, reason.sentence) == (
+        "task-unserved",
+        "no live server serves t.Double; last seen 3 h ago on host-7.",
+    )
+
+
+def test_another_list(store: MemoryStore) -> None:
+    task = pending(store, policy('TaskList("gpu")'))
+    serve(store, "t.Double")
+    reason = reason_of(store, task)
+    assert (reason.code, reason.outlook) == ("task-other-list", Outlook.STANDS)
+    assert reason.sentence == "it waits on list gpu; servers that serve t.Double serve list default."
+    serve(store, "t.Double", task_list="")
+    assert reason_of(store, task).code == "task-ready"
+
+
+def test_full_servers(store: MemoryStore) -> None:
+    begin(store)
+    task = pending(store)
+    claimed(store)
+    serve(store, "t.Double", capacity=1)
+    reason = reason_of(store, task)
+    assert (reason.code, reason.outlook) == ("task-servers-full", Outlook.MOVES)
+    assert (
+        "the only live server that serves t.Double is full: host-7 1 of 1; it has waited" in reason.sentence
+    )
+    serve(store, "Double", capacity=1, server_name="host-8")
+    assert "all 2 live servers that serve t.Double are full: host-7 1 of 1, host-8 1 of 1" in (
+        reason_of(store, task).sentence
+    )
+
+
+@pytest.mark.parametrize("fields", [{"handlers": ["Double"]}, {"handlers": [], "any_event": True}])
+def test_about_to_be_claimed(store: MemoryStore, fields: dict[str, Any]) -> None:
+    task = pending(store)
+    handlers = fields.pop("handlers")
+    serve(store, *handlers, **fields)
+    reason = reason_of(store, task)
+    assert reason.code == "task-ready"
+    assert reason.sentence == (
+        "afl-agent on host-7 serves t.Double, works on 0 of 5 tasks, and is about to claim it."
+    )
+
+
+def test_system_tasks_are_for_runners(store: MemoryStore) -> None:
+    task = TaskDefinition(random_id(), "afl:resume", "", "", "", "")
+    store.save_task(task)
+    serve(store, "t.Double", any_event=True)
+    assert reason_of(store, task).code == "task-unserved"
+    serve(store, "afl:execute")
+    assert reason_of(store, task).code == "task-ready"
+
+
+def test_the_process_that_runs_the_workflow_may_take_it(store: MemoryStore) -> None:
+    run = begin(store)
+    assert store.take_run(run, lease_ms=HOUR) is not None  # type: ignore[arg-type]
+    reason = reason_of(store, task_of(store, run))
+    assert reason.code == "task-local"
+    assert "(this one) runs the workflow" in reason.sentence
+
+
+def test_a_retry_that_is_due_later(store: MemoryStore) -> None:
+    pending(store, policy("Retry(attempts = 3, backoff = 60000)"))
+    task = claimed(store)
+    assert store.requeue(task, MINUTE, {"message": "no answer"})
+    reason = reason_of(store, task)
+    assert (reason.code, reason.outlook) == ("task-delayed", Outlook.MOVES)
+    assert "t.Double is tried again at " in reason.sentence
+    assert "(attempt 2 of 3); it failed with: no answer" in reason.sentence
+
+
+def test_concurrency(store: MemoryStore) -> None:
+    source = policy('Concurrency("tenant-4", limit = 2)')
+    tasks = [pending(store, source) for _ in range(3)]
+    reason = reason_of(store, tasks[-1])
+    assert (reason.code, reason.sentence) == ("task-concurrency", "Concurrency(tenant-4) is at 2 of 2.")
+    assert reason_of(store, tasks[0]).code == "task-unserved"
+
+
+def test_paused(store: MemoryStore) -> None:
+    run = begin(store)
+    control.pause(store, run, by="ada")
+    reason = reason_of(store, task_of(store, run))
+    assert (reason.code, reason.outlook) == ("task-paused", Outlook.STANDS)
+    assert (reason.sentence, reason.action) == (
+        "its run is paused: paused by operator ada.",
+        f"Let it go on: afl unpause {run}",
+    )
+
+
+def test_poisoned(lives: Lives) -> None:
+    first = lives.next()
+    task = pending(first)
+    claimed(first)
+    second = lives.next()
+    second.max_deliveries = 1
+    second.reclaim()
+    reason = reason_of(second, task)
+    assert reason.code == "task-poisoned"
+    assert reason.sentence == (
+        "a worker died on t.Double, the last was life-1; its step fails when a server is started: "
+        "none is alive to do it."
+    )
+    serve(second, "t.Double")
+    assert reason_of(second, task).sentence.endswith("its step fails at the next sweep.")
+
+
+def test_timed_out(store: MemoryStore) -> None:
+    pending(store, policy("Timeout(60000)"))
+    task = claimed(store)
+    assert task.deadline > store.now()
+    late = replace(task, deadline=store.now() - 1)
+    store.save_task(late)
+    overdue = reason_of(store, task)
+    assert overdue.code == "task-overdue"
+    assert "it is past its deadline of " in overdue.sentence
+    store.reclaim()
+    reason = reason_of(store, task)
+    assert reason.code == "task-timeout"
+    assert "t.Double ran longer than its 1 min" in reason.sentence
+
+
+def test_locked(store: MemoryStore) -> None:
+    task = pending(store)
+    assert store.acquire_lock(f"runner:task:{task.uuid}", HOUR, owner=store.owner_id)
+    reason = reason_of(store, task)
+    assert reason.code == "task-locked"
+    assert "its lock is held by process" in reason.sentence
+
+
+def test_behind_another_task_of_its_step(store: MemoryStore) -> None:
+    task = pending(store)
+    second = replace(task, uuid=random_id())
+    store.save_task(second)
+    reason = reason_of(store, second)
+    assert [each.code for each in reason.chain] == ["task-behind", "task-unserved"]
+    assert reason_of(store, task).code == "task-unserved"
+
+
+def test_running(store: MemoryStore) -> None:
+    run = begin(store, policy("Timeout(3600000)"))
+    task = claimed(store)
+    server = serve(store, "t.Double", server_name="runner-2")
+    details = {"progress": 0.4}
+    log = LogDefinition(random_id(), 1, run, task.step_id, message="parsing", details=details)
+    store.save_logs([log])
+    reason = reason_of(store, task)
+    assert (reason.code, reason.outlook) == ("task-running", Outlook.MOVES)
+    assert "lease held by afl-agent on runner-2 until " in reason.sentence
+    assert "; 40% parsing; deadline " in reason.sentence
+    assert why(store, server.uuid).code == "server-working"
+
+
+def test_running_says_what_was_logged_and_how_often_it_was_tried(store: MemoryStore) -> None:
+    run = begin(store)
+    task = claimed(store, lease_ms=0)
+    store.release_tasks(store.owner_id, died=False)
+    task = claimed(store, lease_ms=0)
+    store.save_logs([LogDefinition(random_id(), 1, run, task.step_id, message="hello")])
+    sentence = reason_of(store, task).sentence
+    assert "; it says: hello; attempt 2." in sentence
+    assert " until " not in sentence
+
+
+def test_its_owner_died(lives: Lives) -> None:
+    first = lives.next()
+    task = pending(first)
+    claimed(first)
+    second = lives.next()
+    reason = reason_of(second, task)
+    assert reason.code == "task-owner-dead"
+    assert reason.sentence == (
+        "life-1, which had it, died; it is delivered again when a server is started: none is alive now."
+    )
+    assert "afl agent MODULE" in reason.action
+    serve(second, "t.Double")
+    assert reason_of(second, task).sentence.endswith("it is delivered again within seconds.")
+    assert reason_of(second, task).action == "Wait."
+
+
+def test_its_lease_ended(unseen: Lives) -> None:
+    first = unseen.next()
+    task = pending(first)
+    claimed(first)
+    reason = reason_of(unseen.next(), task)
+    assert reason.code == "task-lease-ended"
+    assert "the lease of life-1 ended at " in reason.sentence
