@@ -1,4 +1,4 @@
-"""What an operator does to a run: pause it, let it go on, cancel it. Whoever holds it is fenced at once.
+"""What an operator does to a run: pause it and let it go on. Whoever holds it is fenced at once.
 
 Each is one transaction over the run and its tasks: nobody sees a paused run whose tasks can still be claimed.
 """
@@ -13,9 +13,8 @@ import pytest
 from store_records import (
     LONG,
     RUN,
-    Everything,
     OpenStore,
-    a_mark,
+    a_run,
     a_runner,
     a_task,
     a_waiting_step,
@@ -32,8 +31,7 @@ from afl.kernel.errors import FencedError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.states import EventState, StepState
-from afl.runtime.types import EventId, StepId, WorkflowId
+from afl.runtime.types import WorkflowId
 
 WHY = "paused by öperator"
 OVER = [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED]
@@ -116,7 +114,7 @@ def test_a_run_that_is_not_there(store: PersistenceAPI) -> None:
 
 
 def test_an_unpaused_run_goes_on_where_it_stood(store: PersistenceAPI) -> None:
-    begin(store)
+    begin(store, iterations=3)
     wait_outside(store)
     assert store.pause_run(RUN, WHY)
     assert store.unpause_run(RUN)
@@ -128,6 +126,15 @@ def test_an_unpaused_run_goes_on_where_it_stood(store: PersistenceAPI) -> None:
     taken = store.take_run(RUN, lease_ms=LONG)
     assert taken is not None
     assert taken.owner == store.owner_id
+
+
+def test_a_run_that_was_paused_before_it_began_begins_when_unpaused(store: PersistenceAPI) -> None:
+    assert store.insert_run(a_run(epoch=0, state=RunnerState.CREATED))
+    assert store.pause_run(RUN, WHY)
+    assert store.get_due_runs() == []
+    assert store.unpause_run(RUN)
+    assert stored_run(store).state == RunnerState.CREATED
+    assert store.get_due_runs() == [RUN]
 
 
 def test_a_run_that_waited_for_others_is_not_due_for_having_been_paused(store: PersistenceAPI) -> None:
@@ -198,108 +205,12 @@ def test_other_holds_outlast_a_pause(store: PersistenceAPI, hold: str) -> None:
 
 def test_the_runner_record_follows_a_pause(store: PersistenceAPI) -> None:
     store.save_runner(a_runner(state=RunnerState.RUNNING))
-    begin(store, runner_id="r")
+    begin(store, runner_id="r", iterations=3)
     assert store.pause_run(RUN, WHY)
     assert the_runner(store).state == RunnerState.PAUSED
     assert store.unpause_run(RUN)
     assert the_runner(store).state == RunnerState.RUNNING
     assert the_runner(store).end_time == 0
-
-
-# -- cancel ---------------------------------------------------------------------------------------------------
-
-
-def test_a_cancelled_run_is_over(store: PersistenceAPI) -> None:
-    store.save_runner(a_runner(start_time=100, state=RunnerState.RUNNING))
-    run = begin(store, runner_id="r")
-    store.save_event(a_mark("m"))
-    assert store.cancel_run(RUN, "no longer needed")
-    over = stored_run(store)
-    assert (over.state, over.reason, over.owner) == (RunnerState.CANCELLED, "no longer needed", "")
-    assert (over.is_over, over.lease_until, over.epoch) == (True, 0, run.epoch + 1)
-    assert over.ended > 0
-    assert over.error is not None
-    assert "no longer needed" in over.error["message"]
-    assert store.get_marks(RUN) == []
-    assert store.get_due_runs() == []
-    runner = the_runner(store)
-    assert (runner.state, runner.workflow_id) == (RunnerState.CANCELLED, RUN)
-    assert runner.end_time - runner.start_time == runner.duration
-    assert not store.cancel_run(RUN, "again")
-    assert stored_run(store) == over
-
-
-def test_the_holder_of_a_cancelled_run_is_fenced(store: PersistenceAPI) -> None:
-    run = begin(store)
-    assert store.cancel_run(RUN, WHY)
-    before = Everything.of(store)
-    run.state, run.ended = RunnerState.COMPLETED, 5
-    with pytest.raises(FencedError):
-        store.commit(IterationChanges(run=run, created_tasks=[a_task()]))
-    store.release_run(run)
-    assert Everything.of(store) == before
-
-
-def test_all_open_tasks_of_a_cancelled_run_are_canceled(store: PersistenceAPI) -> None:
-    begin(store)
-    wait_outside(store, "s1")
-    wait_outside(store, "s2")
-    running = claimed(store, lock_ms=LONG)
-    for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.IGNORED):
-        store.save_task(a_task(state, state=state))
-    for hold in (TaskHold.POISONED, TaskHold.TIMEOUT):
-        store.save_task(a_task(hold, hold=hold))
-    store.save_task(a_task("other", workflow_id="run-2"))
-    assert store.cancel_run(RUN, WHY)
-    states = {task.uuid: task.state for task in store.get_tasks_by_workflow(RUN)}
-    assert {uuid for uuid, state in states.items() if state == TaskState.CANCELED} == {
-        "task-s1",
-        "task-s2",
-        TaskHold.POISONED,
-        TaskHold.TIMEOUT,
-    }
-    assert all(states[state] == state for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.IGNORED))
-    assert [task.uuid for task in store.claim_tasks(["F"], limit=9)] == ["other"]
-    assert store.find_tasks(hold=TaskHold.POISONED) == []
-    event = store.get_event(EventId(running.uuid))
-    assert event is not None
-    assert EventState.is_terminal(event.state)
-    assert store.check_lock(f"runner:task:{running.uuid}") is None
-
-
-def test_who_works_on_a_task_of_a_cancelled_run_is_told(store: PersistenceAPI) -> None:
-    begin(store)
-    wait_outside(store)
-    task = claimed(store)
-    assert store.cancel_run(RUN, WHY)
-    before = Everything.of(store)
-    assert store.renew("worker", LONG) == []
-    assert not store.renew_task(task, LONG)
-    assert store.finish([an_outcome(a_waiting_step(n=1), task, out=1)]) == [False]
-    assert not store.requeue(task, 0, {"message": "no"})
-    assert store.return_tasks([task]) == 0
-    assert store.release_tasks("worker", died=True) == 0
-    assert Everything.of(store) == before
-
-
-def test_the_steps_of_a_cancelled_run_stay_as_they_were(store: PersistenceAPI) -> None:
-    begin(store)
-    wait_outside(store)
-    assert store.cancel_run(RUN, WHY)
-    step = store.get_step(StepId("s"))
-    assert step is not None
-    assert step.state == StepState.EVENT_TRANSMIT
-
-
-def test_a_paused_run_can_be_cancelled(store: PersistenceAPI) -> None:
-    begin(store)
-    wait_outside(store)
-    assert store.pause_run(RUN, WHY)
-    assert store.cancel_run(RUN, "enough")
-    assert (stored_run(store).state, stored_run(store).reason) == (RunnerState.CANCELLED, "enough")
-    assert stored_task(store, "task-s").state == TaskState.CANCELED
-    assert not store.unpause_run(RUN)
-    assert store.claim_task(["F"]) is None
 
 
 # -- at once --------------------------------------------------------------------------------------------------

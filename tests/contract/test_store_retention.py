@@ -58,13 +58,13 @@ def test_a_run_goes_with_all_that_belongs_to_it(store: PersistenceAPI) -> None:
 
 
 def test_the_oldest_go_first_a_few_at_a_time(store: PersistenceAPI) -> None:
-    for number, ended in enumerate([50, 10, 40, 30, 20]):
+    for number, ended in enumerate([10, 20, 30, 40, 50]):
         begin(store, f"run-{number}", ended=ended, **OVER)
     assert store.delete_runs(45, 0) == 0
     assert store.delete_runs(45, 3) == 3
-    assert sorted(run.workflow_id for run in store.get_runs()) == ["run-0", "run-2"]
+    assert sorted(run.workflow_id for run in store.get_runs()) == ["run-3", "run-4"]
     assert store.delete_runs(45, 3) == 1
-    assert [run.workflow_id for run in store.get_runs()] == ["run-0"]
+    assert [run.workflow_id for run in store.get_runs()] == ["run-4"]
 
 
 def test_a_run_that_is_not_over_stays(store: PersistenceAPI) -> None:

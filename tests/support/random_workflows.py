@@ -145,8 +145,10 @@ class Writer:
         return line
 
     def _call_mixin(self, callee: Callee, names: Names) -> str:
-        if callee.is_event or not self.rarely(6):
-            return self.pick(["", "", " with Retry(2)"])
+        if callee.is_event:
+            return self.pick(["", "", " with Retry(2, backoff = 0)", " with Priority(2)"])
+        if not self.rarely(6):
+            return ""
         alias = self.pick(["", " as extra"])
         return f" with lib.Options({self.arguments({'level': 'Long'}, names)}){alias}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -110,7 +111,8 @@ def _serve(
     """Serve until stopped; True if a source changed."""
     changed = threading.Event()
     with runs.opened(settings) as opened:
-        service, handlers = make_service(opened, settings, modules, chosen, None if quiet else _tell)
+        told = None if quiet else _tell
+        service, handlers = make_service(opened, settings, modules, chosen, told, _stopping(chosen))
 
         def reload() -> None:
             changed.set()
@@ -124,10 +126,8 @@ def _serve(
             service.start()
         stuck = service.abandoned
     if not changed.is_set():
-        say(
-            "Stopped." if not stuck else f"Stopped; {stuck} tasks were not done in time and go to others.",
-            "dim",
-        )
+        was = "1 task was" if stuck == 1 else f"{stuck} tasks were"
+        say(f"Stopped; {was} not done in time and will be done by others." if stuck else "Stopped.", "dim")
     if stuck:  # a handler that does not return must not keep the process alive
         os._exit(0)
     return changed.is_set()
@@ -152,6 +152,18 @@ def _greeting(settings: Settings, chosen: ServiceOptions, names: list[str]) -> T
         f" serves {served}\n  from list {settings.task_list} of {mask_url(settings.store)}, "
         f"{chosen.concurrency} at a time; Ctrl+C ends it.",
     )
+
+
+def _stopping(chosen: ServiceOptions) -> Callable[[int], None]:
+    """Says what is waited for, once the service is to end."""
+
+    def tell(running: int) -> None:
+        if running and chosen.shutdown_ms:
+            tasks = "1 task" if running == 1 else f"{running} tasks"
+            patience = duration(chosen.shutdown_ms)
+            say(f"Stopping: waiting up to {patience} for {tasks}; Ctrl+C again leaves the rest to others.", "dim")
+
+    return tell
 
 
 def _tell(done: Done, problem: str | None) -> None:

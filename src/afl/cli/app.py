@@ -107,7 +107,8 @@ def root(
     Every run is kept in a store and can be resumed; without AFL_STORE it is
     the file .afl/afl.db here.
     Results go to standard output, all else to standard error. Exit code:
-    0 completed or paused, 1 failed, 2 wrong usage, 130 interrupted.
+    0 completed or paused, 1 failed, 2 wrong usage, 3 the time of --timeout
+    was up, 130 interrupted.
     """
 
 

@@ -45,7 +45,7 @@ def retry(
 
 
 def cancel(run_id: options.Run, store: options.Store = None, as_json: options.AsJson = False) -> None:
-    """End a run and its tasks, whoever works on them. It cannot be taken back.
+    """End a run and its tasks, whoever works on them. [bold]afl retry[/bold] takes it up again.
 
     [bold]Examples[/bold]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import duration, output, print_json, say
 from afl.cli.failures import print_unknown_run
-from afl.cli.tables import shortened, state_text, table
+from afl.cli.tables import Table, shortened, state_text
 from afl.kernel.settings import load_settings
 from afl.operations import runs
 from afl.operations.run_list import RunLine, list_runs
@@ -69,9 +69,9 @@ def list_(
     if as_json:
         print_json(asdict(page))
         return
-    shown = table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", "")
+    shown = Table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", "", below=[""])
     for each in page.runs:
-        shown.add_row(
+        shown.add(
             each.run,
             Text(date(each.created), "dim"),
             state_text(each.state),
@@ -79,7 +79,7 @@ def list_(
             each.workflow,
             _about(each),
         )
-    output().print(shown) if page.runs else say("No runs")
+    shown.print(output()) if page.runs else say("No runs")
     if page.next:
         say(f"More: afl list --before {page.next}", "dim")
 
@@ -89,6 +89,8 @@ def _about(line: RunLine) -> Text:
         return Text(shortened(line.error), "red")
     if line.waiting and line.state == RunState.RUNNING:
         return Text(f"waits for {line.waiting:,} step{'s' if line.waiting > 1 else ''}", "yellow")
+    if line.state == RunState.CREATED:
+        return Text("not begun", "yellow")
     return Text(shortened(line.reason), "dim")
 
 
@@ -120,9 +122,9 @@ def tasks(
     if as_json:
         print_json([asdict(each) for each in found])
         return
-    shown = table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "")
+    shown = Table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "", below=["STEP", ""])
     for each in found:
-        shown.add_row(
+        shown.add(
             each.task,
             each.name,
             state_text(each.state, each.hold),
@@ -132,7 +134,7 @@ def tasks(
             f"{each.run}/{each.step}" if each.step else each.run,
             Text(shortened(each.error), "red") if each.error else Text(each.owner, "dim"),
         )
-    output().print(shown) if found else say("No tasks")
+    shown.print(output()) if found else say("No tasks")
 
 
 def _tries(line: TaskLine) -> str:

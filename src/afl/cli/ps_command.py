@@ -10,7 +10,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
-from afl.cli.tables import table
+from afl.cli.tables import Table
 from afl.kernel.settings import load_settings
 from afl.operations import runs
 from afl.operations.spans import span
@@ -51,18 +51,22 @@ def ps(
         print_json([asdict(each) for each in found])
         return
     if found:
-        _print(found)
+        _print(found, known)
     gone = len(known) - len(found)
     if not found:
         say("No server" + (f" now; {gone} stopped or died (afl ps --all)" if gone else ""))
 
 
-def _print(found: list[Server]) -> None:
+def _print(found: list[Server], known: list[Server]) -> None:
     console = output()
-    shown = table("SERVER", "SERVICE", "HOST", "STATE", "PING", "LOAD", "DONE", "FAILED", "LIST", "HANDLERS")
+    shown = Table(
+        *("SERVER", "SERVICE", "HOST", "STATE", "PING", "LOAD", "DONE", "FAILED", "LIST", "HANDLERS"),
+        below=["LIST", "HANDLERS"],
+    )
+    length = _telling_length([each.id for each in known]) if console.is_terminal else None
     for each in found:
-        shown.add_row(
-            each.id,
+        shown.add(
+            each.id[:length],
             each.service,
             each.name,
             Text(each.liveness, _COLOURS[Liveness(each.liveness)]),
@@ -73,11 +77,19 @@ def _print(found: list[Server]) -> None:
             each.task_list or "any",
             _handlers(each, cut=console.is_terminal),
         )
-    console.print(shown)
+    shown.print(console)
+
+
+def _telling_length(ids: list[str]) -> int:
+    """How much of the ids tells them apart, at least eight letters: `afl why` takes the beginning of one."""
+    longest = max(map(len, ids))
+    return next((n for n in range(8, longest) if len({each[:n] for each in ids}) == len(ids)), longest)
 
 
 def _handlers(server: Server, *, cut: bool) -> str:
     names = [*server.handlers, *(["(any event)"] if server.any_event else [])]
+    if not names:
+        return "(evaluates runs)" if server.evaluates else ""
     kept = names[:_SHOWN_HANDLERS] if cut else names
     more = len(names) - len(kept)
     return ", ".join(kept) + (f" and {more} more" if more else "")

@@ -11,7 +11,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import output, print_json, say
 from afl.cli.programs import prepare
-from afl.cli.tables import shortened, table
+from afl.cli.tables import Table, shortened
 from afl.kernel.settings import load_settings
 from afl.operations import runs, timetable
 from afl.operations.spans import date
@@ -112,9 +112,9 @@ def _unpause(store: PersistenceAPI, name: str) -> None:
 
 
 def _print(found: list[WorkflowSchedule]) -> None:
-    shown = table("SCHEDULE", "WORKFLOW", "CRON", "ZONE", "NEXT", "LAST", "")
+    shown = Table("SCHEDULE", "WORKFLOW", "CRON", "ZONE", "NEXT", "LAST", "", below=["NEXT", "LAST", ""])
     for each in found:
-        shown.add_row(
+        shown.add(
             each.name,
             each.workflow,
             each.cron,
@@ -127,4 +127,4 @@ def _print(found: list[WorkflowSchedule]) -> None:
             Text(date(each.fired) if each.fired else "", "dim"),
             Text(shortened(each.error), "red"),
         )
-    output().print(shown)
+    shown.print(output())

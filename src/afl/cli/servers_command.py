@@ -49,7 +49,13 @@ def down(
     remove: Annotated[bool, typer.Option("--remove", help="Delete their data as well.")] = False,
     folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER,
 ) -> None:
-    """Stop the local servers, whoever started them. Their data stays unless you say --remove."""
+    """Stop the local servers, whoever started them. Their data stays unless you say --remove.
+
+    [bold]Examples[/bold]
+
+      afl down
+      afl down --remove
+    """
     stopped = servers.down(folder, remove=remove)
     say(f"Stopped {', '.join(stopped)}" if stopped else "No server was running")
 

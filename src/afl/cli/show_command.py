@@ -31,6 +31,7 @@ _MARKS = {
     "failed": ("✗", "red"),
     "waiting": ("…", "yellow"),
     "running": ("▸", "cyan"),
+    "working": ("▸", "cyan"),
     "not begun": ("·", "dim"),
 }
 
@@ -117,14 +118,19 @@ def _grow(branch: Tree, node: StepNode, now: int, owner: Callable[[str], str]) -
 
 
 def _label(node: StepNode, now: int, owner: Callable[[str], str]) -> Text:
-    mark, colour = _MARKS[node.counts.state]
+    state = (
+        "working"
+        if node.counts.total == 1 and node.work is not None and node.work.running
+        else node.counts.state
+    )
+    mark, colour = _MARKS[state]
     text = Text.assemble((mark, colour), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
         text.append(f" = {node.facet}", "dim")
     if node.counts.total > 1:
         text.append(f"  {_counts(node)}", colour)
-    elif node.counts.state not in ("done", "caught"):
-        text.append(f"  {node.counts.state}", colour)
+    elif state not in ("done", "caught"):
+        text.append(f"  {state}", colour)
     text.append(f"  {duration(node.duration_ms(now))}", "dim")
     if node.work is not None:
         text.append(_work(node.work, owner))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 
 from afl.cli import options
@@ -44,14 +46,16 @@ def why(
         output().print(render(reason))
 
 
-def render(reason: Reason) -> Text:
+def render(reason: Reason) -> Group:
     """The chain of reasons, each below the one that rests on it, and what to do."""
-    text = Text()
     cause = reason.cause
+    lines = []
     for depth, each in enumerate(reason.chain):
-        text.append(f"{'  ' * depth}{each.kind} {each.id}: ", "dim")
-        text.append(f"{each.sentence}\n", f"bold {_COLOURS[reason.outlook]}" if each is cause else "")
-    return text.append("-> ").append(cause.action).append(f"  [{cause.code}]", "dim")
+        text = Text.assemble((f"{each.kind} {each.id}: ", "dim"))
+        text.append(each.sentence, f"bold {_COLOURS[reason.outlook]}" if each is cause else "")
+        lines.append(Padding.indent(text, 2 * depth))
+    action = Text.assemble("-> ", cause.action, (f"  [{cause.code}]", "dim"))
+    return Group(*lines, action)
 
 
 def _plain(reason: Reason) -> dict[str, Any]:

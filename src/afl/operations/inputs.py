@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, PayloadError
 from afl.runtime.inputs import check_inputs
 from afl.runtime.program import Program
-from afl.runtime.values import TypeSpec, misfit
+from afl.runtime.values import TypeSpec, misfit, type_text
 
 _MISSING = object()
 
@@ -22,8 +22,22 @@ def read_inputs(
     """The inputs that `name=value` pairs and a JSON file give; the pairs win. InputError if one does not fit."""
     given = _read_file(Path(file)) if file is not None else {}
     given |= _read_pairs(program, pairs)
-    check_inputs(program, given)
+    try:
+        check_inputs(program, given)
+    except PayloadError:
+        raise
+    except InputError as error:
+        raise InputError(f"{error}\n{_how(program)}") from error
     return given
+
+
+def _how(program: Program) -> str:
+    """What the workflow takes, and how one writes it."""
+    params = program.workflow.params
+    if not params:
+        return "It takes no inputs."
+    taken = ", ".join(f"{param.name}: {type_text(param.type)}" for param in params)
+    return f"It takes ({taken}); write --input {params[0].name}=VALUE, a text as it is and all else as JSON."
 
 
 def _read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ CODES: dict[str, Code] = {
     "run-no-evaluator": Code(
         "The run is due, and no live runner is there to evaluate it.",
         _S,
-        "start `afl runner`, or `afl resume RUN`",
+        "start `afl agent MODULE` or `afl runner`, or `afl resume RUN`",
     ),
     "run-waits": Code("The run waits for steps; the reason of one of them follows.", _M, "see its cause"),
     "run-stalled": Code("The run has nothing to wait for and is not over.", _S, "`afl resume RUN`"),

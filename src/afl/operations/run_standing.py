@@ -83,4 +83,4 @@ def _due(scene: Scene, run: RunDefinition) -> Reason:
 
 
 def _start(run: RunDefinition) -> str:
-    return f"Start one (afl runner), or go on here: afl resume {run.workflow_id}"
+    return f"Start one (afl agent MODULE, or afl runner), or go on here: afl resume {run.workflow_id}"

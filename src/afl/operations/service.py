@@ -40,6 +40,7 @@ def make_service(
     modules: Iterable[str],
     options: ServiceOptions,
     told: Callable[[Done, str | None], None] | None = None,
+    stopping: Callable[[int], None] | None = None,
 ) -> tuple[RunnerService, Handlers]:
     """A service that has not started, and its handlers; AgentError if a module cannot be used."""
     handlers = load_agents(modules, store)
@@ -57,7 +58,9 @@ def make_service(
         http_port=options.http_port or 0,
         retention_days=settings.retention_days,
     )
-    service = RunnerService(store, Evaluator(store, pace=pace), config, handlers=handlers, told=told)
+    service = RunnerService(
+        store, Evaluator(store, pace=pace), config, handlers=handlers, told=told, stopping=stopping
+    )
     return service, handlers
 
 

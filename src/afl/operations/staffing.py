@@ -46,19 +46,26 @@ def _local(scene: Scene, task: TaskDefinition) -> Reason | None:
 
 
 def _unserved(scene: Scene, task: TaskDefinition, gone: list[Server]) -> Reason:
-    sentence = f"no live server serves {task.name}"
     if gone:
         last = min(gone, key=lambda server: server.ping_age_ms)
-        sentence += f"; last seen {span(last.ping_age_ms)} ago on {last.name}."
+        seen = f"last seen {span(last.ping_age_ms)} ago on {last.name}"
     else:
-        sentence += "; none ever did in this store" + _near(scene, task.name) + "."
-    return Reason("task-unserved", "task", task.uuid, sentence, "Start an agent for it: afl agent MODULE")
+        seen = "none ever did in this store"
+    near = _near(scene, task.name)
+    but = f", but one serves {near}" if near else ""
+    sentence = f"no live server serves {task.name}; {seen}{but}."
+    action = "Start an agent for it: afl agent MODULE"
+    if near:
+        action = (
+            f"Correct the name in @handler({near!r}) if that is meant, or start an agent: afl agent MODULE"
+        )
+    return Reason("task-unserved", "task", task.uuid, sentence, action)
 
 
 def _near(scene: Scene, facet: str) -> str:
+    """The facet that a live server serves under almost the same name."""
     known = {name for server in scene.servers if server.is_live for name in server.handlers}
-    near = difflib.get_close_matches(facet, known, n=1)
-    return f", but one serves {near[0]}" if near else ""
+    return next(iter(difflib.get_close_matches(facet, known, n=1)), "")
 
 
 def _other_list(task: TaskDefinition, live: list[Server]) -> Reason:

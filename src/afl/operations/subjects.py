@@ -6,6 +6,7 @@ begun yet.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -66,10 +67,13 @@ def find_step(store: PersistenceAPI, name: str) -> StepPlace:
     step = store.get_step(exact)
     if step is not None:
         return StepPlace(run, exact, step)
-    found = _Readable(store, run).resolve(rest) or _future(store, run, exact)
+    readable = _Readable(store, run)
+    found = readable.resolve(rest) or _future(store, run, exact)
     if found is None:
+        near = readable.near(rest)
+        meant = f"did you mean {near!r}? " if near else ""
         raise UnknownSubject(
-            f"run {run.workflow_id} has no step {rest!r}; `afl show {run.workflow_id}` lists them"
+            f"run {run.workflow_id} has no step {rest!r}; {meant}`afl show {run.workflow_id}` lists them"
         )
     return found
 
@@ -118,6 +122,12 @@ class _Readable:
         head, _, name = text.rpartition(".")
         parent = self.resolve(head) if text else None
         return self._below(parent, name) if parent is not None else None
+
+    def near(self, text: str) -> str:
+        """The readable path that is most like this text: one of the same name elsewhere, else of almost the same."""
+        name = text.rpartition(".")[2]
+        same = [path for path in self._steps if name and path.rpartition(".")[2] == name]
+        return next(iter([*same, *difflib.get_close_matches(text, self._steps, n=1)]), "")
 
     def _below(self, parent: StepPlace, name: str) -> StepPlace | None:
         """A step of that name in a body of another; those of a foreach need their element's number."""

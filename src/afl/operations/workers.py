@@ -34,7 +34,8 @@ class Liveness(StrEnum):
 class Server:
     """One server. `load` counts the tasks that its process works on, `capacity` how many it takes; 0: not known.
 
-    A runner `evaluates` any run that is due; other servers only those that their own tasks belong to.
+    A runner `evaluates` any run that is due; other servers only those that their own tasks belong to. `handlers` are
+    of facets; the tasks of the system itself, which every runner does, are not among them.
     """
 
     id: str
@@ -80,7 +81,7 @@ class Server:
     def serves(self, facet: str) -> bool:
         """Whether it has a handler for tasks of this name, on whatever list."""
         if facet.startswith(_SYSTEM):
-            return self.evaluates or facet in self.handlers
+            return self.evaluates
         short = facet.rpartition(".")[2]
         return self.any_event or facet in self.handlers or short in self.handlers
 
@@ -106,7 +107,7 @@ def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str])
         liveness=_liveness(store, record, age),
         owner=record.manager,
         task_list=record.task_list,
-        handlers=record.topics or record.handlers,
+        handlers=[name for name in record.topics or record.handlers if not name.startswith(_SYSTEM)],
         any_event=record.any_event,
         evaluates=_EXECUTE in record.handlers,
         load=load[record.manager] if record.manager else 0,

@@ -93,6 +93,11 @@ class IterationChanges:
         )
 
     @property
+    def changed_ids(self) -> set[StepId]:
+        """The steps that are to be written."""
+        return {*self._created_ids, *self._updated_ids}
+
+    @property
     def step_count(self) -> int:
         """How many steps are to be written."""
         return len(self.created_steps) + len(self.updated_steps)

@@ -32,23 +32,24 @@ _log = logging.getLogger(__name__)
 
 _KEPT_RUNS = 64
 _KEPT_SECONDS = 1.0
+_IDLE_SECONDS = 0.05
 _TROUBLE_SECONDS = 10.0
 
 
 class Evaluations:
-    """`serves` says which new tasks stay here, `in_hand` whether tasks of a run are being worked on here."""
+    """`serves` says which new tasks stay here, `expects` whether tasks of a run are at work here, or soon will be."""
 
     def __init__(
         self,
         evaluator: Evaluator,
         serves: Callable[[TaskDefinition], bool] | None,
-        in_hand: Callable[[str], bool],
+        expects: Callable[[str], bool],
         observe: Callable[[Done, str | None], None] | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
         self._serves = serves
-        self._in_hand = in_hand
+        self._expects = expects
         self._observe = observe
         self._kept: dict[str, tuple[Session, float]] = {}
         self._troubled: dict[str, float] = {}
@@ -209,7 +210,7 @@ class Evaluations:
         workflow_id = session.run.workflow_id
         self._evaluator.telemetry.log_resume(workflow_id)
         session.advance()
-        keep = self._in_hand(workflow_id) or bool(session.context.claimed)
+        keep = bool(session.context.claimed) or (session.run.waiting > 0 and self._expects(workflow_id))
         if keep:
             session.settle()
         else:
@@ -248,7 +249,11 @@ class Evaluations:
     def tidy(self) -> None:
         """Let go of runs that nothing happened to for a while, and of the oldest if there are many."""
         now = time.monotonic()
-        idle = [run for run, (_, last) in self._kept.items() if now - last > _KEPT_SECONDS]
+        idle = [
+            run
+            for run, (_, last) in self._kept.items()
+            if now - last > (_KEPT_SECONDS if self._expects(run) else _IDLE_SECONDS)
+        ]
         surplus = list(self._kept)[: max(0, len(self._kept) - _KEPT_RUNS)]
         for workflow_id in dict.fromkeys([*idle, *surplus]):
             self.let_go(workflow_id)

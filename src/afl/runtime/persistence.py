@@ -216,7 +216,10 @@ class TaskStore(Protocol):
         """
 
     def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
-        """Extend the lease (and locks) of everything the owner holds; its tasks as (uuid, epoch)."""
+        """Extend the lease (and locks) of everything the owner holds; its tasks as (uuid, epoch).
+
+        A lease that is longer already stays as it is.
+        """
 
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         """Extend one claim; False if it is no longer held."""
@@ -263,7 +266,7 @@ class RunStore(Protocol):
         """
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
-        """Let a paused run go on; False if it is not paused."""
+        """Let a paused run go on (one that had not begun is created again); False if it is not paused."""
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         """End a run, and its tasks as canceled, whoever holds them. False if it is over already."""

@@ -89,7 +89,7 @@ class Session:
     def consume(self, marks: list[EventDefinition]) -> None:
         """Let the steps that StepContinue events name go on; one for a step that already did changes nothing."""
         self._recover()
-        self.context.preload([mark.step_id for mark in marks])
+        self.context.reread([mark.step_id for mark in marks])
         seen: set[StepId] = set()
         for mark in marks:
             self.context.changes.consumed_events.append(mark.id)

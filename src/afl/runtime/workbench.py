@@ -102,6 +102,10 @@ class Workbench:
         """How many handlers are at work, or have answered and not been collected."""
         return len(self._working)
 
+    def works_for(self, workflow_id: str) -> bool:
+        """Whether a task of this run is in hand."""
+        return any(each.task.workflow_id == workflow_id for each in self._working.values())
+
     @property
     def tasks(self) -> list[TaskDefinition]:
         """The tasks in hand."""

@@ -26,11 +26,13 @@ from afl.runtime.handler import Handlers
 from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sweep import reclaim
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.workbench import Done, Workbench
 
 _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
+_TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
 _LOG_BATCH = 1000
 _RETRY = Backoff(0.1, cap=5.0)
 
@@ -106,15 +108,15 @@ class Worker:
         self.bench = Workbench(
             self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
         )
-        self.evaluations = Evaluations(evaluator, self._keeps, self._has_in_hand, self._count)
+        self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
         self._keeper = LeaseKeeper(self._store, terms.lock_ms, self.bench.keep)
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Work until `stop`."""
-        lists = [f"tasks:{self._terms.task_list}", "cancel"]
-        with self._store.listen([*lists, "runs"] if self._terms.evaluates else lists) as ear:
+        topics = [tasks_topic(self._terms.task_list), CANCEL_TOPIC]
+        with self._store.listen([*topics, RUNS_TOPIC] if self._terms.evaluates else topics) as ear:
             self._ear = ear
             failures = 0
             while not self._stopping.is_set():
@@ -139,10 +141,10 @@ class Worker:
             ear.wake()
 
     def _heed(self, rung: frozenset[str]) -> None:
-        if "cancel" in rung:
+        if CANCEL_TOPIC in rung and self.bench.running:
             self._keeper.renew_now()
-        self._look_for_runs = self._look_for_runs or "runs" in rung
-        self._look_for_tasks = self._look_for_tasks or any(topic.startswith("tasks:") for topic in rung)
+        self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
+        self._look_for_tasks = self._look_for_tasks or tasks_topic(self._terms.task_list) in rung
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
@@ -155,6 +157,8 @@ class Worker:
             waits.append(deadline)
         if self._delayed is not None:
             waits.append(self._delayed - now)
+        if self.evaluations.kept and not self.bench.running:
+            waits.append(_TIDY_SECONDS)
         return max(0.0, min(waits))
 
     def round(self) -> None:
@@ -165,6 +169,7 @@ class Worker:
             self._look_for_runs = self.evaluations.evaluate_due() >= 100
             self._begin(self.evaluations.born())
         self._claim()
+        self.evaluations.tidy()
         self._mark_begun()
         self._write_logs()
 
@@ -232,8 +237,9 @@ class Worker:
             and self.bench.serves(task)
         )
 
-    def _has_in_hand(self, workflow_id: str) -> bool:
-        return any(task.workflow_id == workflow_id for task in self.bench.tasks)
+    def _expects(self, workflow_id: str) -> bool:
+        """Whether more answers for a run are to come soon: its tasks are in hand, or the queue is not empty."""
+        return self._look_for_tasks or self.bench.works_for(workflow_id)
 
     def _count(self, done: Done, problem: str | None) -> None:
         if self._hooks.counted is not None:
@@ -249,7 +255,6 @@ class Worker:
             self._swept = now
             if reclaim(self._evaluator):
                 self._look_for_tasks = self._look_for_runs = True
-            self.evaluations.tidy()
             self._mind_leases()
         if now >= self._polled + self._terms.poll_seconds:
             self._look_for_runs = True

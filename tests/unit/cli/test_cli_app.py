@@ -29,9 +29,17 @@ def test_every_command_has_a_help_of_its_own(afl: Afl, name: str) -> None:
     assert f"afl {name}" in done.out
 
 
-@pytest.mark.parametrize("name", ["run", "resume", "show", "check", "compile", "fmt", "up"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_examples(afl: Afl, name: str) -> None:
     assert "Examples" in afl(name, "--help").out
+
+
+def test_help_tells_the_exit_codes(afl: Afl) -> None:
+    words = " ".join(afl("--help").out.split())
+    assert (
+        "Exit code: 0 completed or paused, 1 failed, 2 wrong usage, 3 the time of --timeout was up, 130 interrupted."
+        in words
+    )
 
 
 def test_a_misspelled_command_gets_a_suggestion(afl: Afl) -> None:

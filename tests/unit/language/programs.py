@@ -103,7 +103,7 @@ def steps(draw: DrawFn, facets: list[Facet], values: Values, prefix: str, inline
         facet = draw(st.sampled_from(facets))
         name = f"{prefix}{number}"
         line = f"{name} = {facet.name}({draw(arguments(facet.params, values))})"
-        if draw(st.booleans()):
+        if facet.is_event and draw(st.booleans()):
             line += draw(
                 st.sampled_from([" with Retry(3)", " with Timeout(minutes = 1) with Priority(n = 2)"])
             )

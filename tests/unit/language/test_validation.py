@@ -202,7 +202,7 @@ BROKEN = {
         "Missing argument 'age' for schema 'User'",
     ),
     "missing policy argument": (
-        "facet A() with Retry()",
+        "event A() with Retry()",
         "ARG_MISSING",
         "Missing argument 'attempts' for facet 'Retry'",
     ),
@@ -222,9 +222,9 @@ BROKEN = {
         "Argument 'n' of facet 'N' must be Long, got Double",
     ),
     "mixin argument type": (
-        'facet A() with Retry("x")',
+        'event A() with Retry("x")',
         "ARG_TYPE",
-        "Argument 'attempts' of facet 'Retry' must be Int",
+        "Argument 'attempts' of facet 'Retry' must be Long, got String",
     ),
     "list type": (
         "facet L(xs: [Int]) " + body('s = L(["a"])'),
@@ -409,7 +409,7 @@ ACCEPTED = {
     "lists join": "facet L(xs: [Int]) " + body("a = L([1] ++ [2])"),
     "workflow as a step": body("a = N(1)", "", "") + " workflow V() andThen { w = W() }",
     "prompt placeholders": 'event A(name: String) prompt { system "{{}}" template "{name} {name.x}" }',
-    "uses sys": "namespace a { uses sys facet A() with Retry(3) with sys.Timeout(seconds = 1) }",
+    "uses sys": "namespace a { uses sys event A() with Retry(3) with sys.Timeout(seconds = 1) }",
     "local beats import": "namespace a { facet F() } "
     "namespace b { uses a facet F(x: Int) workflow V() andThen { s = F(1) } }",
     "a full name decides": "namespace a { facet F() } namespace b { facet F() } "

@@ -217,3 +217,10 @@ def test_servers(lives: Lives) -> None:
     assert (new.load, new.use, new.handled, new.not_handled, new.is_full) == (1, "1 of 5", 9, 1, False)
     assert (found["gone"].handlers, found["gone"].load) == (["b"], 0)
     assert new.ping_age_ms <= wall_ms() - new.started + 1
+
+
+def test_tasks_of_the_system_are_no_handlers_of_a_server(store: MemoryStore) -> None:
+    serve(store, "t.Double", "afl:execute", "afl:resume")
+    (found,) = servers(store)
+    assert (found.handlers, found.evaluates) == (["t.Double"], True)
+    assert found.serves("afl:resume") and found.serves("t.Double") and not found.serves("t.Half")

@@ -74,6 +74,15 @@ def test_a_value_that_does_not_fit(program: Program, pair: str, message: str) ->
         read_inputs(program, [pair])
 
 
+def test_what_does_not_fit_is_answered_with_what_is_taken(program: Program) -> None:
+    with pytest.raises(
+        InputError, match=r"\nIt takes \(s: String, .*xs: \[String\].*\); write --input s=VALUE, a text"
+    ):
+        read_inputs(program, ["n=x"])
+    bare = choose_workflow(compile_source("workflow W() => (y: Long) andThen { yield W(y = 1) }"))
+    assert read_inputs(bare) == {}
+
+
 def test_an_input_given_twice(program: Program) -> None:
     with pytest.raises(InputError, match="input 'n' is given twice"):
         read_inputs(program, ["n=1", "n=2"])

@@ -68,6 +68,14 @@ def test_waiting_for_an_agent_by_id_and_by_readable_path(store: MemoryStore) -> 
     assert why(store, f"{run[:20]}/a") == reason
 
 
+def test_a_name_that_no_step_has_is_answered_with_one_like_it(store: MemoryStore) -> None:
+    run = begin(store)
+    with pytest.raises(UnknownSubject, match=f"has no step '.0..a'; did you mean 'a'\\? `afl show {run}`"):
+        why(store, f"{run}/[0].a")
+    with pytest.raises(UnknownSubject, match="has no step 'zzz'; `afl show"):
+        why(store, f"{run}/zzz")
+
+
 def test_one_that_has_not_begun_waits_for_another(store: MemoryStore) -> None:
     run = begin(store)
     reason = why(store, f"{run}/c")

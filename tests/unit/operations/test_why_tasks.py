@@ -71,6 +71,15 @@ def test_who_served_it_last(lives: Lives) -> None:
     )
 
 
+def test_a_name_that_is_almost_right_comes_before_who_served_it_last(lives: Lives) -> None:
+    serve(lives.next(), "t.Double", silent_ms=3 * HOUR)
+    now = lives.next()
+    serve(now, "t.Doubel")
+    reason = reason_of(now, pending(now))
+    assert reason.sentence.endswith("last seen 3 h ago on host-7, but one serves t.Doubel.")
+    assert reason.action.startswith("Correct the name in @handler('t.Doubel')")
+
+
 def test_another_list(store: MemoryStore) -> None:
     task = pending(store, policy('TaskList("gpu")'))
     serve(store, "t.Double")

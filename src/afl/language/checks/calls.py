@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from afl.language.ast import CallExpr, MixinCall, MixinSig, NamedArg
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
+from afl.language.checks.policies import Policies
 from afl.language.checks.scopes import Scope
 from afl.language.checks.signatures import Slot
 from afl.language.names import FACETS, SCHEMA, Symbol
@@ -31,13 +32,14 @@ class Calls:
     def __init__(self, context: Context, expressions: Expressions) -> None:
         self._context = context
         self._expressions = expressions
+        self.policies = Policies(context)
 
     def check(self, call: CallExpr, scope: Scope) -> tuple[Symbol | None, Mapping[str, Type] | None]:
         """The called symbol and the attributes the step will have."""
         symbol = self._context.find(call, call.name, scope.namespace)
         extra: dict[str, Type] = {}
         for mixin in call.mixins:
-            extra |= self.check_mixin(mixin, scope)
+            extra |= self.check_mixin(mixin, scope, symbol)
         if symbol is None:
             self.infer_all(call.args, scope)
             return None, None
@@ -59,13 +61,15 @@ class Calls:
             message = f"Schema instantiation '{call.name}' cannot have mixins"
             self._context.error(call, "SCHEMA_INSTANTIATION_NO_MIXINS", message)
 
-    def check_mixin(self, mixin: MixinSig | MixinCall, scope: Scope) -> dict[str, Type]:
-        """What the mixin adds to the attributes of the step."""
+    def check_mixin(self, mixin: MixinSig | MixinCall, scope: Scope, owner: Symbol | None) -> dict[str, Type]:
+        """What the mixin adds to the attributes of a step of its owner."""
         symbol = self._context.find(mixin, mixin.name, scope.namespace, FACETS)
         if symbol is None:
             return self.infer_all(mixin.args, scope)
         types = self.check_arguments(mixin, symbol, scope, ())
         if symbol.is_policy:
+            self.policies.check_effect(mixin, symbol, owner)
+            self.policies.check_values(mixin, symbol)
             return {}
         return {mixin.alias: MAP} if mixin.alias is not None else types
 

@@ -21,7 +21,7 @@ from afl.language.checks.blocks import CAUGHT, Blocks
 from afl.language.checks.calls import Receiver
 from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope
-from afl.language.names import EVENT_FACET, PRELUDE_NAMESPACE, SCHEMA, Symbol
+from afl.language.names import EVENT_FACET, FACETS, PRELUDE_NAMESPACE, SCHEMA, Symbol
 from afl.language.types import BUILTINS, Type, assignable
 from afl.language.yield_targets import YieldScope
 
@@ -87,7 +87,7 @@ class Declarations:
             symbol.namespace, {name: s.type for name, s in self._context.signatures.params(symbol).items()}
         )
         for mixin in symbol.mixins:
-            self._blocks.calls.check_mixin(mixin, scope)
+            self._blocks.calls.check_mixin(mixin, scope, symbol)
 
     def _check_param(self, param: Parameter, namespace: str) -> None:
         self._check_type(param.type, namespace)
@@ -172,7 +172,10 @@ class Declarations:
         call = implicit.call
         scope = Scope(namespace, {})
         for mixin in call.mixins:
-            self._blocks.calls.check_mixin(mixin, scope)
+            self._blocks.calls.check_mixin(mixin, scope, None)
+            mixed = self._context.names.symbol(mixin.name, namespace, FACETS)
+            if mixed is not None and mixed.is_policy:
+                self._blocks.calls.policies.check_implicit(implicit, mixin)
         symbol = self._context.find(call, call.name, namespace)
         if symbol is None:
             return

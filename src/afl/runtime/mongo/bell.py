@@ -13,24 +13,6 @@ from afl.kernel.doorbell.wire import Wire
 from afl.kernel.errors import InputError, MissingExtraError
 from afl.kernel.setting_kinds import mask_url
 
-RUNS_TOPIC = "runs"  # a run needs an evaluator
-CANCEL_TOPIC = "cancel"  # work was taken away from those who do it
-
-
-def tasks_topic(task_list: str) -> str:
-    """What rings when a task of this list may be claimed."""
-    return f"tasks:{task_list}"
-
-
-def run_topic(workflow_id: str) -> str:
-    """What rings when this run is over or paused."""
-    return f"run:{workflow_id}"
-
-
-def logs_topic(runner_id: str) -> str:
-    """What rings when a run's log grows."""
-    return f"logs:{runner_id}"
-
 
 def open_bell(place: str, url: str) -> Doorbell:
     """The doorbell of a database, named by its place; `url` as in AFL_DOORBELL."""

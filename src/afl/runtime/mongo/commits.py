@@ -11,7 +11,6 @@ from pymongo.database import Database
 from afl.kernel.errors import CapabilityError, FencedError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskState
-from afl.runtime.mongo.bell import RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.mongo.collections import Collections, lease, literal
 from afl.runtime.mongo.connection import Document, Ticket
 from afl.runtime.mongo.logs import append_logs, log_document
@@ -23,6 +22,7 @@ from afl.runtime.mongo.records import (
     step_document,
     task_document,
 )
+from afl.runtime.topics import RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 
 
 class CommitCollection(Collections):

@@ -14,15 +14,16 @@ from pymongo.database import Database
 from afl.kernel.clock import wall_ms
 from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
-from afl.runtime.mongo.bell import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.mongo.collections import Collections, counted, literal
 from afl.runtime.mongo.commits import runner_end
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.logs import counter_key
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
+_WHERE_IT_STOOD = {"$cond": [{"$eq": ["$iterations", 0]}, RunnerState.CREATED, RunnerState.RUNNING]}
 _LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
 
 
@@ -47,7 +48,7 @@ class ControlCollection(Collections):
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
         def unpause(database: Database[Document], session: ClientSession) -> set[str] | None:
-            fields = literal({"state": RunnerState.RUNNING, "reason": "", "updated": wall_ms()})
+            fields = {**literal({"reason": "", "updated": wall_ms()}), "state": _WHERE_IT_STOOD}
             run = _change(database, session, workflow_id, [RunnerState.PAUSED], fields)
             if run is None:
                 return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.events import event_of
-from afl.runtime.mongo.bell import RUNS_TOPIC
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.records import event_document, event_from, task_from
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import EventId, WorkflowId
 
 

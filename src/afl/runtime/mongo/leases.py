@@ -9,11 +9,11 @@ from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
-from afl.runtime.mongo.bell import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.mongo.collections import Collections, counted, lease, lease_ended, literal, longer, past
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import map_value
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 
 _PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUSED, ""]}
 

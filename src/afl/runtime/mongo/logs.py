@@ -13,10 +13,10 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.runtime.entities import LogDefinition
-from afl.runtime.mongo.bell import logs_topic
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import record_document, record_from
+from afl.runtime.topics import logs_topic
 
 _COLUMNS = ("uuid", "runner_id", "order", "time")
 

@@ -15,13 +15,13 @@ from pymongo.database import Database
 
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.bell import RUNS_TOPIC
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import event_document, failure_fields
 from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import attribute_documents, map_value
 from afl.runtime.states import StepState
+from afl.runtime.topics import RUNS_TOPIC
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
 _CLAIM = ("state", "owner", "epoch")

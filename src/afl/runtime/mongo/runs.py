@@ -8,10 +8,10 @@ from pymongo.database import Database
 from afl.kernel.errors import HeldError, StoreConflict
 from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.mongo.bell import RUNS_TOPIC
 from afl.runtime.mongo.collections import Collections, beginning, lease, lease_ended, literal
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import record_document, record_from, run_document, run_from
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import WorkflowId
 
 _CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]

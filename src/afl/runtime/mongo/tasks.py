@@ -9,10 +9,10 @@ from pymongo import UpdateOne
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.bell import tasks_topic
 from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import task_document, task_from
+from afl.runtime.topics import tasks_topic
 from afl.runtime.types import StepId, WorkflowId
 
 CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]

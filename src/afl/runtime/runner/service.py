@@ -41,7 +41,8 @@ _DAY_MS = 86_400_000
 class RunnerService:
     """See the module. `handlers` are functions marked with @handler, beside what the registry has.
 
-    `told` is called with whatever a handler answered, and what was wrong with it.
+    `told` is called with whatever a handler answered, and what was wrong with it; `stopping`, when the service is to
+    end, with the number of tasks in hand that it waits for.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class RunnerService:
         *,
         handlers: Handlers | None = None,
         told: Callable[[Done, str | None], None] | None = None,
+        stopping: Callable[[int], None] | None = None,
     ) -> None:
         self._persistence = persistence
         self._evaluator = evaluator
@@ -61,6 +63,7 @@ class RunnerService:
         self._registry.register(EXECUTE_TASK_NAME, _only_as_task)
         self._handlers = RegistryHandlers(self._registry, self._config.topics, handlers)
         self._told = told
+        self._stopping = stopping
         self.abandoned = 0  # handlers that had not returned when the service ended
         self._server_id = random_id()
         self._began = 0
@@ -95,7 +98,10 @@ class RunnerService:
     # -- the service ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Register and work until `stop`, SIGTERM or SIGINT; then finish what runs, within the shutdown timeout."""
+        """Register and work until `stop`, SIGTERM or SIGINT; then finish what runs, within the shutdown timeout.
+
+        A second SIGINT ends that wait: what is not done goes to others.
+        """
         with self._guard:
             worker = self._worker = self._make_worker()
         problem: BaseException | None = None
@@ -119,13 +125,21 @@ class RunnerService:
 
     def _end(self, worker: Worker, problem: BaseException | None) -> None:
         try:
-            worker.drain(self._config.shutdown_timeout_ms / 1000)
+            self._drain(worker)
         finally:
             self.abandoned, self._worker = worker.abandoned, None
             if self._status is not None:
                 self._status.close()
                 self._status = None
             self._registration.leave(problem)
+
+    def _drain(self, worker: Worker) -> None:
+        if self._stopping is not None:
+            self._stopping(worker.bench.running)
+        try:
+            worker.drain(self._config.shutdown_timeout_ms / 1000)
+        except KeyboardInterrupt:  # asked again: wait no longer, but give back what is in hand
+            worker.drain(0)
 
     def stop(self) -> None:
         """End `start` gracefully; from any thread."""

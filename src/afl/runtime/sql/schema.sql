@@ -35,7 +35,6 @@ create table afl_inputs (
 
 create index afl_runs_held on afl_runs (owner) where owner <> '';
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
-create index afl_runs_ended on afl_runs (ended) where ended > 0;
 
 create table afl_steps (
     id text {binary} primary key,
@@ -60,7 +59,6 @@ create table afl_steps (
 create index afl_steps_run on afl_steps (workflow_id);
 create index afl_steps_open on afl_steps (workflow_id, state)
     where state <> 'state.statement.Complete' and state <> 'state.statement.Error';
-create index afl_steps_waiting on afl_steps (id) where state = 'state.EventTransmit';
 
 -- A task is its own event, under its uuid; here stand StepContinue marks, and what callers save.
 create table afl_events (
@@ -112,18 +110,14 @@ create table afl_tasks (
     last_owner text not null default ''
 ) {strict};
 
+-- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
 create index afl_tasks_step on afl_tasks (step_id);
 create index afl_tasks_run on afl_tasks (workflow_id);
 create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending' and hold = '';
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
-create index afl_tasks_held on afl_tasks (hold, seq) where hold <> '' and state = 'pending';
-create index afl_tasks_delayed on afl_tasks (not_before) where not_before > 0 and state = 'pending';
-create index afl_tasks_timed on afl_tasks (deadline) where deadline > 0 and state = 'running';
-create index afl_tasks_key_waiting on afl_tasks (concurrency_key, priority desc, seq)
-    where state = 'pending' and hold = 'concurrency';
-create index afl_tasks_key_active on afl_tasks (concurrency_key)
-    where concurrency_key <> '' and hold = '' and state in ('pending', 'running');
+create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 
 create table afl_runners (
     uuid text primary key,

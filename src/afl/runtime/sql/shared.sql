@@ -16,10 +16,12 @@ select * from afl_steps where workflow_id = :workflow_id order by started, id
 -- name: get_steps_by_state
 select * from afl_steps where state = :state order by started, id
 -- name: get_lost_steps
-select s.* from afl_steps s join afl_runs r on r.workflow_id = s.workflow_id
-where s.state = 'state.EventTransmit' and r.state = 'running' and r.owner = ''
+select s.* from afl_runs r join afl_steps s on s.workflow_id = r.workflow_id
+where r.state = 'running' and r.owner = '' and s.state = 'state.EventTransmit'
+    and s.state <> 'state.statement.Complete' and s.state <> 'state.statement.Error'
     and not exists (select 1 from afl_tasks t where t.step_id = s.id and t.state in ('pending', 'running'))
-    and not exists (select 1 from afl_events e where e.id = 'continue:' || s.id)
+    and not exists (
+        select 1 from afl_events e where e.workflow_id = s.workflow_id and e.event_type = 'StepContinue' and e.step_id = s.id)
 order by s.id limit :limit
 -- name: get_steps_by_block
 select * from afl_steps where block_id = :block_id order by started, id
@@ -138,13 +140,34 @@ where (:state = '' or state = :state) and (:name = '' or name = :name or short_n
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
 order by seq limit :limit
--- name: held_tasks
-select * from afl_tasks where state = 'pending' and hold <> '' and hold {in:holds} order by seq limit :limit
+-- name: find_running_tasks
+select * from afl_tasks
+where state = 'running' and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+order by seq limit :limit
+-- name: find_held_tasks
+select * from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and state = 'pending' and hold <> '' and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+order by seq limit :limit
+-- name: find_pending_tasks
+select * from afl_tasks
+where state = 'pending' and hold = '' and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+order by seq limit :limit
 -- name: next_due
 select min(not_before) - {now} as due from afl_tasks
-where state = 'pending' and not_before > 0 and hold = ''
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and state = 'pending' and hold = '' and not_before > {now}
     and (cast(:task_list as text) is null or task_list_name = cast(:task_list as text))
-    and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text)) and not_before > {now}
+    and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text))
 -- name: any_pending
 select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_list_name = :task_list limit 1
 -- name: claim_tasks
@@ -165,7 +188,7 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
-where seq in (select seq from chosen) and state = 'pending'
+where seq in (select seq from chosen) and state = 'pending' and hold = ''
 returning *
 -- name: claim_run_tasks
 with chosen as materialized (
@@ -185,7 +208,7 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
-where seq in (select seq from chosen) and state = 'pending'
+where seq in (select seq from chosen) and state = 'pending' and hold = ''
 returning *
 -- name: start_task
 update afl_tasks set started = :started where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
@@ -197,35 +220,38 @@ update afl_tasks set state = :state, error = :error, result = :result, updated =
 where uuid = :uuid and state in ('pending', 'running')
 -- name: requeue_task
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
-    started = 0, hold = '', failures = failures + 1, not_before = {now} + :delay_ms, error = :error, updated = :updated,
+    started = 0, failures = failures + 1, hold = case when :paused = 1 then 'paused'
+        when state = 'pending' and concurrency_key <> '' then 'concurrency' else '' end, not_before = {now} + :delay_ms, error = :error, updated = :updated,
     last_owner = case when owner = '' then last_owner else owner end
 where uuid = :uuid and ((:owner <> '' and state = 'running' and owner = :owner and epoch = :epoch)
     or (:owner = '' and state = 'pending' and epoch = :epoch))
-returning task_list_name
+returning task_list_name, concurrency_key
+-- name: run_state
+select state from afl_runs where workflow_id = :workflow_id {for_update}
 -- name: return_task
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
     started = 0, deliveries = deliveries - :unused, updated = :updated
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_tasks
-update afl_tasks set lease_until = case when lease_until = 0 then 0 else {now} + :lease_ms end,
-    lock_until = case when lock_until = 0 then 0 else {now} + :lock_ms end
+update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
+    lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end
 where owner = :owner and state = 'running'
 returning uuid, epoch
 -- name: renew_task
-update afl_tasks set lease_until = {now} + :lease_ms
+update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_runs
 update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
 -- name: release_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, deadline = 0, started = 0, deaths = deaths + :deaths, updated = :updated,
-    hold = case when deaths + :deaths >= :max_deliveries and :deaths > 0 then 'poisoned' else '' end
+    hold = case when deaths + :deaths >= :max_deliveries and :deaths > 0 then 'poisoned' else hold end
 where owner = :owner and state = 'running'
 returning task_list_name
 -- name: release_expired_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, deadline = 0, started = 0, deaths = deaths + 1, updated = :updated,
-    hold = case when deaths + 1 >= :max_deliveries then 'poisoned' else '' end
+    hold = case when deaths + 1 >= :max_deliveries then 'poisoned' else hold end
 where state = 'running' and lease_until > 0 and lease_until < {now}
 returning task_list_name
 -- name: time_out_tasks
@@ -237,25 +263,33 @@ returning task_list_name
 select owner from afl_tasks where state = 'running' union select owner from afl_runs where owner <> ''
 -- name: stale
 select (select count(*) from afl_tasks where state = 'running' and lease_until > 0 and lease_until < {now}) as expired,
-    (select count(*) from afl_tasks where state = 'running' and deadline > 0 and deadline < {now}) as timed
+    (select count(*) from afl_tasks where state = 'running' and deadline > 0 and deadline < {now}) as timed,
+    (select count(*) from afl_runs where owner <> '' and lease_until < {now}) as runs
 -- name: release_runs
 update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where owner = :owner
+-- name: release_expired_runs
+update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where owner <> '' and lease_until < {now}
 -- name: release_locks
 delete from afl_locks where owner = :owner
 -- name: key_standing
-select (select count(*) from afl_tasks u
-        where u.concurrency_key = :key and u.concurrency_key <> '' and u.hold = '' and u.state in ('pending', 'running')
-    ) as active,
-    (select t.concurrency_limit from afl_tasks t
-        where t.concurrency_key = :key and t.state = 'pending' and t.hold = 'concurrency'
-        order by t.priority desc, t.seq limit 1) as allowed
+select (select count(*) from afl_tasks
+        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+            and concurrency_key = :key and (hold = '' or state = 'running')) as active,
+    (select concurrency_limit from afl_tasks
+        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+            and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
+        order by priority desc, seq limit 1) as allowed
 -- name: promote
 update afl_tasks set hold = '' where seq in (
-    select t.seq from afl_tasks t where t.concurrency_key = :key and t.state = 'pending' and t.hold = 'concurrency'
-    order by t.priority desc, t.seq limit :free)
+    select seq from afl_tasks
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
+    order by priority desc, seq limit :free)
 returning task_list_name
 -- name: waiting_keys
-select distinct concurrency_key from afl_tasks where state = 'pending' and hold = 'concurrency'
+select distinct concurrency_key from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and concurrency_key > '' and hold = 'concurrency' and state = 'pending'
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
 where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
@@ -263,15 +297,18 @@ where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pendin
 -- name: pause_run
 update afl_runs set state = 'paused', reason = :reason, owner = '', epoch = epoch + 1, lease_until = 0, updated = :updated
 where workflow_id = :workflow_id and state in ('created', 'running')
+returning runner_id, state
 -- name: pause_tasks
 update afl_tasks set hold = 'paused', updated = :updated
-where workflow_id = :workflow_id and state = 'pending' and hold in ('', 'concurrency')
+where workflow_id = :workflow_id and state in ('pending', 'running') and hold in ('', 'concurrency')
 -- name: unpause_run
 update afl_runs set state = case when iterations = 0 then 'created' else 'running' end, reason = '', updated = :updated
 where workflow_id = :workflow_id and state = 'paused'
+returning runner_id, state
 -- name: unpause_tasks
-update afl_tasks set hold = case when concurrency_key = '' then '' else 'concurrency' end, updated = :updated
-where workflow_id = :workflow_id and state = 'pending' and hold = 'paused'
+update afl_tasks set updated = :updated,
+    hold = case when concurrency_key = '' or state = 'running' then '' else 'concurrency' end
+where workflow_id = :workflow_id and state in ('pending', 'running') and hold = 'paused'
 returning task_list_name
 -- name: cancel_run
 update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
@@ -284,7 +321,7 @@ where workflow_id = :workflow_id and state in ('pending', 'running')
 -- name: delete_marks
 delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
 -- name: ended_runs
-select workflow_id, runner_id from afl_runs where ended > 0 and ended < :before order by ended limit :limit
+select workflow_id, runner_id from afl_runs where ended > 0 and ended < :before order by workflow_id limit :limit {skip_locked}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events
@@ -325,11 +362,11 @@ insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs)
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
-    settled, created, updated, ended, owner, epoch, lease_until
+    settled, created, updated, ended, owner, epoch, lease_until, reason
 ) values (
     :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end
+    case when :owner = '' then 0 else {now} + :lease_ms end, :reason
 ) on conflict (workflow_id) do nothing
 -- name: update_run
 update afl_runs set

@@ -12,7 +12,8 @@ from afl.kernel.presence import Life
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.rows import task_from
-from afl.runtime.sql_store.tables import CANCEL_TOPIC, RUNS_TOPIC, Q, Tables, tasks_topic
+from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 
 
 class ClaimTables(Tables):
@@ -108,6 +109,8 @@ class ClaimTables(Tables):
                 freed += self.ringing(partial(self._bury, owner=owner))
         if stale["expired"]:
             freed += self._sweep(Q.release_expired_tasks, max_deliveries=self.max_deliveries)
+        if stale["runs"]:
+            freed += self.ringing(_release_expired_runs)
         if stale["timed"]:
             freed += self._sweep(Q.time_out_tasks)
         if keys:
@@ -131,6 +134,13 @@ class ClaimTables(Tables):
             return freed
 
         return self.ringing(work)
+
+
+def _release_expired_runs(tx: Transaction, rings: Rings) -> int:
+    freed = tx.run(Q.release_expired_runs)
+    if freed:
+        rings.add(tx, RUNS_TOPIC)
+    return freed
 
 
 def _standing(tx: Transaction) -> tuple[list[str], Row, list[str]]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
-from afl.runtime.sql_store.tables import Q, tasks_topic
+from afl.runtime.sql_store.tables import Q
+from afl.runtime.topics import tasks_topic
 
 
 def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:

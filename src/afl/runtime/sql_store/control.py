@@ -10,7 +10,8 @@ from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
 from afl.runtime.sql_store.concurrency import promote
-from afl.runtime.sql_store.tables import CANCEL_TOPIC, RUNS_TOPIC, Q, Tables, run_topic, tasks_topic
+from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 
@@ -31,8 +32,10 @@ class ControlTables(Tables):
 
 
 def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
-    if not tx.run(Q.pause_run, workflow_id=workflow_id, reason=reason, updated=wall_ms()):
+    row = tx.one(Q.pause_run, workflow_id=workflow_id, reason=reason, updated=wall_ms())
+    if row is None:
         return False
+    tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
     keys = _keys(tx, workflow_id)
     tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
     promote(tx, keys, rings)
@@ -41,8 +44,10 @@ def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> b
 
 
 def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
-    if not tx.run(Q.unpause_run, workflow_id=workflow_id, updated=wall_ms()):
+    row = tx.one(Q.unpause_run, workflow_id=workflow_id, updated=wall_ms())
+    if row is None:
         return False
+    tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
     for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
         rings.add(tx, tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), rings)

@@ -7,7 +7,8 @@ from afl.kernel.doorbell import Rings
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.events import event_of
 from afl.runtime.sql_store.rows import event_from, event_row, task_from
-from afl.runtime.sql_store.tables import RUNS_TOPIC, Q, Tables
+from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import EventId, WorkflowId
 
 

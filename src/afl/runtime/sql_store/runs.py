@@ -9,7 +9,8 @@ from afl.kernel.errors import HeldError
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
 from afl.runtime.sql_store.rows import run_from, run_params, runner_from
-from afl.runtime.sql_store.tables import LAST_CHARACTER, RUNS_TOPIC, Q, Tables
+from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import WorkflowId
 
 

@@ -9,7 +9,8 @@ from afl.kernel.database import Row, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
 from afl.runtime.sql_store.rows import server_from
-from afl.runtime.sql_store.tables import Q, Tables, logs_topic
+from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.topics import logs_topic
 
 
 class ServerTables(Tables):
@@ -112,8 +113,7 @@ class LogTables(Tables):
     """The LogStore protocol."""
 
     def save_log(self, log: LogDefinition) -> None:
-        row = log_row(log)
-        self.database.write(lambda tx: tx.many(Q.insert_log, [row]))
+        self.save_logs([log])
 
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         rows = [log_row(log) for log in logs]
@@ -132,9 +132,11 @@ class LogTables(Tables):
 
 
 def _append(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
-    tx.many(Q.insert_log, rows)
-    for runner_id in {row[1] for row in rows}:
+    for runner_id in sorted({row[1] for row in rows}):
+        # Whoever follows a log reads on from a number: numbers must become visible in their order.
+        tx.one(Q.lock_key, key=f"logs:{runner_id}")
         rings.add(tx, logs_topic(runner_id))
+    tx.many(Q.insert_log, rows)
 
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:

@@ -24,8 +24,9 @@ from afl.runtime.sql_store.rows import (
 from afl.runtime.sql_store.runs import RunTables
 from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
 from afl.runtime.sql_store.steps import StepTables
-from afl.runtime.sql_store.tables import RUNS_TOPIC, SCHEMA, Q, run_topic, tasks_topic
-from afl.runtime.sql_store.tasks import TaskTables, close_task
+from afl.runtime.sql_store.tables import SCHEMA, Q
+from afl.runtime.sql_store.tasks import TaskTables, close_all
+from afl.runtime.topics import RUNS_TOPIC, run_topic, tasks_topic
 
 
 class SqlStore(
@@ -63,9 +64,8 @@ class SqlStore(
             tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
         if rows.policies:
             tx.many(Q.set_policy, rows.policies)
-        for task in rows.updated_tasks:
-            if not close_task(tx, task):
-                raise FencedError(f"task {task['uuid']} is no longer held; nothing was written")
+        if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
+            raise FencedError(f"a task of {changes.run} is no longer held; nothing was written")
         if rows.created_events:
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:

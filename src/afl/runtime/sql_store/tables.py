@@ -58,21 +58,4 @@ class Tables:
             return self.database.write(lambda tx: work(tx, rings))
 
 
-def tasks_topic(task_list: str) -> str:
-    """What rings when a task of this list may be claimed."""
-    return f"tasks:{task_list}"
-
-
-def run_topic(workflow_id: str) -> str:
-    """What rings when this run is over or paused."""
-    return f"run:{workflow_id}"
-
-
-def logs_topic(runner_id: str) -> str:
-    """What rings when a run's log grows."""
-    return f"logs:{runner_id}"
-
-
 LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix
-RUNS_TOPIC = "runs"  # a run needs an evaluator
-CANCEL_TOPIC = "cancel"  # work was taken away from those who do it

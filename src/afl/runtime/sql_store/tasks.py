@@ -10,7 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.rows import (
     error_data,
@@ -21,8 +21,9 @@ from afl.runtime.sql_store.rows import (
     task_params,
     values_text,
 )
-from afl.runtime.sql_store.tables import LAST_CHARACTER, RUNS_TOPIC, Q, Tables, tasks_topic
+from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables
 from afl.runtime.states import StepState
+from afl.runtime.topics import RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
 
 
@@ -60,19 +61,25 @@ class TaskTables(Tables):
         prefix: str = "",
         limit: int = 100,
     ) -> list[TaskDefinition]:
-        rows = self.database.select(
-            Q.find_tasks,
-            state=state,
-            name=name,
-            task_list=task_list,
-            hold=hold,
-            owner=owner,
-            key=key,
-            prefix=prefix,
-            beyond=prefix + LAST_CHARACTER,
-            limit=limit,
-        )
-        return [task_from(row) for row in rows]
+        asked = {
+            "name": name,
+            "task_list": task_list,
+            "hold": hold,
+            "owner": owner,
+            "key": key,
+            "prefix": prefix,
+            "beyond": prefix + LAST_CHARACTER,
+            "limit": limit,
+        }
+        if state == TaskState.RUNNING:  # of the open ones there are few, and an index knows them
+            rows = self.database.select(Q.find_running_tasks, **asked)
+        elif state == TaskState.PENDING:
+            rows = self.database.select(Q.find_held_tasks, **asked)
+            if not hold:
+                rows = [*rows, *self.database.select(Q.find_pending_tasks, **asked)]
+        else:
+            rows = self.database.select(Q.find_tasks, state=state, **asked)
+        return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
 
     def save_task(self, task: TaskDefinition) -> None:
         params = {**task_params(task), **policy_params(task)}
@@ -112,8 +119,10 @@ class TaskTables(Tables):
 
     def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
         def work(tx: Transaction, rings: Rings) -> bool:
+            run = tx.one(Q.run_state, workflow_id=task.workflow_id)
             row = tx.one(
                 Q.requeue_task,
+                paused=int(run is not None and run["state"] == RunnerState.PAUSED),
                 uuid=task.uuid,
                 owner=task.owner,
                 epoch=task.epoch,
@@ -122,6 +131,7 @@ class TaskTables(Tables):
                 updated=wall_ms(),
             )
             if row is not None:
+                promote(tx, [row["concurrency_key"]], rings)
                 rings.add(tx, tasks_topic(row["task_list_name"]))
             return row is not None
 
@@ -160,6 +170,15 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     )
     tx.many(Q.insert_mark, [event_row(mark)])
     return True
+
+
+def close_all(tx: Transaction, tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Give tasks their last state; False if one has an owner that no longer holds it."""
+    held = [task for task in tasks if task["owner"]]
+    for task in tasks:
+        if not task["owner"]:
+            close_task(tx, task)
+    return not held or tx.many(Q.close_held_task, held) == len(held)
 
 
 def close_task(tx: Transaction, task: Mapping[str, Any]) -> bool:

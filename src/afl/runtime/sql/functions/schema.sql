@@ -6,24 +6,25 @@
 
 create function afl_commit_1(
     p_run jsonb, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps jsonb, p_old_steps jsonb,
-    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_logs jsonb, p_topics text[]
+    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_held bigint, p_logs jsonb,
+    p_topics text[]
 ) returns boolean language plpgsql as $body$
 declare
     lease bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + p_lease_ms;
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else lease end;
-    r jsonb;
+    closed bigint;
 begin
     if p_new then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
-            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until
+            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
         ) values (
             p_run ->> 'workflow_id', p_run ->> 'workflow_name', p_run ->> 'program_hash', p_run ->> 'state',
             p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list',
             p_run ->> 'outputs', p_run ->> 'error', (p_run ->> 'iterations')::bigint,
             (p_run ->> 'waiting')::bigint, (p_run ->> 'settled')::bigint, (p_run ->> 'created')::bigint,
             (p_run ->> 'updated')::bigint, (p_run ->> 'ended')::bigint, p_run ->> 'owner',
-            (p_run ->> 'epoch')::bigint, run_lease
+            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason'
         ) on conflict (workflow_id) do nothing;
     else
         update afl_runs set
@@ -40,17 +41,19 @@ begin
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
-    for r in select value from jsonb_array_elements(p_closed) loop
-        update afl_tasks set state = r ->> 'state', error = r ->> 'error', result = r ->> 'result',
-            updated = (r ->> 'updated')::bigint
-        where uuid = r ->> 'uuid' and (
-            (r ->> 'owner' = '' and state in ('pending', 'running'))
-            or (state = 'running' and owner = r ->> 'owner' and epoch = (r ->> 'epoch')::bigint)
+    if p_closed is not null then
+        update afl_tasks t set state = c ->> 'state', error = c ->> 'error', result = c ->> 'result',
+            updated = (c ->> 'updated')::bigint
+        from jsonb_array_elements(p_closed) as c
+        where t.uuid = c ->> 'uuid' and (
+            (c ->> 'owner' = '' and t.state in ('pending', 'running'))
+            or (t.state = 'running' and t.owner = c ->> 'owner' and t.epoch = (c ->> 'epoch')::bigint)
         );
-        if not found and r ->> 'owner' <> '' then
+        get diagnostics closed = row_count;
+        if closed < p_held then
             raise exception 'afl: fenced';
         end if;
-    end loop;
+    end if;
     if p_steps is not null then
         insert into afl_steps (
             id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
@@ -62,12 +65,12 @@ begin
             (s ->> 'started')::bigint, (s ->> 'ended')::bigint
         from jsonb_array_elements(p_steps) as s;
     end if;
-    for r in select value from jsonb_array_elements(p_old_steps) loop
-        update afl_steps set
+    if p_old_steps is not null then
+        update afl_steps s set
             state = r ->> 'state', params = r ->> 'params', returns = r ->> 'returns', error = r ->> 'error',
             progress = r ->> 'progress', extra = r ->> 'extra', ended = (r ->> 'ended')::bigint
-        where id = r ->> 'id';
-    end loop;
+        from jsonb_array_elements(p_old_steps) as r where s.id = r ->> 'id';
+    end if;
     if p_consumed is not null then
         delete from afl_events where id = any(p_consumed);
     end if;
@@ -96,6 +99,9 @@ begin
         from jsonb_array_elements(p_policies) as p where t.uuid = p ->> 'uuid';
     end if;
     if p_logs is not null then
+        -- Whoever follows a log reads on from a number: numbers must become visible in their order.
+        perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
+        from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p_logs) as l order by 1) as logs;
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
         from jsonb_array_elements(p_logs) as l;

@@ -1,0 +1,77 @@
+"""Policies: whether there is a task that they could apply to, and whether their constants make sense."""
+
+from __future__ import annotations
+
+from afl.language.ast import Expression, ImplicitDecl, Literal, MixinCall, MixinSig, UnaryExpr
+from afl.language.checks.context import Context
+from afl.language.names import EVENT_FACET, SCHEMA, Symbol
+
+_LEAST = {
+    "Retry": {"attempts": 1, "backoff": 0, "factor": 1, "max": 0},
+    "Timeout": {"ms": 0, "seconds": 0, "minutes": 0, "hours": 0},
+    "Concurrency": {"limit": 1},
+}
+_WORDS = {"TaskList": ("name",), "Concurrency": ("key",)}
+
+
+class Policies:
+    """Checks the mixins of namespace `sys`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def check_effect(self, mixin: MixinSig | MixinCall, policy: Symbol, called: Symbol | None) -> None:
+        """Only an event facet has a task; a policy on anything else is a mistake."""
+        if called is not None and called.kind not in (EVENT_FACET, SCHEMA):  # a schema takes no mixin at all
+            message = (
+                f"'{mixin.name}' has no effect on '{called.name}', which is a {called.kind} and has no task"
+            )
+            self._no_effect(
+                mixin,
+                message,
+                f"move 'with {policy.name}(...)' to the call or the signature of an event facet",
+            )
+
+    def check_implicit(self, implicit: ImplicitDecl, mixin: MixinCall) -> None:
+        """An implicit supplies arguments, and nothing else."""
+        message = f"'{mixin.name}' has no effect on implicit '{implicit.name}', which supplies arguments only"
+        self._no_effect(mixin, message, "write it after the call, or in the signature of the event facet")
+
+    def _no_effect(self, mixin: MixinSig | MixinCall, message: str, fix: str) -> None:
+        self._context.error(mixin, "POLICY_NO_EFFECT", message, fix)
+
+    def check_values(self, mixin: MixinSig | MixinCall, policy: Symbol) -> None:
+        """Constants out of range; what is computed is checked when the step runs."""
+        first = next((param.name for param in policy.params), "")
+        given = {arg.name or first: arg.value for arg in mixin.args}
+        for name, least in _LEAST.get(policy.name, {}).items():
+            value = _number(given.get(name))
+            if value is not None and value < least:
+                message = f"'{name}' of policy '{policy.name}' is {value}; expected at least {least}"
+                self._context.error(given[name], "POLICY_VALUE", message, _meaning(policy.name, name))
+        for name in _WORDS.get(policy.name, ()):
+            word = given.get(name)
+            if isinstance(word, Literal) and word.value == "":
+                message = f"'{name}' of policy '{policy.name}' is empty"
+                self._context.error(word, "POLICY_VALUE", message, "give it a name")
+        if policy.name == "Timeout" and all(_number(value) == 0 for value in given.values()):
+            message = "the parts of policy 'Timeout' add up to nothing; expected at least 1 millisecond"
+            self._context.error(mixin, "POLICY_VALUE", message, "for example 'with Timeout(minutes = 5)'")
+
+
+def _meaning(policy: str, name: str) -> str | None:
+    if (policy, name) == ("Retry", "attempts"):
+        return "it counts every run of the step: 1 is no retry, 2 is one"
+    if (policy, name) == ("Retry", "factor"):
+        return "each wait is so many times as long as the one before"
+    return None
+
+
+def _number(node: Expression | None) -> int | float | None:
+    """The value of a number that stands in the text."""
+    if isinstance(node, UnaryExpr) and node.operator == "-":
+        value = _number(node.operand)
+        return -value if value is not None else None
+    if isinstance(node, Literal) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return node.value
+    return None

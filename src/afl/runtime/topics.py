@@ -1,0 +1,32 @@
+"""What the stores ring, and workers and watchers listen for."""
+
+from __future__ import annotations
+
+import hashlib
+
+RUNS_TOPIC = "runs"  # a run needs an evaluator
+CANCEL_TOPIC = "cancel"  # work was taken away from those who do it
+
+_LONGEST = 200
+
+
+def tasks_topic(task_list: str) -> str:
+    """What rings when a task of this list may be claimed."""
+    return f"tasks:{_fit(task_list)}"
+
+
+def run_topic(workflow_id: str) -> str:
+    """What rings when this run is over or paused."""
+    return f"run:{_fit(workflow_id)}"
+
+
+def logs_topic(runner_id: str) -> str:
+    """What rings when a run's log grows."""
+    return f"logs:{_fit(runner_id)}"
+
+
+def _fit(name: str) -> str:
+    """A name that cannot be part of a topic is known by its digest."""
+    if name.isprintable() and len(name.encode()) <= _LONGEST:
+        return name
+    return hashlib.sha256(name.encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""`afl agent` as a person uses it: it is stopped, asked twice, and told of handlers that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.command_line import afl_process, environment
+from support.processes import wait_until
+
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.store import open_store
+
+SOURCE = """event facet Work(n: Long) => (m: Long)
+workflow One(n: Long) => (m: Long) andThen {
+    a = Work(n = $.n)
+    yield One(m = a.m)
+}
+"""
+# It works until a file appears, however long that takes.
+AGENTS = """import time
+from pathlib import Path
+
+from afl import handler
+
+
+@handler("Work")
+def work(n):
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return {"m": n + 1}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "one.afl").write_text(SOURCE)
+    (tmp_path / "agents.py").write_text(AGENTS)
+    return tmp_path
+
+
+@contextmanager
+def agent(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """`afl agent` at work on the one task there is; its standard error goes to a file."""
+    assert afl_process("submit", "one.afl", "-i", "n=1", folder=folder).code == 0
+    with (
+        (folder / "told").open("w") as told,
+        subprocess.Popen(
+            [sys.executable, "-m", "afl", "agent", "agents.py"],
+            cwd=folder,
+            env=environment(),
+            stderr=told,
+            text=True,
+        ) as process,
+    ):
+        try:
+            wait_until((folder / "begun").exists, process)
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupt(process: subprocess.Popen[str], folder: Path) -> None:
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "Stopping: waiting up to 30.0 s for 1 task" in (folder / "told").read_text(), process)
+
+
+def the_task(folder: Path) -> TaskDefinition:
+    store = open_store(f"sqlite:///{folder}/.afl/afl.db")
+    try:
+        (task,) = store.get_all_tasks()
+        return task
+    finally:
+        store.close()
+
+
+def test_an_interrupt_lets_the_handler_finish(folder: Path) -> None:
+    with agent(folder) as process:
+        interrupt(process, folder)
+        (folder / "go").touch()
+        assert process.wait(timeout=60) == 0
+    assert (folder / "told").read_text().endswith("Stopped.\n")
+    assert the_task(folder).state == "completed"
+
+
+def test_a_second_interrupt_gives_the_task_back_and_nobody_died(folder: Path) -> None:
+    with agent(folder) as process:
+        interrupt(process, folder)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    assert "1 task was not done in time and will be done by others" in (folder / "told").read_text()
+    task = the_task(folder)
+    assert (task.state, task.deliveries, task.deaths) == ("pending", 1, 0)
+
+
+def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
+    with agent(folder) as process:
+        terminal, child = os.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "afl", "ps"],
+            cwd=folder,
+            env=environment(TERM="dumb", COLUMNS="60", LINES="30"),
+            stdout=child,
+        ) as listing:
+            assert listing.wait(timeout=60) == 0
+        os.close(child)
+        shown = os.read(terminal, 65536).decode().splitlines()
+        os.close(terminal)
+        (folder / "go").touch()
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+    assert shown[0].split()[:4] == ["SERVER", "SERVICE", "HOST", "STATE"]
+    assert len(shown[2].split()[0]) == 8, "the beginning of an id is enough"
+    assert [line.split() for line in shown[1::2]] == [["LIST", "HANDLERS"], ["default", "Work"]]

@@ -1,0 +1,150 @@
+"""Policies are refused where they would do nothing, and so are constants that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from afl.language import CompileError, compile_source, parse, validate
+from afl.language.diagnostics import Diagnostic, render
+from afl.language.names import prelude
+
+LIBRARY = """event facet Ask(q: Long) => (answer: Long)
+facet Plain(q: Long)
+workflow Sub(q: Long) andThen { a = Plain($.q) }
+schema Shape { q: Long }
+"""
+
+
+def findings(text: str) -> list[Diagnostic]:
+    result = validate(parse(LIBRARY + text))
+    return result.errors + result.warnings
+
+
+def with_policy(policy: str) -> str:
+    return f"workflow W(n: Long, s: String) andThen {{ a = Ask(1) with {policy} }}"
+
+
+USES = {
+    "Retry": "Retry(3)",
+    "Timeout": "Timeout(seconds = 1)",
+    "Priority": "Priority(1)",
+    "TaskList": 'TaskList("x")',
+    "Concurrency": 'Concurrency("x", limit = 1)',
+    "Agent": 'Agent("x")',
+    "Fleet": 'Fleet("x")',
+    "Message": 'Message("x")',
+    "Human": 'Human("x")',
+}
+
+
+def test_every_facet_of_sys_is_a_policy_that_these_tests_know() -> None:
+    assert [symbol.name for symbol in prelude() if symbol.is_policy] == list(USES)
+
+
+@pytest.mark.parametrize("policy", USES)
+def test_a_policy_on_an_event_facet_is_right(policy: str) -> None:
+    use = USES[policy]
+    assert findings(f"workflow W() andThen {{ a = Ask(1) with {use} }} event E() with {use}") == []
+
+
+@pytest.mark.parametrize("policy", USES)
+@pytest.mark.parametrize(("called", "kind"), [("Plain", "facet"), ("Sub", "workflow")])
+def test_a_policy_on_the_call_of_anything_else_is_an_error(policy: str, called: str, kind: str) -> None:
+    found = findings(f"workflow W() andThen {{ a = {called}(1) with {USES[policy]} }}")
+    assert [one.rule_id for one in found] == ["POLICY_NO_EFFECT"]
+    assert found[0].message == (f"'{policy}' has no effect on '{called}', which is a {kind} and has no task")
+    assert found[0].suggested_fix == (
+        f"move 'with {policy}(...)' to the call or the signature of an event facet"
+    )
+
+
+@pytest.mark.parametrize(
+    "declared", ["facet F() with Retry(3)", "workflow F() with sys.Retry(3) andThen { }"]
+)
+def test_a_policy_in_the_signature_of_anything_else_is_an_error(declared: str) -> None:
+    found = findings(declared)
+    assert [one.rule_id for one in found] == ["POLICY_NO_EFFECT"]
+    assert "no effect on 'F'" in found[0].message
+
+
+def test_a_policy_in_an_implicit_is_an_error() -> None:
+    found = findings("implicit i = Ask(q = 1) with Retry(3)")
+    assert [one.rule_id for one in found] == ["POLICY_NO_EFFECT"]
+    assert found[0].message == "'Retry' has no effect on implicit 'i', which supplies arguments only"
+
+
+def test_a_schema_takes_no_mixin_and_that_is_all_that_is_said() -> None:
+    found = findings("workflow W() andThen { a = Shape(1) with Retry(3) }")
+    assert [one.rule_id for one in found] == ["SCHEMA_INSTANTIATION_NO_MIXINS"]
+
+
+def test_a_facet_of_ones_own_with_that_name_is_no_policy() -> None:
+    own = "facet Retry(attempts: Long)\nworkflow W() andThen { a = Plain(1) with Retry(0) }"
+    assert findings(own) == []
+    assert [one.rule_id for one in findings(own.replace("with Retry(0)", "with sys.Retry(3)"))] == [
+        "POLICY_NO_EFFECT"
+    ]
+
+
+def test_a_call_of_something_unknown_has_one_error() -> None:
+    found = findings("workflow W() andThen { a = Nope(1) with Retry(3) }")
+    assert [one.rule_id for one in found] == ["REF_UNKNOWN_FACET"]
+
+
+def test_the_caret_stands_under_the_policy() -> None:
+    text = "workflow W() andThen {\n    a = Plain(1) with Retry(3)\n}"
+    source = LIBRARY + text
+    assert render(findings(text)[0], source).split("\n")[2:4] == [
+        "6 |     a = Plain(1) with Retry(3)",
+        "  |                  ^^^^^^^^^^^^^",
+    ]
+    with pytest.raises(CompileError, match=r"error\[POLICY_NO_EFFECT\]"):
+        compile_source(source)
+
+
+BAD = {
+    "Retry(0)": "'attempts' of policy 'Retry' is 0; expected at least 1",
+    "Retry(attempts = -2)": "'attempts' of policy 'Retry' is -2; expected at least 1",
+    "Retry(3, backoff = -1)": "'backoff' of policy 'Retry' is -1; expected at least 0",
+    "Retry(3, factor = 0.5)": "'factor' of policy 'Retry' is 0.5; expected at least 1",
+    "Retry(3, max = -1)": "'max' of policy 'Retry' is -1; expected at least 0",
+    "Timeout(-1)": "'ms' of policy 'Timeout' is -1; expected at least 0",
+    "Timeout(minutes = 1, seconds = -30)": "'seconds' of policy 'Timeout' is -30; expected at least 0",
+    "Timeout()": "the parts of policy 'Timeout' add up to nothing; expected at least 1 millisecond",
+    "Timeout(ms = 0, hours = 0)": "the parts of policy 'Timeout' add up to nothing",
+    'Concurrency("k", limit = 0)': "'limit' of policy 'Concurrency' is 0; expected at least 1",
+    'Concurrency("", limit = 1)': "'key' of policy 'Concurrency' is empty",
+    'TaskList("")': "'name' of policy 'TaskList' is empty",
+}
+
+
+@pytest.mark.parametrize(("policy", "message"), BAD.items(), ids=BAD)
+def test_a_constant_out_of_range_is_an_error(policy: str, message: str) -> None:
+    found = findings(with_policy(policy))
+    assert [one.rule_id for one in found] == ["POLICY_VALUE"]
+    assert found[0].message.startswith(message)
+    assert found[0].column is not None
+
+
+def test_the_caret_stands_under_the_value() -> None:
+    text = with_policy("Retry(3, factor = 0.5)")
+    shown = render(findings(text)[0], LIBRARY + text).split("\n")
+    assert shown[3].index("^") == shown[2].index("0.5")
+    assert shown[3].count("^") == 3
+    assert shown[4] == "  = help: each wait is so many times as long as the one before"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "Retry(1, backoff = 0, factor = 1, max = 0)",
+        "Retry(attempts = $.n)",
+        "Retry(3, backoff = 0 - 1)",
+        "Timeout($.n)",
+        "Timeout(ms = 1)",
+        "Priority(-5)",
+        "Concurrency($.s, limit = $.n)",
+    ],
+)
+def test_what_is_in_range_or_computed_is_left_to_the_run(policy: str) -> None:
+    assert findings(with_policy(policy)) == []
