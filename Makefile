@@ -10,7 +10,7 @@ VENV := .venv/.created
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 
-.PHONY: run test lint types imports tests bench fmt clean help
+.PHONY: run examples test lint types imports tests bench fmt clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -34,6 +34,15 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)
 
 run: $(BASE)  ## run the example workflow on the embedded store
 	@$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
+
+# All of what the tests need: research speaks to its model with the real client.
+examples: $(DEV)  ## run every example, each with the command at its top
+	$(PY) -m afl run examples/hello/hello.afl --agent examples/hello/agents.py --input name=Ada
+	$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
+	$(PY) -m afl run examples/fanout/fanout.afl --agent examples/fanout/agents.py
+	$(PY) -m afl run examples/retry/retry.afl --agent examples/retry/agents.py
+	$(PY) examples/research/main.py
+	$(PY) examples/two_agents/main.py
 
 test: lint types imports tests  ## lint, types, import contract and every test
 

@@ -34,6 +34,7 @@ class Report:
 
     console: Console = field(default_factory=lambda: Console(width=120))
     lines: list[Line] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
     def add(
         self, name: str, value: float, kind: Literal["at_least", "at_most"], bar: float, detail: str = ""
@@ -43,6 +44,11 @@ class Report:
         self.lines.append(line)
         self.console.print(f"[dim]{name}: {value:.3g}  {detail}[/dim]")
 
+    def note(self, name: str, detail: str) -> None:
+        """A figure without a bar."""
+        self.notes.append((name, detail))
+        self.console.print(f"[dim]{name}: {detail}[/dim]")
+
     def show(self) -> bool:
         """Print the table; True if every bar is met."""
         table = Table("figure", "value", "bar", "met", "detail", title="AgentFlow bench")
@@ -50,6 +56,8 @@ class Report:
             sign = "≥" if line.kind == "at_least" else "≤"
             met = "[green]yes[/green]" if line.met else "[red]NO[/red]"
             table.add_row(line.name, f"{line.value:.3g}", f"{sign} {line.bar:g}", met, line.detail)
+        for name, detail in self.notes:
+            table.add_row(name, "", "", "", detail)
         self.console.print(table)
         return all(line.met for line in self.lines)
 

@@ -1,6 +1,12 @@
-"""Research driven by a model: `python examples/research/main.py [TOPIC]`.
+"""Research driven by a model. It needs no key: it speaks to a pretend Claude on this machine.
 
-It speaks to a pretend Claude on this machine; with ANTHROPIC_API_KEY set, `--claude` speaks to the real one.
+From the root of the repository:
+
+    python examples/research/main.py [TOPIC]
+
+Look at: the model plans, uses the tool `search`, gives an answer that does not fit and is told so; a plain function
+files the report. At the end stands what each step used of the run's budget. With ANTHROPIC_API_KEY set, `--claude`
+speaks to the real one.
 """
 
 import sys

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from afl.parser import AFLParser as AFLParser
     from afl.parser import ParseError as ParseError
     from afl.parser import parse as parse
+    from afl.runtime.errors import WorkCancelled as WorkCancelled
     from afl.runtime.handler import HandlerContext as HandlerContext
     from afl.runtime.handler import handler as handler
     from afl.source import CompilerInput as CompilerInput
@@ -100,6 +101,7 @@ _HOMES = {
     "afl.language.diagnostics": "CompileError",
     "afl.operations.embedding": "run",
     "afl.operations.runs": "RunFailed RunPaused",
+    "afl.runtime.errors": "WorkCancelled",
     "afl.runtime.handler": "HandlerContext handler",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

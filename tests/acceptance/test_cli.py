@@ -205,7 +205,7 @@ def test_a_run_that_somebody_works_on_is_left_alone(folder: Path) -> None:
         assert "is held by process" in second.err
         assert "Wait until that process is done" in second.err
         shown = afl_process("show", folder=folder)
-        assert "… b = t.Work  waiting" in shown.out
+        assert "▸ b = t.Work  working" in shown.out
         (folder / "go").touch()
         result, _ = process.communicate()
     assert json.loads(result) == {"y": 4}

@@ -14,6 +14,7 @@ def main(url: str) -> None:
     task = store.claim_task(["F"], lock_ms=LONG)
     run = store.take_run(RUN, lease_ms=LONG)
     assert task is not None
+    store.start_tasks([task])
     assert run is not None
     assert store.acquire_lock("named", LONG, owner=store.owner_id)
     print(store.owner_id, flush=True)

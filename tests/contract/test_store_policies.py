@@ -220,7 +220,7 @@ def test_a_task_that_is_tried_again_does_not_exceed_the_limit(store: Persistence
 def test_a_poisoned_task_does_not_keep_its_place(store: PersistenceAPI) -> None:
     store.max_deliveries = 1
     commit(store, keyed("t1"), keyed("t2"))
-    assert store.claim_task(["F"], lease_ms=1) is not None
+    store.start_tasks([claimed(store, lease_ms=1)])
     eventually(store.reclaim)
     assert stored_task(store, "t1").hold == TaskHold.POISONED
     eventually(lambda: store.reclaim() == 0)  # a sweep frees the place, if the death itself did not

@@ -28,8 +28,10 @@ from afl.runtime.persistence import PersistenceAPI
 
 
 def die(store: PersistenceAPI, owner: str) -> None:
-    """An owner claims the next task and is not heard of again."""
-    assert store.claim_task(["F"], owner=owner, lease_ms=1) is not None
+    """An owner claims the next task, begins it, and is not heard of again."""
+    task = store.claim_task(["F"], owner=owner, lease_ms=1)
+    assert task is not None
+    store.start_tasks([task])
     eventually(store.reclaim)
 
 
@@ -89,9 +91,25 @@ def test_a_death_that_is_told_poisons_too(store: PersistenceAPI) -> None:
     store.max_deliveries = 2
     store.save_task(a_task())
     for expected in ("", TaskHold.POISONED):
-        claimed(store)
+        store.start_tasks([claimed(store)])
         assert store.release_tasks("worker", died=True) == 1
         assert stored_task(store).hold == expected
+
+
+def test_in_company_only_the_first_death_counts(store: PersistenceAPI) -> None:
+    store.save_task(a_task())
+    for _ in range(3):
+        claimed(store)
+        assert store.release_tasks("worker", died=True) == 1
+    assert (stored_task(store).deaths, stored_task(store).deliveries) == (1, 3)
+
+
+def test_at_most_once_counts_only_what_had_begun(store: PersistenceAPI) -> None:
+    store.max_deliveries = 1
+    store.save_task(a_task())
+    claimed(store)
+    assert store.release_tasks("worker", died=True) == 1
+    assert (stored_task(store).deaths, stored_task(store).hold) == (0, "")
 
 
 def test_a_poisoned_task_can_be_finished_by_the_sweep(store: PersistenceAPI) -> None:

@@ -195,6 +195,16 @@ class Recorder:
         """The next calls of a method raise these."""
         self._failures[name] = list(errors)
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Without schedules: those go past the store's methods, so they cannot be written down."""
+        return self._store.capabilities - {"schedules"}
+
+    def look_again(self) -> None:
+        """Something changed that is no call."""
+        with self._changed:
+            self._changed.notify_all()
+
     def until(self, happened: Callable[[Recorder], bool]) -> None:
         """Wait until something was called."""
         with self._changed:
@@ -218,6 +228,8 @@ def serving(service: Service, store: Recorder | None = None) -> Iterator[threadi
             service.start()
         except BaseException as error:
             errors.append(error)
+            if store is not None:
+                store.look_again()
 
     thread = threading.Thread(target=work, name="service")
     thread.start()

@@ -153,8 +153,10 @@ class Workshop:
         return open_store(self.url)
 
     def close(self) -> None:
+        """Let go of the store; the next look opens it again."""
         if "store" in vars(self):
             self.store.close()
+            del self.store
 
     @cached_property
     def _compiled(self) -> dict[str, Any]:

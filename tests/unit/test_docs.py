@@ -2,18 +2,22 @@
 
 A page is worked through in a folder of its own. A block whose first line is a comment with a file name is written to
 that file, before anything runs. Then `afl` blocks are compiled, `python` blocks executed, and of `console` blocks each
-`$ afl ...` is run and its standard output compared; `...` in it stands for anything.
+`$ afl ...` is run and its standard output compared; `...` in it stands for anything. `$ afl ... &` is a process of its
+own, which is told to stop at the end of the page.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.command_line import Afl, afl
+from support.command_line import Afl, afl, environment
 
 from afl.cli.app import COMMANDS
 from afl.operations.compilation import examine
@@ -22,11 +26,12 @@ from afl.operations.sources import from_text
 __all__ = ["afl"]
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("runtime", "stores", "operations"))]
-LINKING = [*PAGES, ROOT / "docs" / "why.md", ROOT / "CONTRIBUTING.md"]
+EXECUTED = ("agents", "models", "operations", "runtime", "stores")
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in EXECUTED)]
+LINKING = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^(?://|#) (\S+\.(?:afl|py))\n")
-_LINK = re.compile(r"\]\((?!http)([^)#]+)\)")
+_LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)")
 
 
 class Example(NamedTuple):
@@ -56,8 +61,38 @@ def assert_printed(out: str, expected: str, where: str) -> None:
     assert re.fullmatch(pattern, out, re.DOTALL), f"{where}: printed\n{out}"
 
 
+@pytest.fixture
+def background(tmp_path: Path) -> Iterator[Callable[[list[str]], None]]:
+    """Starts `afl` processes; at the end they are told to stop, and must do so without complaint."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(args: list[str]) -> None:
+        started.append(
+            subprocess.Popen([sys.executable, "-m", "afl", *args], cwd=tmp_path, env=environment())
+        )
+
+    yield start
+    for process in started:
+        process.terminate()
+    assert [process.wait(timeout=60) for process in started] == [0] * len(started)
+
+
+def run_commands(example: Example, where: str, afl: Afl, background: Callable[[list[str]], None]) -> None:
+    for command, expected in commands(example):
+        program, *args = shlex.split(command)
+        assert program == "afl", where
+        if args[-1] == "&":
+            background(args[:-1])
+            continue
+        done = afl(*args)
+        assert done.code == 0, f"{where}: {done.err}"
+        assert_printed(done.out, expected, where)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_of_a_page(page: Path, afl: Afl, tmp_path: Path) -> None:
+def test_the_examples_of_a_page(
+    page: Path, afl: Afl, tmp_path: Path, background: Callable[[list[str]], None]
+) -> None:
     found = examples(page)
     for example in found:
         if example.file:
@@ -69,22 +104,25 @@ def test_the_examples_of_a_page(page: Path, afl: Afl, tmp_path: Path) -> None:
             report = examine(from_text(example.text, where))
             assert report.diagnostics == [], where
         elif example.kind == "python":
-            exec(compile(example.text, where, "exec"), {"__name__": "example"})
+            exec(compile(example.text, where, "exec", dont_inherit=True), {"__name__": "example"})
         elif example.kind == "console":
-            for command, expected in commands(example):
-                program, *args = shlex.split(command)
-                assert program == "afl", where
-                done = afl(*args)
-                assert done.code == 0, f"{where}: {done.err}"
-                assert_printed(done.out, expected, where)
+            run_commands(example, where, afl, background)
         ran += 1
     assert ran >= 3
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are linked to."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
-    missing = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
-    assert missing == []
+    for link, anchor in _LINK.findall(page.read_text()):
+        target = page.parent / link if link else page
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target), f"{link}#{anchor}"
 
 
 def test_the_readme_is_short_and_its_example_too() -> None:

@@ -64,7 +64,9 @@ COMPILER = [
 ]
 
 
-@pytest.mark.parametrize("name", [*COMPILER, "handler", "run", "__version__"])
+@pytest.mark.parametrize(
+    "name", [*COMPILER, "handler", "run", "HandlerContext", "WorkCancelled", "__version__"]
+)
 def test_every_promised_name_is_there(name: str) -> None:
     assert name in afl.__all__
     assert name in dir(afl)

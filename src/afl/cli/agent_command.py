@@ -15,7 +15,7 @@ from afl.cli.console import duration, say
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
 from afl.operations import runs
-from afl.operations.agents import AgentError
+from afl.operations.agents import AgentError, load_agents
 from afl.operations.service import ServiceOptions, SourceWatch, make_service, source_folders, start_again
 from afl.runtime.workbench import Done
 
@@ -110,6 +110,7 @@ def _serve(
 ) -> bool:
     """Serve until stopped; True if a source changed."""
     changed = threading.Event()
+    load_agents(modules)  # what is wrong with them is told before there is a store
     with runs.opened(settings) as opened:
         told = None if quiet else _tell
         service, handlers = make_service(opened, settings, modules, chosen, told, _stopping(chosen))
@@ -161,7 +162,10 @@ def _stopping(chosen: ServiceOptions) -> Callable[[int], None]:
         if running and chosen.shutdown_ms:
             tasks = "1 task" if running == 1 else f"{running} tasks"
             patience = duration(chosen.shutdown_ms)
-            say(f"Stopping: waiting up to {patience} for {tasks}; Ctrl+C again leaves the rest to others.", "dim")
+            say(
+                f"Stopping: waiting up to {patience} for {tasks}; Ctrl+C again leaves the rest to others.",
+                "dim",
+            )
 
     return tell
 

@@ -95,7 +95,7 @@ class LiveDisplay:
         return [self._mark(fold), name, _amount(fold), Text(duration(fold.seconds(now) * 1000), "dim")]
 
     def _mark(self, fold: Fold) -> RenderableType:
-        if fold.running or fold.over < fold.expected:
+        if fold.running or fold.delayed or fold.over < fold.expected:
             return self._spinner
         if fold.failed:
             return Text("✗", "bold red")
@@ -105,6 +105,7 @@ class LiveDisplay:
         total = self.progress.total
         parts = [(f"{total.done} done", "green")]
         parts += [(f"{total.running} running", "cyan")] if total.running else []
+        parts += [(f"{total.delayed} to be retried", "yellow")] if total.delayed else []
         parts += [(f"{total.caught} caught", "yellow")] if total.caught else []
         parts += [(f"{total.failed} failed", "red")] if total.failed else []
         return Text(", ").join(Text(text, style) for text, style in parts)
@@ -116,21 +117,22 @@ class LiveDisplay:
 def _amount(fold: Fold) -> RenderableType:
     """A bar for many steps, the error of a single one."""
     if not fold.is_many:
-        return Text(_shortened(fold.error), "yellow" if fold.caught else "red")
+        if not fold.error:
+            return Text(f"{fold.retries + 1} attempts" if fold.retries else "", "dim")
+        return Text(_shortened(fold.error), "red" if fold.failed else "yellow")
     goal = max(fold.expected, fold.started)
     colour = "red" if fold.failed else "yellow" if fold.caught else "green"
     bar = ProgressBar(goal, fold.over, width=_BAR_WIDTH, complete_style="cyan", finished_style=colour)
     row = Table.grid(padding=(0, 1))
-    row.add_row(
-        bar, Text(f"{fold.over}/{goal}"), *([_unsuccessful(fold)] if fold.failed or fold.caught else [])
-    )
+    row.add_row(bar, Text(f"{fold.over}/{goal}"), *([_unsuccessful(fold)] if _unsuccessful(fold) else []))
     return row
 
 
 def _unsuccessful(fold: Fold) -> Text:
+    retried = Text(f"{fold.retries} retried", "yellow") if fold.retries else Text()
     caught = Text(f"{fold.caught} caught", "yellow") if fold.caught else Text()
     failed = Text(f"{fold.failed} failed", "red") if fold.failed else Text()
-    return Text(" ").join(each for each in (caught, failed) if each)
+    return Text(" ").join(each for each in (retried, caught, failed) if each)
 
 
 def _shortened(text: str) -> str:
@@ -159,6 +161,14 @@ class LineProgress(Progress):
         elif is_round(fold.over) or fold.over == fold.expected:
             failures = f", {fold.failed} failed" if fold.failed else ""
             self._print(f"{fold.name} = {task.name}{goal}: {fold.done} done{failures}")
+
+    def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
+        super().task_retried(task, error, delay_ms)
+        fold = self._fold(task)
+        if fold.retries <= _SINGLE_LINES or is_round(fold.retries):
+            self._print(
+                f"{fold.name} = {task.name}: failed: {_shortened(error)}; next attempt in {delay_ms} ms"
+            )
 
     def _print(self, text: str) -> None:
         self._console.print(Text(text))

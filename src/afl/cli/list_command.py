@@ -127,7 +127,7 @@ def tasks(
         shown.add(
             each.task,
             each.name,
-            state_text(each.state, each.hold),
+            state_text(each.state, each.hold if each.state == TaskState.PENDING else ""),
             span(each.age_ms),
             _tries(each),
             each.task_list,

@@ -23,6 +23,7 @@ class Fold:
     """All event steps at one place of the program.
 
     `expected` is how many there will be, if that is known; `error` the first one's, `latest` how long the last took.
+    Of attempts that failed and are made again, `retries` counts all, `delayed` those whose next one has not begun.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Fold:
     began: float
     expected: int = 0
     running: int = 0
+    delayed: int = 0
+    retries: int = 0
     done: int = 0
     failed: int = 0
     caught: int = 0
@@ -45,7 +48,7 @@ class Fold:
     @property
     def started(self) -> int:
         """Steps whose handler began."""
-        return self.running + self.over
+        return self.running + self.delayed + self.over
 
     @property
     def is_many(self) -> bool:
@@ -54,7 +57,7 @@ class Fold:
 
     def seconds(self, now: float) -> float:
         """From the first handler's beginning to the last one's end, or until now."""
-        return (now if self.running else self.ended) - self.began
+        return (now if self.running or self.delayed else self.ended) - self.began
 
 
 class Progress:
@@ -70,6 +73,7 @@ class Progress:
         self._failed: dict[str, Fold] = {}
         self._loops: dict[str, dict[str, int]] = {}
         self._started: dict[str, float] = {}
+        self._delayed: set[str] = set()
 
     def began(self, workflow_id: str, workflow_name: str) -> None:
         with self.lock:
@@ -89,20 +93,37 @@ class Progress:
         with self.lock:
             fold = self._fold(task)
             fold.running += 1
+            if task.step_id in self._delayed:
+                self._delayed.remove(task.step_id)
+                fold.delayed -= 1
             self._started[task.uuid] = self.clock()
+
+    def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
+        with self.lock:
+            fold = self._returned(task)
+            fold.delayed += 1
+            fold.retries += 1
+            fold.error = f"{error}; next attempt in {delay_ms} ms"
+            self._delayed.add(task.step_id)
 
     def task_ended(self, task: TaskDefinition, error: str | None) -> None:
         with self.lock:
-            fold = self._fold(task)
-            fold.running -= 1
-            fold.ended = self.clock()
-            fold.latest = fold.ended - self._started.pop(task.uuid)
+            fold = self._returned(task)
+            if fold.retries and not fold.failed and not fold.caught:
+                fold.error = ""
             if error is None:
                 fold.done += 1
             else:
                 fold.failed += 1
                 fold.error = fold.error or error
                 self._failed[task.step_id] = fold
+
+    def _returned(self, task: TaskDefinition) -> Fold:
+        fold = self._fold(task)
+        fold.running -= 1
+        fold.ended = self.clock()
+        fold.latest = fold.ended - self._started.pop(task.uuid)
+        return fold
 
     @property
     def total(self) -> Fold:
@@ -114,6 +135,7 @@ class Progress:
                 "",
                 self.began_at,
                 running=sum(fold.running for fold in every),
+                delayed=sum(fold.delayed for fold in every),
                 done=sum(fold.done for fold in every),
                 failed=sum(fold.failed for fold in every),
                 caught=sum(fold.caught for fold in every),

@@ -58,9 +58,10 @@ def run(
       afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
-    handlers = load_agents(agents or ())
+    load_agents(agents or ())  # what is wrong with them is told before there is a store
     settings = load_settings({"store": store})
     with runs.opened(settings) as opened:
+        handlers = load_agents(agents or (), opened)
         result = _watched(
             lambda display: runs.start(
                 opened,
@@ -93,9 +94,9 @@ def resume(
 
       afl resume 01jd3v --agent agents.py
     """
-    handlers = load_agents(agents or ())
     settings = load_settings({"store": store})
     with runs.opened(settings, create=False) as opened:
+        handlers = load_agents(agents or (), opened)
         found = print_unknown_run(lambda: runs.find(opened, run_id))
         result = _watched(
             lambda display: runs.resume(

@@ -11,7 +11,8 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -40,7 +41,8 @@ class AgentError(InputError):
 def load_agents(modules: Iterable[str], store: PersistenceAPI | None = None) -> Handlers:
     """The handlers of all the modules together; one facet has one handler.
 
-    Where a module has a map by facet name, a model may stand in it for a function, if there is a store to meter it in.
+    Where a module has a map by facet name, a model may stand in it for a function; it works where there is a store to
+    meter it in. Without one this only finds out whether the modules can be used.
     """
     together = Handlers()
     origin: dict[str, str] = {}
@@ -73,12 +75,17 @@ def load_agent(module: str, store: PersistenceAPI | None = None) -> Handlers:
 def _metered(source: Any, store: PersistenceAPI | None) -> Any:
     if isinstance(source, ToolRegistry):
         return RegistryHandlers(source, [])
-    if store is None or not isinstance(source, Mapping):
+    if not isinstance(source, Mapping):
         return source
-    return {
-        name: model_handler(value, store) if isinstance(value, Model) else value
-        for name, value in source.items()
-    }
+    work = _unmetered if store is None else partial(model_handler, store=store)
+    return {name: work(value) if isinstance(value, Model) else value for name, value in source.items()}
+
+
+def _unmetered(model: Model) -> Callable[..., Any]:
+    def refuse(**payload: Any) -> Any:
+        raise AgentError(f"model {model.name} cannot be asked without a store that keeps what it uses")
+
+    return refuse
 
 
 def _handlers(source: Any, module: str) -> Handlers:

@@ -47,7 +47,7 @@ class Work:
         self.attempts += task.deliveries
         self.deaths += task.deaths
         self.retries += task.failures
-        if task.hold:
+        if task.hold and task.state == TaskState.PENDING:
             self.held[task.hold] = self.held.get(task.hold, 0) + 1
         if task.state == TaskState.RUNNING and task.owner not in self.owners:
             self.owners.append(task.owner)

@@ -1,7 +1,7 @@
 """The runtime: AFL programs as durable runs.
 
 Every public name can be imported from here, save MongoStore, which needs an extra, and the state handlers and changers,
-which have modules of their own. The evaluator and the store are loaded when they are first asked for.
+which have modules of their own. The evaluator, the stores and the agents are loaded when they are first asked for.
 """
 
 from __future__ import annotations
@@ -123,6 +123,13 @@ from afl.runtime.types import (
 )
 
 if TYPE_CHECKING:
+    from afl.runtime.agent import (
+        ClaudeAgentRunner,
+    )
+    from afl.runtime.agent_poller import (
+        AgentPoller,
+        AgentPollerConfig,
+    )
     from afl.runtime.evaluator import (
         Evaluator,
         ExecutionContext,
@@ -132,18 +139,40 @@ if TYPE_CHECKING:
     from afl.runtime.memory_store import (
         MemoryStore,
     )
+    from afl.runtime.runner.config import (
+        RunnerConfig,
+    )
+    from afl.runtime.runner.service import (
+        RunnerService,
+    )
+    from afl.runtime.runner.system_tasks import (
+        RESUME_TASK_NAME,
+    )
+    from afl.runtime.store import (
+        open_store,
+    )
+    from afl.runtime.tool_definition import (
+        ToolDefinition,
+    )
+    from afl.runtime.tool_registry import (
+        ToolRegistry,
+    )
 
 __all__ = [
     "BLOCK_TRANSITIONS",
     "EVENT_TRANSITIONS",
+    "RESUME_TASK_NAME",
     "STEP_TRANSITIONS",
     "YIELD_TRANSITIONS",
+    "AgentPoller",
+    "AgentPollerConfig",
     "AttributeValue",
     "BlockAnalysis",
     "BlockDefinition",
     "BlockId",
     "BlockNotFoundError",
     "Classifier",
+    "ClaudeAgentRunner",
     "ConcurrencyError",
     "DependencyGraph",
     "DependencyNotSatisfiedError",
@@ -190,7 +219,9 @@ __all__ = [
     "ResourceSource",
     "ResultError",
     "RunDefinition",
+    "RunnerConfig",
     "RunnerDefinition",
+    "RunnerService",
     "RunnerState",
     "RuntimeError",
     "ScriptCode",
@@ -213,6 +244,8 @@ __all__ = [
     "Telemetry",
     "TelemetryEvent",
     "TextSource",
+    "ToolDefinition",
+    "ToolRegistry",
     "UserDefinition",
     "VersionInfo",
     "VersionMismatchError",
@@ -224,17 +257,27 @@ __all__ = [
     "event_id",
     "generate_id",
     "get_next_state",
+    "open_store",
     "select_transitions",
     "step_id",
     "workflow_id",
 ]
 
 _ON_DEMAND = {
+    "AgentPoller": "agent_poller",
+    "AgentPollerConfig": "agent_poller",
+    "ClaudeAgentRunner": "agent",
     "Evaluator": "evaluator",
     "ExecutionContext": "evaluator",
     "ExecutionResult": "evaluator",
     "ExecutionStatus": "evaluator",
     "MemoryStore": "memory_store",
+    "open_store": "store",
+    "RESUME_TASK_NAME": "runner.system_tasks",
+    "RunnerConfig": "runner.config",
+    "RunnerService": "runner.service",
+    "ToolDefinition": "tool_definition",
+    "ToolRegistry": "tool_registry",
 }
 
 

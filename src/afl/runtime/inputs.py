@@ -17,6 +17,10 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
     if not workflow.ast:
         known = ", ".join(sorted(program.workflows())) or "none"
         raise InputError(f"which workflow? The program has {known}")
+    if not isinstance(inputs, Mapping):  # it may come from a task that anybody wrote
+        raise InputError(
+            f"workflow {workflow.name}: the inputs are a map of names to values, got {inputs!r:.80}"
+        )
     codec.encode(inputs, what="the input map")
     values = dict(inputs)
     declared = {param.name: param for param in workflow.params}

@@ -46,6 +46,9 @@ class Observer(Protocol):
     def task_ended(self, task: TaskDefinition, error: str | None) -> None:
         """A handler ended."""
 
+    def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
+        """A handler failed, and is called again after a delay: the workflow has a policy for it."""
+
 
 class LocalRunner:
     """Drives runs with handlers of this process."""
@@ -181,11 +184,11 @@ class LocalRunner:
         delay = None if done.error is None else retry_delay(done.task, done.error_type)
         if delay is None:
             return False
-        message = f"{str(done.error) or done.error_type}"
+        message = str(done.error) or done.error_type
         self._put_back = True
         self._store.requeue(done.task, delay, {"message": message, "type": done.error_type})
         if self._observer is not None:
-            self._observer.task_ended(done.task, f"{message}; next attempt in {delay} ms")
+            self._observer.task_retried(done.task, message, delay)
         return True
 
     def _collect(self, session: Session, work: Workbench, wait: float | None) -> None:

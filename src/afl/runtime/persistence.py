@@ -230,9 +230,10 @@ class TaskStore(Protocol):
     def reclaim(self) -> int:
         """Take away what nobody works on any more. How many tasks and runs.
 
-        Tasks and runs of owners whose lease ended or whose death is proven return to pending (epoch + 1, deaths + 1);
-        at `max_deliveries` deaths with the hold "poisoned". Tasks past their deadline return to pending with the hold
-        "timeout". Locks of the dead end. Whoever sweeps then judges the tasks with these holds.
+        Tasks and runs of owners whose lease ended or whose death is proven return to pending (epoch + 1). A death
+        counts against tasks that had begun (`start_tasks`); the first one against all in those hands, unless
+        `max_deliveries` is 1. At `max_deliveries` deaths a task gets the hold "poisoned". Tasks past their deadline
+        return to pending with the hold "timeout". Locks of the dead end. Whoever sweeps then judges these holds.
         """
 
 

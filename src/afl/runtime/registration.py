@@ -83,6 +83,8 @@ class Registration:
 
     def _warn_of_namesakes(self) -> None:
         mine = self.server
+        if mine.server_name == socket.gethostname():
+            return  # nobody chose it: several on one host are as usual
         for other in self._store.get_servers_by_state(ServerState.RUNNING):
             same = (other.server_name, other.service_name) == (mine.server_name, mine.service_name)
             if same and other.uuid != mine.uuid and self._store.life(other.manager) is Life.ALIVE:

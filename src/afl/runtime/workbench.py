@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,10 +13,13 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from afl.kernel import crashpoint
+from afl.kernel.errors import StoreError
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import TIMEOUT_ERROR
+
+_log = logging.getLogger(__name__)
 
 _QUICK_SECONDS = 0.050
 _MOST_AHEAD = 256
@@ -75,6 +79,8 @@ class Workbench:
         self._slots = slots
         self._busy = 0
         self._queue: deque[Working] = deque()
+        self._suspects: deque[Working] = deque()
+        self._suspect: Working | None = None
         self._guard = threading.Lock()
         self._mean = 0.0
         self._write = write or store.save_log
@@ -127,16 +133,19 @@ class Workbench:
                 self._work(working)
             return
         with self._guard:
-            self._queue.extend(begun)
-            free = min(self._slots - self._busy, len(self._queue))
-            self._busy += max(0, free)
+            for working in begun:
+                (self._suspects if working.task.deaths else self._queue).append(working)
+            waiting = len(self._queue) + (1 if self._suspects and self._suspect is None else 0)
+            free = max(0, min(self._slots - self._busy, waiting))
+            self._busy += free
         for _ in range(free):
             self._executor().submit(self._serve)
 
     def unstarted(self) -> list[TaskDefinition]:
         """Take the tasks that wait for a slot off the bench."""
         with self._guard:
-            waiting = list(self._queue)
+            waiting = [*self._suspects, *self._queue]
+            self._suspects.clear()
             self._queue.clear()
         for each in waiting:
             del self._working[each.task.uuid, each.task.epoch]
@@ -217,6 +226,7 @@ class Workbench:
     def give_up(self) -> list[TaskDefinition]:
         """Forget every task in hand, and tell their handlers; what they still answer is dropped."""
         with self._guard:
+            self._suspects.clear()
             self._queue.clear()
         forgotten = list(self._working.values())
         self._working.clear()
@@ -227,11 +237,14 @@ class Workbench:
     def _abandon(self, working: Working) -> None:
         """Give the slot of a handler that may never return to another task."""
         with self._guard:
-            if working in self._queue:
-                self._queue.remove(working)
-            elif working.began:
+            for queue in (self._queue, self._suspects):
+                if working in queue:
+                    queue.remove(working)
+            if working.began:
                 working.abandoned = True
                 self._busy -= 1
+                if self._suspect is working:
+                    self._suspect = None
         self.start([])
 
     # -- on the handler's thread ------------------------------------------------------------------------------
@@ -240,15 +253,33 @@ class Workbench:
         """Work on what waits, one task after another."""
         while True:
             with self._guard:
-                if not self._queue:
+                working = self._next()
+                if working is None:
                     self._busy -= 1
                     return
-                working = self._queue.popleft()
                 working.began = True
+            if working.task.deaths or self._store.max_deliveries == 1:
+                self._mark_begun(working.task)
             self._work(working)
             with self._guard:
                 if working.abandoned:  # the slot was given away; this thread is one too many
                     return
+                if working is self._suspect:
+                    self._suspect = None
+
+    def _next(self) -> Working | None:
+        """The next task to work on. Of those that a worker died with only one at a time: which it was must show."""
+        if self._suspects and self._suspect is None:
+            self._suspect = self._suspects.popleft()
+            return self._suspect
+        return self._queue.popleft() if self._queue else None
+
+    def _mark_begun(self, task: TaskDefinition) -> None:
+        """Write down that its handler begins, before it does: should we die now, this one is to be charged."""
+        try:
+            self._store.start_tasks([task])
+        except StoreError as error:
+            _log.warning("task %s begins without a note of it: %s", task.uuid, error)
 
     def _work(self, working: Working) -> None:
         """Call the handler. Whatever it raises is its failure, even what would end a thread: the run must hear of it.

@@ -103,7 +103,8 @@ class Worker:
         self._logs: list[LogDefinition] = []
         self._look_for_tasks = self._look_for_runs = True
         self._unmarked: list[TaskDefinition] = []
-        self._polled = self._swept = 0.0
+        self._polled = self._swept = -1e9
+        self._poll_chores = True
         self._delayed: float | None = None
         self.bench = Workbench(
             self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
@@ -164,11 +165,12 @@ class Worker:
     def round(self) -> None:
         """One look at everything: what is done, what is due, what can be claimed."""
         self._deliver()
+        self._claim()  # first of all that may be new: somebody waits for it
         self._sweep()
         if self._look_for_runs and self._terms.evaluates:
             self._look_for_runs = self.evaluations.evaluate_due() >= 100
             self._begin(self.evaluations.born())
-        self._claim()
+            self._claim()
         self.evaluations.tidy()
         self._mark_begun()
         self._write_logs()
@@ -193,6 +195,7 @@ class Worker:
             return
         if due:
             self._polled = now
+            self._poll_chores = True
         tasks = self._store.claim_tasks(
             [*self._handlers.names, *self._terms.system_tasks],
             self._terms.task_list,
@@ -253,10 +256,12 @@ class Worker:
         now = time.monotonic()
         if now >= self._swept + _DEATH_SECONDS:
             self._swept = now
+            self._look_for_tasks = True  # while awake: a lost ring costs no more than this
             if reclaim(self._evaluator):
-                self._look_for_tasks = self._look_for_runs = True
+                self._look_for_runs = True
             self._mind_leases()
-        if now >= self._polled + self._terms.poll_seconds:
+        if self._poll_chores:
+            self._poll_chores = False
             self._look_for_runs = True
             for chore in self._hooks.chores:
                 try:

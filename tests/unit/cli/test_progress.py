@@ -101,6 +101,39 @@ def test_a_failure_is_caught_once_its_step_goes_on(state: str, failed: int, caug
     assert (progress.total.failed, progress.total.caught) == (failed, caught)
 
 
+def test_an_attempt_that_is_made_again_is_no_failure() -> None:
+    progress = Progress()
+    for _ in range(2):
+        progress.task_started(task("0/a"))
+        progress.task_retried(task("0/a"), "busy", 200)
+    (fold,) = progress.folds.values()
+    assert (fold.delayed, fold.retries, fold.over, fold.is_many) == (1, 2, 0, False)
+    assert fold.error == "busy; next attempt in 200 ms"
+    work(progress, task("0/a"))
+    assert (fold.delayed, fold.done, fold.failed, fold.error) == (0, 1, 0, "")
+
+
+def test_attempts_are_shown() -> None:
+    target = console(terminal=True)
+    display = LiveDisplay(target)
+    display.progress.task_started(task("0/a"))
+    display.progress.task_retried(task("0/a"), "busy", 200)
+    target.print(display.render())
+    work(display.progress, task("0/a"))
+    target.print(display.render())
+    before, sums, after, _ = text_of(target).splitlines()
+    assert "busy; next attempt in 200 ms" in before and "1 to be retried" in sums
+    assert "✓" in after and "2 attempts" in after
+
+
+def test_lines_tell_of_attempts() -> None:
+    target = console(terminal=False)
+    progress = LineProgress(target)
+    progress.task_started(task("0/a"))
+    progress.task_retried(task("0/a"), "busy", 200)
+    assert text_of(target) == "a = t.Work: failed: busy; next attempt in 200 ms\n"
+
+
 def test_durations_follow_the_clock() -> None:
     clock = Clock()
     progress = Progress(clock)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from afl.operations.agents import AgentError, load_agent, load_agents
+from afl.runtime.handler import HandlerContext
+from afl.runtime.memory_store import MemoryStore
 
 ONE = 'from afl import handler\n\n@handler("t.One")\ndef one(n): return {"m": n}\n'
 
@@ -114,3 +116,15 @@ def test_a_module_with_two_handlers_for_one_facet(folder: Path) -> None:
 
 def test_no_modules_are_no_handlers() -> None:
     assert load_agents([]).names == []
+
+
+def test_a_model_stands_in_a_map_for_a_function(folder: Path) -> None:
+    (folder / "model_agents.py").write_text(
+        "from afl.models import ScriptedModel\nregistry = {'t.One': ScriptedModel([]), 't.Two': lambda n: {'m': n}}\n"
+    )
+    store = MemoryStore()
+    assert load_agent("model_agents.py:registry", store).names == ["t.One", "t.Two"]
+    looked_at = load_agent("model_agents.py:registry").find("t.One")
+    assert looked_at is not None
+    with pytest.raises(AgentError, match="model scripted cannot be asked without a store"):
+        looked_at({}, HandlerContext("task", "step", "run", "t.One"))

@@ -124,7 +124,8 @@ def test_answers_are_judged_as_results_are() -> None:
     note = facet("Translate")
     assert misfit_of(note, {"text": "Hallo"}) is None
     assert (
-        misfit_of(note, {"text": 1}) == "news.desk.Translate: return field 'text': expected String, got Long 1"
+        misfit_of(note, {"text": 1})
+        == "news.desk.Translate: return field 'text': expected String, got Long 1"
     )
     assert misfit_of(note, {}) == "news.desk.Translate: the result lacks text"
     assert misfit_of(note, {"text": "a", "txt": 1}) is not None

@@ -97,6 +97,9 @@ class Releases:
         if following is not None:
             self._gates[following].set()
 
+    def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
+        pass
+
 
 FAN_OUT = """
 event facet Square(n: Long) => (m: Long)

@@ -29,6 +29,7 @@ from support.agents import (
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent import ToolRegistry
+from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import LockMetaData, RunnerState, ServerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
@@ -359,10 +360,6 @@ def test_a_run_that_cannot_be_evaluated_does_not_keep_the_others_from_it(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = begin(store)
-    stored = run_of(store, broken)
-    stored.program_hash, stored.settled = "no such program", False
-    from afl.runtime.changes import IterationChanges
-
     taken = store.take_run(broken, lease_ms=LONG)
     assert taken is not None
     taken.program_hash, taken.settled, taken.owner = "no such program", False, ""
@@ -427,7 +424,9 @@ def test_what_waits_for_a_thread_is_given_back_untouched(store: MemoryStore) -> 
     run = submit(store, "ns.Many", {"list": [1, 2, 3]})
     with serving(service, recorder) as thread:
         gate.called()
+        recorder.until(lambda r: r.count("claim_tasks") > 0)
         service.stop()
+        recorder.until(lambda r: r.count("return_tasks") > 0)
         gate.open()
         thread.join()
     tasks = store.get_tasks_by_workflow(run)

@@ -22,6 +22,10 @@ PLACES = {
     "afl.runtime.handlers.base": ["StateHandler"],
     "afl.runtime.handlers.completion": ["EventTransmitHandler", "StatementCompleteHandler"],
     "afl.runtime.handlers.initialization": ["EventTransmitHandler", "FacetInitializationBeginHandler"],
+    "afl.runtime.agent": ["ClaudeAgentRunner", "ToolDefinition", "ToolRegistry"],
+    "afl.runtime.agent_poller": ["AgentPoller", "AgentPollerConfig"],
+    "afl.runtime.runner": ["RunnerService", "RunnerConfig", "RESUME_TASK_NAME"],
+    "afl.runtime.runner.service": ["RunnerService", "RunnerConfig", "RESUME_TASK_NAME"],
     "afl.runtime.changers": ["StateChanger", "StateChangeResult", "get_state_changer"],
 }
 
@@ -64,9 +68,18 @@ def test_the_package_offers_all_of_its_parts() -> None:
             "ExecutionResult",
             "ExecutionStatus",
         ),
+        *("AgentPoller", "AgentPollerConfig", "RunnerService", "RunnerConfig", "RESUME_TASK_NAME"),
+        *("ToolRegistry", "ToolDefinition", "ClaudeAgentRunner", "open_store"),
     }
     assert wanted <= set(afl.runtime.__all__)
     assert len(afl.runtime.__all__) == len(set(afl.runtime.__all__))
+
+
+@pytest.mark.parametrize("name", afl.runtime._ON_DEMAND)
+def test_what_is_loaded_on_demand_is_what_its_module_has(name: str) -> None:
+    module = import_module(f"afl.runtime.{afl.runtime._ON_DEMAND[name]}")
+    assert getattr(afl.runtime, name) is vars(module)[name]
+    assert name in afl.runtime.__all__
 
 
 def test_two_kinds_of_statements_have_two_names() -> None:

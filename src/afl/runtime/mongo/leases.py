@@ -100,7 +100,10 @@ class LeaseCollection(Collections):
         return lost + late + self._free_runs()
 
     def _died(self) -> Document:
-        deaths = counted("deaths")
+        before = {"$ifNull": ["$deaths", 0]}
+        begun = {"$gt": [{"$ifNull": ["$started", 0]}, 0]}
+        first = {"$and": [{"$eq": [before, 0]}, self.max_deliveries > 1]}
+        deaths = {"$add": [before, {"$cond": [{"$or": [begun, first]}, 1, 0]}]}
         poisoned = {"$gte": [deaths, self.max_deliveries]}
         hold = {"$cond": [poisoned, TaskHold.POISONED, _PAUSED_OR_FREE]}
         return {**_pending(hold), "deaths": deaths}

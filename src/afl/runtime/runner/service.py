@@ -109,13 +109,13 @@ class RunnerService:
             self._persistence, self._server(), self._config.heartbeat_interval_ms
         )
         try:
-            self._registration.enter()
-            self._began = wall_ms()
-            if self._config.http:
-                config = self._config
-                self._status = StatusServer(self.status, config.http_port, config.http_max_port_attempts)
-            self._registration.running()
-            with _signals(worker.stop):
+            with _signals(worker.stop):  # before anyone can see it running, and so expect it to heed them
+                self._registration.enter()
+                self._began = wall_ms()
+                if self._config.http:
+                    config = self._config
+                    self._status = StatusServer(self.status, config.http_port, config.http_max_port_attempts)
+                self._registration.running()
                 worker.run()
         except BaseException as error:
             problem = error

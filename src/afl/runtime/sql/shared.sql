@@ -242,16 +242,18 @@ update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greate
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_runs
 update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
+-- A death counts against a task whose handler had begun. The first one also counts against those that only waited in the
+-- same hands, since who had begun is written down lazily; from then on a task is handled alone, and marked before it begins.
 -- name: release_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
-    lock_until = 0, deadline = 0, started = 0, deaths = deaths + :deaths, updated = :updated,
-    hold = case when deaths + :deaths >= :max_deliveries and :deaths > 0 then 'poisoned' else hold end
+    lock_until = 0, deadline = 0, started = 0, updated = :updated, deaths = deaths + :deaths * (case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end),
+    hold = case when :deaths > 0 and deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries then 'poisoned' else hold end
 where owner = :owner and state = 'running'
 returning task_list_name
 -- name: release_expired_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
-    lock_until = 0, deadline = 0, started = 0, deaths = deaths + 1, updated = :updated,
-    hold = case when deaths + 1 >= :max_deliveries then 'poisoned' else hold end
+    lock_until = 0, deadline = 0, started = 0, updated = :updated, deaths = deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end,
+    hold = case when deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries then 'poisoned' else hold end
 where state = 'running' and lease_until > 0 and lease_until < {now}
 returning task_list_name
 -- name: time_out_tasks

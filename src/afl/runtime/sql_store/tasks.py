@@ -82,14 +82,10 @@ class TaskTables(Tables):
         return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
 
     def save_task(self, task: TaskDefinition) -> None:
-        params = {**task_params(task), **policy_params(task)}
-
-        def save(tx: Transaction, rings: Rings) -> None:
-            tx.run(Q.upsert_task, **params)
-            if task.state == TaskState.PENDING:
-                rings.add(tx, tasks_topic(task.task_list_name))
-
-        self.ringing(save)
+        topics = [tasks_topic(task.task_list_name)] if task.state == TaskState.PENDING else []
+        carried = topics if topics and self.bell.carried_by_commit else None
+        self.database.atomic(Q.upsert_task, **task_params(task), **_policy(task), topics=carried)
+        self.bell.rung(topics)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
@@ -148,6 +144,10 @@ class TaskTables(Tables):
             return returned
 
         return self.ringing(work) if tasks else 0
+
+
+def _policy(task: TaskDefinition) -> dict[str, Any]:
+    return {name: value for name, value in policy_params(task).items() if name != "uuid"}
 
 
 def _finish(tx: Transaction, outcome: Outcome) -> bool:

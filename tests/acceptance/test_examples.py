@@ -1,0 +1,96 @@
+"""Every example runs with the one command that its header tells, from the root of the repository."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.command_line import Outcome, environment
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir())
+_COMMAND = re.compile(r"^(?://)?\s+((?:afl|python) .*)$", re.MULTILINE)
+_MAINS = {"hello": "hello.afl", "fanout": "fanout.afl", "retry": "retry.afl", "newsroom": "newsroom.afl"}
+
+
+def header(name: str) -> str:
+    return (ROOT / "examples" / name / _MAINS.get(name, "main.py")).read_text()
+
+
+def command_of(name: str) -> list[str]:
+    found = _COMMAND.search(header(name))
+    assert found is not None, f"examples/{name} does not say how it is run"
+    return shlex.split(found[1].partition(" [")[0])
+
+
+def run(name: str, folder: Path) -> Outcome:
+    """The example's own command; what it keeps goes to a folder."""
+    program, *args = command_of(name)
+    start = [sys.executable, "-m", "afl"] if program == "afl" else [sys.executable]
+    clean = {key: value for key, value in environment().items() if not key.startswith("ANTHROPIC_")}
+    done = subprocess.run(
+        [*start, *args],
+        cwd=ROOT,
+        env={**clean, "AFL_STORE": f"sqlite:///{folder}/example.db"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_header_says_what_to_type_and_the_readme_knows_it(name: str) -> None:
+    program, *args = command_of(name)
+    named = [word for word in args if word.startswith("examples/")]
+    assert program in ("afl", "python") and named
+    assert all((ROOT / word).is_file() for word in named)
+    assert "Look at:" in header(name)
+    assert f"examples/{name}" in (ROOT / "README.md").read_text()
+
+
+def test_hello(tmp_path: Path) -> None:
+    assert json.loads(run("hello", tmp_path).out) == {"message": "Hello, Ada!"}
+
+
+def test_fanout(tmp_path: Path) -> None:
+    done = run("fanout", tmp_path)
+    photos = json.loads(done.out)["photos"]
+    assert [photo["title"] for photo in photos] == [f"photo {number:02}" for number in range(1, 25)]
+    assert "all.one = darkroom.Develop 24/24: 24 done" in done.err
+
+
+def test_retry(tmp_path: Path) -> None:
+    done = run("retry", tmp_path)
+    assert json.loads(done.out) == {
+        "friend": "hello, at attempt 3",
+        "stranger": "nobody: 000-0000 is no number",
+    }
+    waits = re.findall(r"busy; next attempt in (\d+) ms", done.err)
+    assert waits == ["200", "400"]
+
+
+def test_newsroom(tmp_path: Path) -> None:
+    page = json.loads(run("newsroom", tmp_path).out)["page"]
+    assert page[0] == "Good morning, science!"
+    assert len(page) == 7 and "unconfirmed" in page[3]
+
+
+def test_research(tmp_path: Path) -> None:
+    assert "Filed on shelf 3." in run("research", tmp_path).out
+
+
+def test_two_agents(tmp_path: Path) -> None:
+    out = run("two_agents", tmp_path).out
+    first, second = re.findall(r"completed: first sorted (\d+), second sorted (\d+)", out)[0]
+    again = re.findall(r"^  second takes letter \d+, again$", out, re.MULTILINE)
+    assert int(first) + int(second) == 24
+    assert "killed first" in out and again
+    assert f"{len(again)} letters had to be handed out again" in out.replace("1 letter had", "1 letters had")

@@ -1,0 +1,123 @@
+"""PostgreSQL goes away and comes back, under runners that work and under runners that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from support.databases import with_database
+from support.eventually import eventually
+from support.warm_processes import WarmProcesses
+from support.workshop import Workshop, opened
+
+from afl.devstack import Stack, temporary_stack
+from afl.runtime.entities import TaskState
+
+OTHER = """namespace o {
+    event facet Other(n: Long) => (m: Long, stamp: String)
+    workflow Second(n: Long) => (m: Long, stamp: String) andThen {
+        w = Other(n = $.n)
+        yield Second(m = w.m, stamp = w.stamp)
+    }
+}
+"""
+# Long leases: a server that is slow to come back must not make the difference. What is tested is the proof of death.
+LEASE = {"AFL_LEASE_MS": "60000"}
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Stack]:
+    """A PostgreSQL server of these tests alone: nobody else minds when it stops."""
+    with temporary_stack() as stack:
+        stack.up(["postgres"])
+        yield stack
+
+
+@pytest.fixture
+def url(own_server: Stack) -> str:
+    """A database of its own; it goes with its server."""
+    server, name = own_server.up(["postgres"])["postgres"], f"test_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+    return with_database(server, name)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, url: str, warm: WarmProcesses) -> Iterator[Workshop]:
+    with opened(tmp_path, url, warm) as workshop:
+        yield workshop
+        warm.end_all()
+
+
+def restart(server: Stack, before: str) -> None:
+    assert server.down() == ["postgres"]
+    assert server.up(["postgres"])["postgres"].rpartition("/")[0] == before.rpartition("/")[0], "another port"
+
+
+def test_a_restart_redelivers_nothing_that_still_runs(
+    tmp_path: Path, url: str, own_server: Stack, warm: WarmProcesses
+) -> None:
+    with opened(tmp_path, url, warm) as workshop, opened(tmp_path, url, warm, OTHER) as other:
+        agents = tmp_path / "agents.py"
+        agents.write_text(agents.read_text().replace('@handler("t.Work")', '@handler("t.Work")\n@handler("o.Other")'))
+        workshop.hold(True)
+        first = workshop.submit("t.One", n=1)
+        survivor = workshop.runner("--topic", "t.Work", **LEASE)
+        held = workshop.wait_held(survivor)
+        before = workshop.task(first)
+        assert (before.state, before.uuid) == (TaskState.RUNNING, held)
+        workshop.close()
+        restart(own_server, url)
+        # New sessions of this run of the server may judge at once. That they do is shown by one that does die.
+        second = other.submit("o.Second", n=2)
+        victim = other.runner("--topic", "o.Other", **LEASE)
+        lost = other.wait_held(victim)
+        judge = other.runner("--topic", "o.Other", **LEASE)
+        victim.kill()
+        assert other.wait_held(judge) == lost
+        workshop.hold(False)
+        assert workshop.wait_completed(first)["m"] == 2
+        assert other.wait_completed(second)["m"] == 4
+        after = workshop.task(first)
+        assert (after.deliveries, after.deaths, after.epoch) == (1, 0, before.epoch)
+        assert other.task(second).deaths == 1
+        (call,) = [each for each in workshop.calls() if each.task == held]
+        assert call.pid == survivor.pid
+        assert after.result == {"m": 2, "stamp": call.stamp}
+        assert [survivor.terminate(), judge.terminate()] == [0, 0]
+
+
+def test_an_answer_that_comes_while_the_store_is_away_is_recorded_when_it_is_back(
+    workshop: Workshop, own_server: Stack, url: str
+) -> None:
+    workshop.hold(True)
+    run = workshop.submit("t.One", n=1)
+    runner = workshop.runner(**LEASE)
+    held = workshop.wait_held(runner)
+    assert workshop.task(run).state == TaskState.RUNNING
+    workshop.close()
+    own_server.down()
+    workshop.hold(False)
+    eventually(workshop.returns, runner.said)
+    own_server.up(["postgres"])
+    outputs = workshop.wait_completed(run)
+    task = workshop.task(run)
+    assert [call.task for call in workshop.calls()] == [held]
+    assert (task.deliveries, task.deaths) == (1, 0)
+    assert outputs == {"m": 2, "stamp": workshop.calls()[0].stamp}
+    assert runner.terminate() == 0
+
+
+def test_an_idle_runner_outlives_the_store(workshop: Workshop, own_server: Stack, url: str) -> None:
+    runner = workshop.runner(**LEASE)
+    assert workshop.wait_completed(workshop.submit("t.One", n=1))["m"] == 2
+    workshop.close()
+    own_server.down()
+    eventually(lambda: "the store fails, trying again: " in runner.said(), runner.said)
+    own_server.up(["postgres"])
+    assert workshop.wait_completed(workshop.submit("t.One", n=2))["m"] == 4
+    assert runner.terminate() == 0
+    assert "Traceback" not in runner.said()
