@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from support.command_line import afl_process, environment
@@ -26,6 +27,7 @@ workflow One(n: Long) => (m: Long) andThen {
 # It works until a file appears, however long that takes.
 AGENTS = """import time
 from pathlib import Path
+from urllib.request import urlopen
 
 from afl import handler
 
@@ -119,3 +121,27 @@ def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
     assert shown[0].split()[:4] == ["SERVER", "SERVICE", "HOST", "STATE"]
     assert len(shown[2].split()[0]) == 8, "the beginning of an id is enough"
     assert [line.split() for line in shown[1::2]] == [["LIST", "HANDLERS"], ["default", "Work"]]
+
+
+def test_a_runner_says_where_its_status_is(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "afl", "runner", "--http-port", "0"],
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        told = [process.stderr.readline() for _ in range(3)]
+        port = int(told[2].rpartition(":")[2].partition("/")[0])
+        with urlopen(f"http://127.0.0.1:{port}/health") as answer:
+            assert answer.status == 200
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+    assert told[0] == "afl-runner evaluates runs, and serves no facets\n"
+
+
+def test_a_run_in_memory_is_not_submitted(folder: Path) -> None:
+    done = afl_process("submit", "one.afl", "-i", "n=1", "--store", "memory://", folder=folder)
+    assert (done.code, done.out) == (1, "")
+    assert "nobody else sees a run in memory://" in done.err

@@ -62,8 +62,8 @@ def test_hello(tmp_path: Path) -> None:
 
 def test_fanout(tmp_path: Path) -> None:
     done = run("fanout", tmp_path)
-    photos = json.loads(done.out)["photos"]
-    assert [photo["title"] for photo in photos] == [f"photo {number:02}" for number in range(1, 25)]
+    prints = json.loads(done.out)["prints"]
+    assert [each.partition(",")[0] for each in prints] == [f"photo {number:02}" for number in range(1, 25)]
     assert "all.one = darkroom.Develop 24/24: 24 done" in done.err
 
 

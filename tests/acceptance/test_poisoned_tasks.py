@@ -58,18 +58,21 @@ def supervise(
     (workshop.folder / "poison.py").write_text(POISON_AGENT)
     for killed in range(100):
         options = ("--store", workshop.url, "--name", f"deadly-{killed}")
-        agent = workshop.afl(
-            "agent", "poison.py", *modules, *options, AFL_MAX_DELIVERIES=str(max_deliveries)
-        )
-
-        def died(pid: int = agent.pid) -> bool:
-            return str(pid) in deaths(workshop)
-
-        eventually(lambda died=died: died() or all(workshop.run(run).is_over for run in runs), agent.said)
-        if not died():
+        agent = workshop.afl("agent", "poison.py", *modules, *options, AFL_MAX_DELIVERIES=str(max_deliveries))
+        if not died(workshop, agent, runs):
             return agent, killed
         assert agent.wait() == -signal.SIGKILL
     raise AssertionError("it is never given up")
+
+
+def died(workshop: Workshop, agent: Warm, runs: list[WorkflowId]) -> bool:
+    """Whether the agent kills itself, or the runs are over before."""
+
+    def dead() -> bool:
+        return str(agent.pid) in deaths(workshop)
+
+    eventually(lambda: dead() or all(workshop.run(run).is_over for run in runs), agent.said)
+    return dead()
 
 
 def check_given_up(workshop: Workshop, run: WorkflowId) -> None:
@@ -85,9 +88,7 @@ def check_unharmed(workshop: Workshop, run: WorkflowId) -> None:
     assert record.outputs["all"] == [n * 2 for n in range(30)]
 
 
-def test_a_poisoned_task_is_given_up_and_says_who_died(
-    tmp_path: Path, url: str, warm: WarmProcesses
-) -> None:
+def test_a_poisoned_task_is_given_up_and_says_who_died(tmp_path: Path, url: str, warm: WarmProcesses) -> None:
     with opened(tmp_path, url, warm, SOURCE + POISON) as workshop:
         workshop.runner(AFL_MAX_DELIVERIES="3")
         deadly, guarded = workshop.submit("p.Deadly", n=1), workshop.submit("p.Guarded", n=2)

@@ -1,4 +1,4 @@
-"""Three runners, 500 tasks, and more than fifty kill -9 of a runner with tasks in flight: nothing lost, nothing twice."""
+"""Three runners, 500 tasks, fifty kill -9 of a runner with tasks in flight: nothing is lost, nothing is done twice."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ def test_a_restart_redelivers_nothing_that_still_runs(
 ) -> None:
     with opened(tmp_path, url, warm) as workshop, opened(tmp_path, url, warm, OTHER) as other:
         agents = tmp_path / "agents.py"
-        agents.write_text(agents.read_text().replace('@handler("t.Work")', '@handler("t.Work")\n@handler("o.Other")'))
+        agents.write_text(
+            agents.read_text().replace('@handler("t.Work")', '@handler("t.Work")\n@handler("o.Other")')
+        )
         workshop.hold(True)
         first = workshop.submit("t.One", n=1)
         survivor = workshop.runner("--topic", "t.Work", **LEASE)

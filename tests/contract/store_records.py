@@ -160,6 +160,15 @@ def claimed(store: PersistenceAPI, owner: str = "worker", **terms: Any) -> TaskD
     return task
 
 
+def begun(store: PersistenceAPI, owner: str = "worker", **terms: Any) -> TaskDefinition:
+    """The next task, in the hands of a worker whose handler has begun."""
+    task = claimed(store, owner, **terms)
+    store.start_tasks([task])
+    found = store.get_task(task.uuid)
+    assert found is not None
+    return found
+
+
 def begin(store: PersistenceAPI, workflow_id: str = RUN, **fields: Any) -> RunDefinition:
     """A stored run, held by the store's process unless `owner` says otherwise."""
     run = a_run(workflow_id, **{"owner": store.owner_id, **fields})

@@ -20,6 +20,7 @@ from store_records import (
     a_waiting_step,
     an_outcome,
     begin,
+    begun,
     claimed,
     eventually,
     stored_task,
@@ -107,7 +108,7 @@ def a_run_is_cancelled(store: PersistenceAPI) -> Act:
 
 def a_deadline_passes(store: PersistenceAPI) -> Act:
     store.save_task(a_task(timeout_ms=1))
-    claimed(store)
+    begun(store)
     return lambda: eventually(store.reclaim)
 
 

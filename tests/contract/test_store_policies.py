@@ -22,6 +22,7 @@ from store_records import (
     a_waiting_step,
     an_outcome,
     begin,
+    begun,
     claimed,
     eventually,
     of_stores,
@@ -53,30 +54,33 @@ def test_the_policies_of_a_committed_task_are_stored(store: PersistenceAPI) -> N
 # -- timeout --------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_sets_the_deadline_by_the_clock_of_the_store(store: PersistenceAPI) -> None:
+def test_time_runs_from_the_beginning_of_the_handler_by_the_clock_of_the_store(store: PersistenceAPI) -> None:
     store.save_task(a_task("timed", timeout_ms=LONG))
     store.save_task(a_task("plain"))
+    tasks = store.claim_tasks(["F"], limit=2)
+    assert [task.deadline for task in tasks] == [0, 0]
     before = store.now()
-    timed, plain = store.claim_tasks(["F"], limit=2)
-    assert before + LONG <= timed.deadline <= store.now() + LONG
-    assert plain.deadline == 0
-    assert stored_task(store, "timed") == timed
+    store.start_tasks(tasks)
+    assert before + LONG <= stored_task(store, "timed").deadline <= store.now() + LONG
+    assert stored_task(store, "plain").deadline == 0
 
 
 def test_every_delivery_has_a_deadline_of_its_own(store: PersistenceAPI) -> None:
     store.save_task(a_task(timeout_ms=LONG))
-    first = claimed(store)
+    first = begun(store)
     store.release_tasks("worker", died=True)
     assert stored_task(store).deadline == 0
     eventually(lambda: store.now() > first.deadline - LONG)
-    assert claimed(store).deadline > first.deadline
+    assert begun(store).deadline > first.deadline
 
 
 def test_a_task_born_claimed_has_its_deadline_too(store: PersistenceAPI) -> None:
     run = begin(store)
     task = a_task(state=TaskState.RUNNING, owner=store.owner_id, epoch=1, deliveries=1, timeout_ms=LONG)
-    before = store.now()
     store.commit(IterationChanges(run=run, created_tasks=[task]))
+    assert stored_task(store).deadline == 0
+    before = store.now()
+    store.start_tasks([task])
     assert before + LONG <= stored_task(store).deadline <= store.now() + LONG
 
 
@@ -204,7 +208,7 @@ def test_a_task_that_is_given_back_keeps_its_place(store: PersistenceAPI) -> Non
 def test_a_task_that_is_tried_again_does_not_exceed_the_limit(store: PersistenceAPI) -> None:
     """Timed out, it gives up its place; to be tried again it needs one like all the others."""
     commit(store, keyed("t1", timeout_ms=1), keyed("t2"))
-    claimed(store)
+    begun(store)
     eventually(store.reclaim)
     eventually(lambda: [task.uuid for task in store.find_tasks(hold=TaskHold.CONCURRENCY)] == [])
     second = claimed(store)

@@ -14,6 +14,7 @@ from store_records import (
     a_waiting_step,
     an_outcome,
     begin,
+    begun,
     claimed,
     eventually,
     stored_run,
@@ -132,8 +133,8 @@ def test_five_may_die_by_default(store: PersistenceAPI) -> None:
 def test_a_task_past_its_deadline_is_taken_away(store: PersistenceAPI, lease_ms: int) -> None:
     wait_outside(store, timeout_ms=1)
     wait_outside(store, "s2", timeout_ms=LONG)
-    late = claimed(store, lease_ms=lease_ms, lock_ms=LONG)
-    in_time = claimed(store, lease_ms=lease_ms)
+    late = begun(store, lease_ms=lease_ms, lock_ms=LONG)
+    in_time = begun(store, lease_ms=lease_ms)
     assert eventually(store.reclaim) == 1
     task = stored_task(store, late.uuid)
     assert (task.state, task.hold, task.owner) == (TaskState.PENDING, TaskHold.TIMEOUT, "")
@@ -147,7 +148,7 @@ def test_a_task_past_its_deadline_is_taken_away(store: PersistenceAPI, lease_ms:
 
 def test_who_comes_after_the_deadline_is_refused(store: PersistenceAPI) -> None:
     wait_outside(store, timeout_ms=1)
-    late = claimed(store)
+    late = begun(store)
     eventually(store.reclaim)
     before = Everything.of(store)
     assert store.finish([an_outcome(a_waiting_step(n=1), late, out=1)]) == [False]
@@ -159,7 +160,7 @@ def test_who_comes_after_the_deadline_is_refused(store: PersistenceAPI) -> None:
 def test_who_comes_late_but_before_any_sweep_is_heard(store: PersistenceAPI) -> None:
     """A deadline takes work away when somebody looks; a result that is there is not thrown away."""
     wait_outside(store, timeout_ms=1)
-    late = claimed(store)
+    late = begun(store)
     eventually(lambda: store.now() > late.deadline)
     assert store.finish([an_outcome(a_waiting_step(n=1), late, out=1)]) == [True]
     assert store.reclaim() == 0
@@ -167,7 +168,7 @@ def test_who_comes_late_but_before_any_sweep_is_heard(store: PersistenceAPI) -> 
 
 def test_renewing_does_not_move_a_deadline(store: PersistenceAPI) -> None:
     wait_outside(store, timeout_ms=LONG)
-    task = claimed(store)
+    task = begun(store)
     store.renew("worker", 2 * LONG)
     assert store.renew_task(task, 3 * LONG)
     assert stored_task(store, task.uuid).deadline == task.deadline

@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 60.0  # a deadline for tests that would hang; nothing is expe
 _LOOK_SECONDS = 0.01
 
 
-def eventually(look: Callable[[], T], told: Callable[[], object] | None = None) -> T:
+def eventually(look: Callable[[], T | None], told: Callable[[], object] | None = None) -> T:
     """The first answer that is true; fails, with what is `told` then, when there is none for a long time."""
     until = time.monotonic() + PATIENCE_SECONDS
     pause = threading.Event()

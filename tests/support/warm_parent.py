@@ -1,4 +1,4 @@
-"""A process that has everything imported, and forks `afl` commands from itself: a start costs milliseconds, not half a second.
+"""A process that has everything imported and forks `afl` commands: a start costs milliseconds, not half a second.
 
 It obeys lines of JSON on its standard input. `{"args": [...], "folder": ..., "out": ..., "env": {...}}` starts a
 command and answers with its process id; `{"wait": pid}` answers with its status, once it has ended. When the input
@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import afl.cli.agent_command
@@ -50,11 +51,19 @@ def _become(order: dict[str, Any]) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    shift = int(order["env"].get("SHIFT_WALL_CLOCK_SECONDS", "0"))
-    if shift:
-        seconds, nanoseconds = time.time, time.time_ns
-        time.time = lambda: seconds() + shift
-        time.time_ns = lambda: nanoseconds() + shift * 1_000_000_000
+    if "CLOCK_FILE" in os.environ:
+        _believe(Path(os.environ["CLOCK_FILE"]))
+
+
+def _believe(path: Path) -> None:
+    """From now on the clock on the wall goes wrong by as many seconds as the file says, once it is there."""
+    seconds, nanoseconds = time.time, time.time_ns
+
+    def wrong_by() -> int:
+        return int(path.read_text() or "0") if path.exists() else 0
+
+    time.time = lambda: seconds() + wrong_by()
+    time.time_ns = lambda: nanoseconds() + wrong_by() * 1_000_000_000
 
 
 def serve() -> None:

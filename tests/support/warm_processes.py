@@ -84,7 +84,9 @@ class WarmProcesses:
         """Kill whatever still runs."""
         for warm in self._started:
             if warm.code is None:
-                os.kill(warm.pid, signal.SIGKILL)  # a zombie at worst: its parent has not been told to bury it
+                os.kill(
+                    warm.pid, signal.SIGKILL
+                )  # a zombie at worst: its parent has not been told to bury it
                 warm.wait()
         self._started.clear()
 

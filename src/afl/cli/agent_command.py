@@ -12,11 +12,19 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import duration, say
+from afl.kernel.log import configure_logging
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
 from afl.operations import runs
 from afl.operations.agents import AgentError, load_agents
-from afl.operations.service import ServiceOptions, SourceWatch, make_service, source_folders, start_again
+from afl.operations.service import (
+    Notices,
+    ServiceOptions,
+    SourceWatch,
+    make_service,
+    source_folders,
+    start_again,
+)
 from afl.runtime.workbench import Done
 
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
@@ -111,15 +119,18 @@ def _serve(
     """Serve until stopped; True if a source changed."""
     changed = threading.Event()
     load_agents(modules)  # what is wrong with them is told before there is a store
+    configure_logging(settings.log_level)
     with runs.opened(settings) as opened:
-        told = None if quiet else _tell
-        service, handlers = make_service(opened, settings, modules, chosen, told, _stopping(chosen))
+
+        def started() -> None:
+            say(_greeting(settings, chosen, handlers.names, service.http_port))
 
         def reload() -> None:
             changed.set()
             service.stop()
 
-        say(_greeting(settings, chosen, handlers.names))
+        notices = Notices(started, None if quiet else _tell, _stopping(chosen))
+        service, handlers = make_service(opened, settings, modules, chosen, notices)
         if watch:
             with SourceWatch(source_folders(modules), reload):
                 service.start()
@@ -146,12 +157,13 @@ def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOpti
     start_again()
 
 
-def _greeting(settings: Settings, chosen: ServiceOptions, names: list[str]) -> Text:
-    served = ", ".join(names) if names else "no facets (it evaluates runs)"
+def _greeting(settings: Settings, chosen: ServiceOptions, names: list[str], port: int | None) -> Text:
+    served = f"serves {', '.join(names)}" if names else "evaluates runs, and serves no facets"
+    status = f"\n  status on http://127.0.0.1:{port}/status" if port is not None else ""
     return Text.assemble(
         (chosen.service, "bold"),
-        f" serves {served}\n  from list {settings.task_list} of {mask_url(settings.store)}, "
-        f"{chosen.concurrency} at a time; Ctrl+C ends it.",
+        f" {served}\n  from list {settings.task_list} of {mask_url(settings.store)}, "
+        f"{chosen.concurrency} at a time; Ctrl+C ends it.{status}",
     )
 
 
@@ -172,10 +184,11 @@ def _stopping(chosen: ServiceOptions) -> Callable[[int], None]:
 
 def _tell(done: Done, problem: str | None) -> None:
     mark = ("✓", "green") if problem is None else ("✗", "red")
-    attempt = f" attempt {done.task.deliveries}" if done.task.deliveries > 1 else ""
-    text = Text.assemble(
-        mark, " ", (done.task.name, "bold"), (f"  {duration(done.seconds * 1000)}{attempt}", "dim")
-    )
+    took = (
+        f"  {duration(done.seconds * 1000)}" if done.seconds else ""
+    )  # one that was given up has not returned
+    attempt = f"  attempt {done.task.deliveries}" if done.task.deliveries > 1 else ""
+    text = Text.assemble(mark, " ", (done.task.name, "bold"), (took + attempt, "dim"))
     if problem is not None:
         text.append(f"  {problem}", "red")
     say(text)

@@ -167,7 +167,7 @@ class LineProgress(Progress):
         fold = self._fold(task)
         if fold.retries <= _SINGLE_LINES or is_round(fold.retries):
             self._print(
-                f"{fold.name} = {task.name}: failed: {_shortened(error)}; next attempt in {delay_ms} ms"
+                f"{fold.name} = {task.name}: failed: {_shortened(error)}; next attempt in {duration(delay_ms)}"
             )
 
     def _print(self, text: str) -> None:

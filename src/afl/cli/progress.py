@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from afl.cli.console import duration
 from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.step import StepDefinition
@@ -103,7 +104,7 @@ class Progress:
             fold = self._returned(task)
             fold.delayed += 1
             fold.retries += 1
-            fold.error = f"{error}; next attempt in {delay_ms} ms"
+            fold.error = f"{error}; next attempt in {duration(delay_ms)}"
             self._delayed.add(task.step_id)
 
     def task_ended(self, task: TaskDefinition, error: str | None) -> None:

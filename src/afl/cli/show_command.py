@@ -32,6 +32,7 @@ _MARKS = {
     "waiting": ("…", "yellow"),
     "running": ("▸", "cyan"),
     "working": ("▸", "cyan"),
+    "cancelled": ("–", "dim"),
     "not begun": ("·", "dim"),
 }
 
@@ -106,23 +107,28 @@ def render(tree: RunTree, owner: Callable[[str], str] = str) -> Tree:
     head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}{reason}, {tree.steps:,} steps")
     if tree.usage is not None or tree.budget is not None:
         head.append(f"\n{_spent(tree.usage, tree.budget)}", "dim")
-    head.append("\n").append(_label(tree.root, tree.seen, owner))
+    head.append("\n").append(_label(tree, tree.root, owner))
     top = Tree(head, guide_style="dim")
-    _grow(top, tree.root, tree.seen, owner)
+    _grow(top, tree, tree.root, owner)
     return top
 
 
-def _grow(branch: Tree, node: StepNode, now: int, owner: Callable[[str], str]) -> None:
+def _grow(branch: Tree, tree: RunTree, node: StepNode, owner: Callable[[str], str]) -> None:
     for child in node.children:
-        _grow(branch.add(_label(child, now, owner)), child, now, owner)
+        _grow(branch.add(_label(tree, child, owner)), tree, child, owner)
 
 
-def _label(node: StepNode, now: int, owner: Callable[[str], str]) -> Text:
-    state = (
-        "working"
-        if node.counts.total == 1 and node.work is not None and node.work.running
-        else node.counts.state
-    )
+def _state(tree: RunTree, node: StepNode) -> str:
+    """The state as people see it: a step that waits for an agent which is at it does not wait for them."""
+    state = node.counts.state
+    if state in ("running", "waiting") and tree.run.state == RunnerState.CANCELLED:
+        return "cancelled"
+    working = node.counts.total == 1 and node.work is not None and node.work.running
+    return "working" if working else state
+
+
+def _label(tree: RunTree, node: StepNode, owner: Callable[[str], str]) -> Text:
+    state = _state(tree, node)
     mark, colour = _MARKS[state]
     text = Text.assemble((mark, colour), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
@@ -131,7 +137,7 @@ def _label(node: StepNode, now: int, owner: Callable[[str], str]) -> Text:
         text.append(f"  {_counts(node)}", colour)
     elif state not in ("done", "caught"):
         text.append(f"  {state}", colour)
-    text.append(f"  {duration(node.duration_ms(now))}", "dim")
+    text.append(f"  {duration(node.duration_ms(tree.seen))}", "dim")
     if node.work is not None:
         text.append(_work(node.work, owner))
     if node.usage is not None:

@@ -11,6 +11,7 @@ from afl.cli import options
 from afl.cli.console import duration, print_json, say
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.programs import prepare
+from afl.kernel.errors import InputError
 from afl.kernel.settings import load_settings
 from afl.operations import run_end, runs
 from afl.operations.spans import read_span
@@ -50,6 +51,10 @@ def submit(
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
     settings = load_settings({"store": store, "task_list": task_list})
+    if settings.store.startswith("memory:"):
+        raise InputError(
+            "nobody else sees a run in memory://, and it is gone at once; submit to a file or a server"
+        )
     with runs.opened(settings) as opened:
         submitted = submit_run(
             opened,

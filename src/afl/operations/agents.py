@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -25,6 +26,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.tool_registry import ToolRegistry
 
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _HOW = """a handler is a function like this one:
 
     from afl import handler
@@ -146,7 +148,7 @@ def _import_name(name: str) -> ModuleType:
 
 
 def _failed(module: str, error: Exception) -> str:
-    """Why importing failed, with the last place outside of the import machinery."""
+    """Why importing failed, with the last place in the agent's own sources: a line deep in a library helps nobody."""
     reason = f"agent module {module} cannot be imported: {type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         return reason
@@ -155,6 +157,6 @@ def _failed(module: str, error: Exception) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if "importlib" not in frame.filename and frame.filename != __file__
     ]
-    return (
-        f"{reason}\n  at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else reason
-    )
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    place = (own or frames)[-1:]
+    return "\n  at ".join([reason, *(f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in place)])

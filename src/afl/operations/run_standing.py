@@ -44,7 +44,8 @@ def _over(run: RunDefinition) -> Reason:
 def _paused(run: RunDefinition) -> Reason:
     action = f"Let it go on: afl unpause {run.workflow_id}"
     if run.reason.startswith(BUDGET):
-        return _reason("run-budget", run, f"it is paused: {run.reason}.", f"{action} --budget-usd N")
+        unit = "tokens" if "tokens" in run.reason else "usd"  # what it lacks, or what can be counted
+        return _reason("run-budget", run, f"it is paused: {run.reason}.", f"{action} --budget-{unit} N")
     return _reason("run-paused", run, f"it is {run.reason or 'paused'}.", action)
 
 

@@ -34,13 +34,21 @@ class ServiceOptions:
     topics: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Notices:
+    """Who is called when a service works, when a handler has answered, and when it waits for tasks before it ends."""
+
+    started: Callable[[], None] | None = None
+    told: Callable[[Done, str | None], None] | None = None
+    stopping: Callable[[int], None] | None = None
+
+
 def make_service(
     store: PersistenceAPI,
     settings: Settings,
     modules: Iterable[str],
     options: ServiceOptions,
-    told: Callable[[Done, str | None], None] | None = None,
-    stopping: Callable[[int], None] | None = None,
+    notices: Notices | None = None,
 ) -> tuple[RunnerService, Handlers]:
     """A service that has not started, and its handlers; AgentError if a module cannot be used."""
     handlers = load_agents(modules, store)
@@ -58,8 +66,15 @@ def make_service(
         http_port=options.http_port or 0,
         retention_days=settings.retention_days,
     )
+    given = notices or Notices()
     service = RunnerService(
-        store, Evaluator(store, pace=pace), config, handlers=handlers, told=told, stopping=stopping
+        store,
+        Evaluator(store, pace=pace),
+        config,
+        handlers=handlers,
+        started=given.started,
+        told=given.told,
+        stopping=given.stopping,
     )
     return service, handlers
 

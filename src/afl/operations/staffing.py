@@ -12,6 +12,7 @@ from afl.operations.spans import span
 from afl.operations.workers import Server
 from afl.runtime.entities import TaskDefinition
 
+_DEFAULT_LIST = "default"
 _SHOWN = 3
 
 
@@ -54,12 +55,16 @@ def _unserved(scene: Scene, task: TaskDefinition, gone: list[Server]) -> Reason:
     near = _near(scene, task.name)
     but = f", but one serves {near}" if near else ""
     sentence = f"no live server serves {task.name}; {seen}{but}."
-    action = "Start an agent for it: afl agent MODULE"
+    start = _start(task.task_list_name)
+    action = f"Start an agent for it: {start}"
     if near:
-        action = (
-            f"Correct the name in @handler({near!r}) if that is meant, or start an agent: afl agent MODULE"
-        )
+        action = f"Correct the name in @handler({near!r}) if that is meant, or start an agent: {start}"
     return Reason("task-unserved", "task", task.uuid, sentence, action)
+
+
+def _start(task_list: str) -> str:
+    """The command that starts an agent of this list."""
+    return "afl agent MODULE" + (f" --task-list {task_list}" if task_list != _DEFAULT_LIST else "")
 
 
 def _near(scene: Scene, facet: str) -> str:
@@ -80,7 +85,7 @@ def _other_list(task: TaskDefinition, live: list[Server]) -> Reason:
         "task",
         task.uuid,
         sentence,
-        f"Start one there: afl agent MODULE --task-list {wanted}",
+        f"Start one there: {_start(wanted)}",
     )
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import FencedError, HeldError, StoreError
+from afl.kernel.errors import FencedError, HeldError, InputError, StoreError
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
@@ -54,11 +53,18 @@ class Evaluations:
         self._kept: dict[str, tuple[Session, float]] = {}
         self._troubled: dict[str, float] = {}
         self._born: list[TaskDefinition] = []
+        self._undelivered: dict[str, list[Done]] = {}
+        self._orphans: list[RunDefinition] = []
 
     @property
-    def kept(self) -> int:
-        """How many runs are held."""
-        return len(self._kept)
+    def busy(self) -> bool:
+        """Whether anything is held: runs, or answers that are not stored yet."""
+        return bool(self._kept or self._undelivered)
+
+    @property
+    def undelivered(self) -> bool:
+        """Whether there are answers that could not be stored; `deliver` tries again."""
+        return bool(self._undelivered)
 
     def born(self) -> list[TaskDefinition]:
         """Tasks that were created here, claimed at their birth; to be worked on now."""
@@ -68,14 +74,19 @@ class Evaluations:
     # -- what handlers answered -------------------------------------------------------------------------------
 
     def deliver(self, done: Sequence[Done]) -> None:
-        """Store what handlers answered, and go on with their runs."""
-        by_run: dict[str, list[Done]] = defaultdict(list)
+        """Store what handlers answered, and go on with their runs.
+
+        An answer is kept until it is stored. When the store fails on the way, nobody knows whether it was: storing it
+        again does no harm, since it is fenced.
+        """
         for each in done:
-            by_run[each.task.workflow_id].append(each)
-        for workflow_id, group in by_run.items():
+            self._undelivered.setdefault(each.task.workflow_id, []).append(each)
+        self._release_orphans()
+        for workflow_id, group in list(self._undelivered.items()):
             rest = self._without_retries(group)
             if rest and not self._deliver_to_session(workflow_id, rest):
                 self._deliver_by_marks(workflow_id, rest)
+            del self._undelivered[workflow_id]
 
     def _without_retries(self, group: list[Done]) -> list[Done]:
         """Put back what is to be tried again, or what the run has no budget for; the others are left."""
@@ -111,6 +122,7 @@ class Evaluations:
             self._drop(session)
             return False
         except StoreError:
+            self._orphan(session)
             raise
         except Exception:
             self._trouble(session)
@@ -137,9 +149,14 @@ class Evaluations:
 
     def _deliver_by_marks(self, workflow_id: str, group: list[Done]) -> None:
         """The run is somebody else's: leave the answers for its holder, and see whether it has let go meanwhile."""
-        program = self._evaluator.programs.of_run(WorkflowId(workflow_id))
         steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
         known = [each for each in group if each.task.step_id in steps]
+        for each in group:
+            if each.task.step_id not in steps:
+                self._ignore(each.task)
+        if not known:
+            return
+        program = self._evaluator.programs.of_run(WorkflowId(workflow_id))
         outcomes = [self._outcome(program, steps[StepId(each.task.step_id)], each) for each in known]
         crashpoint.reach("finish.before")
         stored = self._store.finish(outcomes)
@@ -172,6 +189,7 @@ class Evaluations:
 
     def evaluate_due(self, limit: int = 100) -> int:
         """Go on with runs that need an evaluator and have none; how many."""
+        self._release_orphans()
         due = [run for run in self._store.get_due_runs(limit) if not self._is_troubled(run)]
         return sum(self.evaluate(run) for run in due)
 
@@ -186,6 +204,7 @@ class Evaluations:
         except FencedError:
             self._drop(session)
         except StoreError:
+            self._orphan(session)
             raise
         except Exception:
             self._trouble(session)
@@ -197,7 +216,7 @@ class Evaluations:
             return kept[0]
         try:
             return self._evaluator.take(WorkflowId(workflow_id), self._serves)
-        except HeldError:
+        except (HeldError, InputError):  # somebody has it; or it is gone
             return None
         except StoreError:
             raise
@@ -226,10 +245,20 @@ class Evaluations:
 
     def _drop(self, session: Session) -> None:
         """Something it wrote to was taken away: what it has in memory is of no use any more."""
+        self._orphan(session)
+        self._release_orphans()
+
+    def _orphan(self, session: Session) -> None:
+        """Forget a session, but not that its run is to be released."""
         self._kept.pop(session.run.workflow_id, None)
         held = copy(session.run)
         held.owner = self._store.owner_id
-        self._store.release_run(held)
+        self._orphans.append(held)
+
+    def _release_orphans(self) -> None:
+        while self._orphans:
+            self._store.release_run(self._orphans[-1])
+            self._orphans.pop()
 
     def _is_troubled(self, workflow_id: str) -> bool:
         until = self._troubled.get(workflow_id)

@@ -47,14 +47,14 @@ class HandlerContext:
         cls, task: TaskDefinition, write: Callable[[LogDefinition], None], renew: Callable[[], bool]
     ) -> HandlerContext:
         """The context of a claimed task."""
-        context = cls(
+        return cls(
             task.uuid, task.step_id, task.workflow_id, task.name, task.deliveries, write=write, renew=renew
         )
-        if task.timeout_ms:
-            seconds = task.timeout_ms / 1000
-            context.deadline = datetime.now(UTC) + timedelta(seconds=seconds)
-            context._ends = time.monotonic() + seconds
-        return context
+
+    def start_clock(self, milliseconds: int) -> None:
+        """For the worker: the handler begins, and has so much time."""
+        self.deadline = datetime.now(UTC) + timedelta(milliseconds=milliseconds)
+        self._ends = time.monotonic() + milliseconds / 1000
 
     @property
     def idempotency_key(self) -> str:

@@ -28,10 +28,12 @@ class LeaseKeeper:
         store: PersistenceAPI,
         lock_ms: int = 0,
         held: Callable[[list[tuple[str, int]]], None] | None = None,
+        every_ms: int = 0,
     ) -> None:
         self._store = store
         self._lock_ms = lock_ms
         self._held = held
+        self._every_ms = every_ms
         self._wanted = False
         self._changed = threading.Condition()
         self._inside = 0
@@ -92,11 +94,16 @@ class LeaseKeeper:
                 if not self._inside:
                     due = None
                 elif due is None:
-                    due = now + self._store.lease_ms / 3000
+                    due = now + self._interval
                 elif now >= due:
                     return True
                 self._changed.wait(None if due is None else due - now)
         return False
+
+    @property
+    def _interval(self) -> float:
+        third = self._store.lease_ms / 3
+        return min(third, self._every_ms or third) / 1000
 
     def renew_now(self) -> None:
         """Renew, and tell which tasks are still held. A failure is tried again at the next turn."""

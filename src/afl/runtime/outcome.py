@@ -25,11 +25,12 @@ def check_result(program: Program, facet: str, result: Any) -> dict[str, Any]:
         return {}
     if not isinstance(result, dict):
         raise ResultError(f"{facet}: a result is a map of return values, got {type(result).__name__}")
-    codec.encode(result, what=f"the result of {facet}")
+    text = codec.encode(result, what=f"the result of {facet}")
+    plain: dict[str, Any] = codec.decode(text)  # as whoever reads it from the store will see it
     called = program.declarations.get(facet)
     if called is not None and called.returns is not None:
-        _check_fields(called, result, program)
-    return result
+        _check_fields(called, plain, program)
+    return plain
 
 
 def _check_fields(called: Declaration, result: dict[str, Any], program: Program) -> None:

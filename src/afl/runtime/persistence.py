@@ -165,7 +165,7 @@ class TaskStore(Protocol):
         Tasks of one step are served one at a time, oldest first; one with a `hold`, before its time, or whose lock
         (`runner:task:<uuid>`) somebody else has, is passed over. A name without a dot serves every namespace's facet
         of that name; a dotted one only itself. The task becomes running under `owner` (this process when empty) with
-        epoch + 1, and so its event Dispatched; its deadline is set if it has a timeout, and its lock for `lock_ms`.
+        epoch + 1, and so its event Dispatched; its lock is set for `lock_ms`.
         Without a lease (0) only proof of the owner's death or an operator sets it free.
         """
 
@@ -191,7 +191,7 @@ class TaskStore(Protocol):
         """In how many milliseconds the first delayed task (of a list, of a run) may be claimed; None without one."""
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
-        """The handlers of these claimed tasks begin: their events become Processing."""
+        """The handlers of these claimed tasks begin: their events become Processing, and their time begins to run."""
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """Store the outcomes, each under its own fence: task and step and event and mark, or nothing.

@@ -21,6 +21,9 @@ TIMEOUT_ERROR = "Timeout"
 POISONED_ERROR = "Poisoned"
 
 _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
+_MOST = (
+    10 * 366 * 86_400_000
+)  # ten years in milliseconds, which every clock can add; plenty for the other numbers too
 _UNITS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
 
 
@@ -75,41 +78,56 @@ def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
 
 def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     policy = {**_RETRY, **values}
-    _at_least("Retry", "attempts", policy.get("attempts"), 1)
-    _at_least("Retry", "backoff", policy["backoff"], 0)
-    _at_least("Retry", "factor", policy["factor"], 1)
-    _at_least("Retry", "max", policy["max"], 0)
+    _number("Retry", "attempts", policy.get("attempts"), least=1)
+    _number("Retry", "backoff", policy["backoff"], least=0)
+    _number("Retry", "factor", policy["factor"], least=1)
+    _number("Retry", "max", policy["max"], least=0)
+    policy["on"] = policy["on"] or []
+    if not isinstance(policy["on"], list) or not all(isinstance(name, str) for name in policy["on"]):
+        raise _bad("Retry", f"on is {policy['on']!r}; expected a list of names of error types")
     task.retry = policy
 
 
 def _timeout(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
-        _at_least("Timeout", name, value, 0)
+        _number("Timeout", name, value, least=0)
     total = sum(_UNITS[name] * value for name, value in values.items() if name in _UNITS)
-    _at_least("Timeout", "its sum in milliseconds", total, 1)
-    task.timeout_ms = total
+    _number("Timeout", "its sum in milliseconds", total, least=1)
+    task.timeout_ms = round(total)
 
 
 def _priority(task: TaskDefinition, values: Mapping[str, Any]) -> None:
-    task.priority = values["n"]
+    _number("Priority", "n", values["n"], least=-_MOST)
+    task.priority = round(values["n"])
 
 
 def _task_list(task: TaskDefinition, values: Mapping[str, Any]) -> None:
-    if not values["name"]:
-        raise StepFailure("TaskList: the name is empty", "BadPolicy")
-    task.task_list_name = values["name"]
+    task.task_list_name = _word("TaskList", "name", values["name"])
 
 
 def _concurrency(task: TaskDefinition, values: Mapping[str, Any]) -> None:
-    _at_least("Concurrency", "limit", values.get("limit"), 1)
-    if not values["key"]:
-        raise StepFailure("Concurrency: the key is empty", "BadPolicy")
-    task.concurrency_key, task.concurrency_limit = values["key"], values["limit"]
+    _number("Concurrency", "limit", values.get("limit"), least=1)
+    task.concurrency_key = _word("Concurrency", "key", values["key"])
+    task.concurrency_limit = round(values["limit"])
 
 
-def _at_least(policy: str, name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int | float) or value < least:
-        raise StepFailure(f"{policy}: {name} is {value!r}; expected at least {least}", "BadPolicy")
+def _number(policy: str, name: str, value: Any, *, least: int) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
+        raise _bad(policy, f"{name} is {value!r}; expected at least {least}")
+    if value > _MOST:
+        raise _bad(policy, f"{name} is {value!r}; expected at most {_MOST}")
+
+
+def _word(policy: str, name: str, value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise _bad(policy, f"the {name} is {value!r}; expected a text")
+    if not value:
+        raise _bad(policy, f"the {name} is empty")
+    return value
+
+
+def _bad(policy: str, reason: str) -> StepFailure:
+    return StepFailure(f"{policy}: {reason}", "BadPolicy")
 
 
 _POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {

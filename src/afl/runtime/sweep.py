@@ -79,14 +79,14 @@ def _continue(evaluator: Evaluator, step: StepDefinition) -> None:
         error = task.error or {}
         store.finish([failed(step, None, str(error.get("message") or f"its task was {task.state}"))])
     else:
-        store.save_task(_new_task(evaluator, step))
+        store.save_task(_new_task(evaluator, step, task))
 
 
-def _new_task(evaluator: Evaluator, step: StepDefinition) -> TaskDefinition:
-    """A task in place of one that is gone."""
+def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | None) -> TaskDefinition:
+    """A task in place of one that is gone, with the policies of that one if it is still there."""
     run = evaluator.persistence.get_run(step.workflow_id)
     assert run is not None  # a lost step is one of a run
-    return TaskDefinition(
+    new = TaskDefinition(
         uuid=sortable_id(),
         name=step.facet_name,
         runner_id=run.runner_id,
@@ -98,3 +98,15 @@ def _new_task(evaluator: Evaluator, step: StepDefinition) -> TaskDefinition:
         task_list_name=run.task_list,
         data={name: attribute.value for name, attribute in step.attributes.params.items()},
     )
+    if old is not None:
+        for policy in (
+            "task_list_name",
+            "priority",
+            "timeout_ms",
+            "retry",
+            "concurrency_key",
+            "concurrency_limit",
+        ):
+            setattr(new, policy, getattr(old, policy))
+        new.hold = TaskHold.CONCURRENCY if new.concurrency_key else ""  # the next sweep finds it a place
+    return new

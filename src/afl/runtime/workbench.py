@@ -22,6 +22,7 @@ from afl.runtime.policies import TIMEOUT_ERROR
 _log = logging.getLogger(__name__)
 
 _QUICK_SECONDS = 0.050
+_AHEAD_SECONDS = 0.1
 _MOST_AHEAD = 256
 
 
@@ -50,8 +51,9 @@ class Working:
 
     task: TaskDefinition
     context: HandlerContext
-    ends: float | None
+    ends: float | None = None
     began: bool = False
+    over: bool = False
     abandoned: bool = False
 
 
@@ -98,10 +100,9 @@ class Workbench:
     @property
     def limit(self) -> int:
         """How many tasks may be in hand: those at work, and what the slots can do in a moment."""
-        ahead = self._slots if self._mean < _QUICK_SECONDS else 0
-        if 0 < self._mean < _QUICK_SECONDS / 10:
-            ahead = min(_MOST_AHEAD, 8 * self._slots)
-        return self._slots + ahead
+        if not 0 < self._mean < _QUICK_SECONDS:
+            return self._slots
+        return self._slots + min(_MOST_AHEAD, int(self._slots * _AHEAD_SECONDS / self._mean))
 
     @property
     def running(self) -> int:
@@ -130,6 +131,7 @@ class Workbench:
         begun = [self._take(task) for task in tasks]
         if here:
             for working in begun:
+                self._begin(working)
                 self._work(working)
             return
         with self._guard:
@@ -155,9 +157,7 @@ class Workbench:
         context = HandlerContext.of(
             task, self._write, lambda: self._store.renew_task(task, self._store.lease_ms)
         )
-        ends = None if not task.timeout_ms else time.monotonic() + task.timeout_ms / 1000
-        self._timed = self._timed or ends is not None
-        working = self._working[task.uuid, task.epoch] = Working(task, context, ends)
+        working = self._working[task.uuid, task.epoch] = Working(task, context)
         return working
 
     # -- what comes of it -------------------------------------------------------------------------------------
@@ -191,7 +191,8 @@ class Workbench:
 
     def next_deadline(self) -> float | None:
         """In how many seconds the first handler runs out of time; None if none ever does."""
-        ends = [each.ends for each in self._working.values() if each.ends is not None] if self._timed else []
+        working = list(self._working.values()) if self._timed else []
+        ends = [each.ends for each in working if each.ends is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _wait(self, until: float | None) -> float | None:
@@ -203,12 +204,17 @@ class Workbench:
 
     def _expired(self) -> list[Done]:
         now = time.monotonic()
-        late = [each for each in self._working.values() if each.ends is not None and each.ends <= now]
+        with self._guard:  # one that just returned has answered, however late
+            late = [
+                each
+                for each in list(self._working.values())
+                if each.ends is not None and each.ends <= now and not each.over
+            ]
         for each in late:
             del self._working[each.task.uuid, each.task.epoch]
             each.context.cancel("its time is up")
             self._abandon(each)
-        self._timed = any(each.ends is not None for each in self._working.values())
+        self._timed = any(each.ends is not None for each in list(self._working.values()))
         limit = "not done after {} ms"
         return [Done(each.task, error=TimedOut(limit.format(each.task.timeout_ms))) for each in late]
 
@@ -240,7 +246,7 @@ class Workbench:
             for queue in (self._queue, self._suspects):
                 if working in queue:
                     queue.remove(working)
-            if working.began:
+            if working.began and not working.over:
                 working.abandoned = True
                 self._busy -= 1
                 if self._suspect is working:
@@ -258,8 +264,7 @@ class Workbench:
                     self._busy -= 1
                     return
                 working.began = True
-            if working.task.deaths or self._store.max_deliveries == 1:
-                self._mark_begun(working.task)
+            self._begin(working)
             self._work(working)
             with self._guard:
                 if working.abandoned:  # the slot was given away; this thread is one too many
@@ -274,12 +279,23 @@ class Workbench:
             return self._suspect
         return self._queue.popleft() if self._queue else None
 
-    def _mark_begun(self, task: TaskDefinition) -> None:
-        """Write down that its handler begins, before it does: should we die now, this one is to be charged."""
-        try:
-            self._store.start_tasks([task])
-        except StoreError as error:
-            _log.warning("task %s begins without a note of it: %s", task.uuid, error)
+    def _begin(self, working: Working) -> None:
+        """Let the time of a handler run. Of some it must be written down before they begin.
+
+        Should we die now, a suspect is to be charged; should we hang, others must see when its time was up.
+        """
+        task = working.task
+        if task.timeout_ms:
+            working.context.start_clock(task.timeout_ms)
+            working.ends = time.monotonic() + task.timeout_ms / 1000
+            self._timed = True
+            if self._rang is not None:
+                self._rang()  # whoever waits now has a deadline to keep
+        if task.deaths or task.timeout_ms or self._store.max_deliveries == 1:
+            try:
+                self._store.start_tasks([task])
+            except StoreError as error:
+                _log.warning("task %s begins without a note of it: %s", task.uuid, error)
 
     def _work(self, working: Working) -> None:
         """Call the handler. Whatever it raises is its failure, even what would end a thread: the run must hear of it.
@@ -298,6 +314,8 @@ class Workbench:
             ):
                 raise
             error = raised
+        with self._guard:
+            working.over = True
         seconds = time.monotonic() - begun
         self._mean = seconds if not self._mean else 0.9 * self._mean + 0.1 * seconds
         self._done.put(Done(working.task, answer, error, seconds))

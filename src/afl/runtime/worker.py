@@ -45,6 +45,7 @@ class Terms:
     slots: int = 5
     poll_seconds: float = 2.0
     lock_ms: int = 0
+    lock_every_ms: int = 0
     evaluates: bool = False  # also runs that none of its tasks belong to
     system_tasks: tuple[str, ...] = ()
 
@@ -101,6 +102,8 @@ class Worker:
         self._ear: Ear | None = None
         self.abandoned = 0  # handlers that had not returned when `drain` ended
         self._logs: list[LogDefinition] = []
+        self._stepless: list[Done] = []
+        self._system: list[TaskDefinition] = []
         self._look_for_tasks = self._look_for_runs = True
         self._unmarked: list[TaskDefinition] = []
         self._polled = self._swept = -1e9
@@ -110,7 +113,7 @@ class Worker:
             self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
         )
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
-        self._keeper = LeaseKeeper(self._store, terms.lock_ms, self.bench.keep)
+        self._keeper = LeaseKeeper(self._store, terms.lock_ms, self.bench.keep, terms.lock_every_ms)
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -158,13 +161,14 @@ class Worker:
             waits.append(deadline)
         if self._delayed is not None:
             waits.append(self._delayed - now)
-        if self.evaluations.kept and not self.bench.running:
+        if self.evaluations.busy and not self.bench.running:
             waits.append(_TIDY_SECONDS)
         return max(0.0, min(waits))
 
     def round(self) -> None:
         """One look at everything: what is done, what is due, what can be claimed."""
         self._deliver()
+        self._do_system_tasks()
         self._claim()  # first of all that may be new: somebody waits for it
         self._sweep()
         if self._look_for_runs and self._terms.evaluates:
@@ -179,12 +183,18 @@ class Worker:
 
     def _deliver(self) -> None:
         done = self.bench.collect_now()
-        if done:
+        if done or self.evaluations.undelivered or self._stepless:
             self._look_for_tasks = True
-            self.evaluations.deliver([each for each in done if each.task.step_id])
-            close_stepless(self._store, [each for each in done if not each.task.step_id], self._count)
+            self._store_answers(done)
             self._begin(self.evaluations.born())
             self._mind_leases()
+
+    def _store_answers(self, done: list[Done]) -> None:
+        """What was answered is kept until it is stored."""
+        self._stepless += [each for each in done if not each.task.step_id]
+        self.evaluations.deliver([each for each in done if each.task.step_id])
+        close_stepless(self._store, self._stepless, self._count)
+        self._stepless = []
 
     def _claim(self) -> None:
         now = time.monotonic()
@@ -218,9 +228,13 @@ class Worker:
         self.bench.start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self._mind_leases()
-        for task in tasks:
-            if task.name in self._terms.system_tasks and self._hooks.system is not None:
-                self._hooks.system(task)
+        self._system += [task for task in tasks if task.name in self._terms.system_tasks]
+        self._do_system_tasks()
+
+    def _do_system_tasks(self) -> None:
+        while self._system and self._hooks.system is not None:
+            self._hooks.system(self._system[0])
+            del self._system[0]
 
     def _mark_begun(self) -> None:
         """Events become Processing; of work that is over before anyone could look, nobody needs to know."""
@@ -273,12 +287,14 @@ class Worker:
 
     def _mind_leases(self) -> None:
         """Renew leases as long as anything is held, and only then."""
-        self._keeper.want(bool(self.bench.running or self.evaluations.kept))
+        held = self.bench.running or self.evaluations.busy or self._stepless or self._system
+        self._keeper.want(bool(held))
 
     def _write_logs(self) -> None:
         while self._logs:
-            batch, self._logs[:_LOG_BATCH] = self._logs[:_LOG_BATCH], []
+            batch = self._logs[:_LOG_BATCH]
             self._store.save_logs(batch)
+            del self._logs[: len(batch)]
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -289,13 +305,10 @@ class Worker:
         """
         self._stopping.set()
         try:
-            self._store.return_tasks(self.bench.unstarted())
+            self._store.return_tasks([*self.bench.unstarted(), *self._system])
             until = time.monotonic() + seconds
-            while self.bench.running and (left := until - time.monotonic()) > 0:
-                done = self.bench.collect(left)
-                self.evaluations.deliver([each for each in done if each.task.step_id])
-                close_stepless(self._store, [each for each in done if not each.task.step_id], self._count)
-                self._write_logs()
+            while (self.bench.running or self._unstored) and (left := until - time.monotonic()) > 0:
+                self._store_last_answers(self.bench.collect(left) if self.bench.running else [])
             given_up = self.bench.give_up()
             self.abandoned = len(given_up)
             self._store.return_tasks(given_up, begun=True)
@@ -303,3 +316,15 @@ class Worker:
             self.evaluations.let_go_all()
         finally:
             self._keeper.close()
+
+    @property
+    def _unstored(self) -> bool:
+        return bool(self.evaluations.undelivered or self._stepless)
+
+    def _store_last_answers(self, done: list[Done]) -> None:
+        try:
+            self._store_answers(done)
+            self._write_logs()
+        except StoreError as error:
+            _log.warning("the store fails, trying again: %s", error)
+            time.sleep(_RETRY.delay(1))

@@ -78,6 +78,9 @@ def test_a_budget_that_is_used_up(store: MemoryStore) -> None:
     assert reason.code == "run-budget"
     assert "budget of 1.00 USD is used up" in reason.sentence
     assert reason.action.endswith(f"afl unpause {run} --budget-usd N")
+    other = begin(store)
+    store.pause_run(WorkflowId(other), "budget of 10 tokens is used up: 0 spent, 4267 needed")
+    assert why(store, other).action.endswith(f"afl unpause {other} --budget-tokens N")
 
 
 def test_due_and_nobody_there(store: MemoryStore) -> None:

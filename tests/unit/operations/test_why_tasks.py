@@ -80,6 +80,11 @@ def test_a_name_that_is_almost_right_comes_before_who_served_it_last(lives: Live
     assert reason.action.startswith("Correct the name in @handler('t.Doubel')")
 
 
+def test_an_agent_for_another_list_is_started_there(store: MemoryStore) -> None:
+    task = pending(store, policy('TaskList("gpu")'))
+    assert reason_of(store, task).action == "Start an agent for it: afl agent MODULE --task-list gpu"
+
+
 def test_another_list(store: MemoryStore) -> None:
     task = pending(store, policy('TaskList("gpu")'))
     serve(store, "t.Double")
@@ -167,7 +172,7 @@ def test_paused(store: MemoryStore) -> None:
 def test_poisoned(lives: Lives) -> None:
     first = lives.next()
     task = pending(first)
-    claimed(first)
+    first.start_tasks([claimed(first)])
     second = lives.next()
     second.max_deliveries = 1
     second.reclaim()
@@ -183,7 +188,8 @@ def test_poisoned(lives: Lives) -> None:
 
 def test_timed_out(store: MemoryStore) -> None:
     pending(store, policy("Timeout(60000)"))
-    task = claimed(store)
+    store.start_tasks([claimed(store)])
+    task = store.find_tasks(state="running")[0]
     assert task.deadline > store.now()
     late = replace(task, deadline=store.now() - 1)
     store.save_task(late)
@@ -216,6 +222,7 @@ def test_behind_another_task_of_its_step(store: MemoryStore) -> None:
 def test_running(store: MemoryStore) -> None:
     run = begin(store, policy("Timeout(3600000)"))
     task = claimed(store)
+    store.start_tasks([task])
     server = serve(store, "t.Double", server_name="runner-2")
     details = {"progress": 0.4}
     log = LogDefinition(random_id(), 1, run, task.step_id, message="parsing", details=details)

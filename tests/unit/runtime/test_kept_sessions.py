@@ -29,6 +29,7 @@ def test_the_result_that_another_process_stored_is_read_before_the_step_goes_on(
     evaluator = Evaluator(ours)
     run_id = evaluator.submit(program, {"n": 1})
     session = evaluator.take(run_id)
+    assert session is not None
     session.advance()
     session.settle()  # kept: the step is in our memory as it was before its task was done
 

@@ -43,7 +43,6 @@ class _Terms:
             "lease_until": lease(self.lease_ms) if self.lease_ms else 0,
             "lock_until": lease(self.lock_ms) if self.lock_ms else 0,
             "locked_at": NOW,
-            "deadline": {"$cond": [{"$gt": ["$timeout_ms", 0]}, {"$add": [NOW, "$timeout_ms"]}, 0]},
             "started": 0,
         }
         counters = {name: counted(name) for name in ("epoch", "deliveries")}

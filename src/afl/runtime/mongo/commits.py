@@ -68,7 +68,6 @@ class _Writes:
         for seq, task in enumerate(self._tasks, ticket.first):
             task["seq"] = seq
             task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
-            task["deadline"] = ticket.now + task["timeout_ms"] if task["owner"] and task["timeout_ms"] else 0
 
     def apply(self, database: Database[Document], session: ClientSession) -> None:
         """Write it all; the fences come first."""

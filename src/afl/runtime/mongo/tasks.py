@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
-from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.records import task_document, task_from
 from afl.runtime.topics import tasks_topic
 from afl.runtime.types import StepId, WorkflowId
@@ -78,7 +78,8 @@ class TaskCollection(Collections):
         return self._update("tasks", {"uuid": uuid}, {"$set": {"state": state, "updated": wall_ms()}})
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
-        change = {"$set": {"started": wall_ms()}}
+        deadline = {"$cond": [{"$gt": ["$timeout_ms", 0]}, {"$add": [NOW, "$timeout_ms"]}, 0]}
+        change = [{"$set": {"started": wall_ms(), "deadline": deadline}}]
         writes = [UpdateOne(held_by_its_claim(task), change) for task in tasks]
         if writes:
             self.connection.call(lambda db: db.tasks.bulk_write(writes, ordered=False))

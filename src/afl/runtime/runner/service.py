@@ -41,8 +41,8 @@ _DAY_MS = 86_400_000
 class RunnerService:
     """See the module. `handlers` are functions marked with @handler, beside what the registry has.
 
-    `told` is called with whatever a handler answered, and what was wrong with it; `stopping`, when the service is to
-    end, with the number of tasks in hand that it waits for.
+    `started` is called once it works; `told` with whatever a handler answered, and what was wrong with it; `stopping`,
+    when the service is to end, with the number of tasks in hand that it waits for.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class RunnerService:
         *,
         handlers: Handlers | None = None,
         told: Callable[[Done, str | None], None] | None = None,
+        started: Callable[[], None] | None = None,
         stopping: Callable[[int], None] | None = None,
     ) -> None:
         self._persistence = persistence
@@ -63,6 +64,7 @@ class RunnerService:
         self._registry.register(EXECUTE_TASK_NAME, _only_as_task)
         self._handlers = RegistryHandlers(self._registry, self._config.topics, handlers)
         self._told = told
+        self._started = started
         self._stopping = stopping
         self.abandoned = 0  # handlers that had not returned when the service ended
         self._server_id = random_id()
@@ -116,6 +118,8 @@ class RunnerService:
                     config = self._config
                     self._status = StatusServer(self.status, config.http_port, config.http_max_port_attempts)
                 self._registration.running()
+                if self._started is not None:
+                    self._started()
                 worker.run()
         except BaseException as error:
             problem = error
@@ -154,6 +158,7 @@ class RunnerService:
             slots=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
             lock_ms=config.lock_duration_ms,
+            lock_every_ms=config.lock_extend_interval_ms,
             evaluates=True,
             system_tasks=SystemTasks.names,
         )

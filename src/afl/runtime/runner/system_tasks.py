@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.errors import AgentFlowError, InputError, StoreError
 from afl.language.compiler import compile_source
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -40,6 +40,8 @@ class SystemTasks:
         try:
             closed.result = self._execute(task) if task.name == EXECUTE_TASK_NAME else self._resume(task)
             closed.state = TaskState.COMPLETED
+        except StoreError:
+            raise  # not its fault: it is tried again
         except AgentFlowError as error:
             closed.state = TaskState.FAILED
             closed.error = {"message": str(error), "type": type(error).__name__}

@@ -33,7 +33,7 @@ create table afl_inputs (
     inputs text not null
 ) {strict};
 
-create index afl_runs_held on afl_runs (owner) where owner <> '';
+create index afl_runs_open on afl_runs (owner) where state in ('created', 'running');
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
 
 create table afl_steps (

@@ -16,13 +16,13 @@ select * from afl_steps where workflow_id = :workflow_id order by started, id
 -- name: get_steps_by_state
 select * from afl_steps where state = :state order by started, id
 -- name: get_lost_steps
-select s.* from afl_runs r join afl_steps s on s.workflow_id = r.workflow_id
-where r.state = 'running' and r.owner = '' and s.state = 'state.EventTransmit'
+select s.* from afl_runs r cross join afl_steps s
+where r.state in ('created', 'running') and r.owner = '' and s.workflow_id = r.workflow_id and s.state = 'state.EventTransmit'
     and s.state <> 'state.statement.Complete' and s.state <> 'state.statement.Error'
     and not exists (select 1 from afl_tasks t where t.step_id = s.id and t.state in ('pending', 'running'))
     and not exists (
         select 1 from afl_events e where e.workflow_id = s.workflow_id and e.event_type = 'StepContinue' and e.step_id = s.id)
-order by s.id limit :limit
+limit :limit
 -- name: get_steps_by_block
 select * from afl_steps where block_id = :block_id order by started, id
 -- name: get_steps_by_container
@@ -109,8 +109,7 @@ insert into afl_tasks (
 )
 -- name: set_policy
 update afl_tasks set timeout_ms = :timeout_ms, retry = :retry, concurrency_key = :concurrency_key,
-    concurrency_limit = :concurrency_limit, hold = :hold,
-    deadline = case when state = 'running' and :timeout_ms > 0 then {now} + :timeout_ms else 0 end
+    concurrency_limit = :concurrency_limit, hold = :hold
 where uuid = :uuid
 -- name: upsert_task
 insert into afl_tasks (
@@ -146,7 +145,7 @@ where state = 'running' and (:name = '' or name = :name or short_name = :name)
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-order by seq limit :limit
+order by +seq limit :limit
 -- name: find_held_tasks
 select * from afl_tasks
 where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
@@ -154,14 +153,14 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-order by seq limit :limit
+order by +seq limit :limit
 -- name: find_pending_tasks
 select * from afl_tasks
 where state = 'pending' and hold = '' and (:name = '' or name = :name or short_name = :name)
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-order by seq limit :limit
+order by +seq limit :limit
 -- name: next_due
 select min(not_before) - {now} as due from afl_tasks
 where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
@@ -187,7 +186,7 @@ with chosen as materialized (
 update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
-    deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
+    updated = :updated
 where seq in (select seq from chosen) and state = 'pending' and hold = ''
 returning *
 -- name: claim_run_tasks
@@ -207,11 +206,12 @@ with chosen as materialized (
 update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
-    deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end, updated = :updated
+    updated = :updated
 where seq in (select seq from chosen) and state = 'pending' and hold = ''
 returning *
 -- name: start_task
-update afl_tasks set started = :started where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+update afl_tasks set started = :started, deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end
+where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_held_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
@@ -241,7 +241,7 @@ returning uuid, epoch
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_runs
-update afl_runs set lease_until = {now} + :lease_ms where owner = :owner
+update afl_runs set lease_until = {now} + :lease_ms where state in ('created', 'running') and owner = :owner
 -- A death counts against a task whose handler had begun. The first one also counts against those that only waited in the
 -- same hands, since who had begun is written down lazily; from then on a task is handled alone, and marked before it begins.
 -- name: release_tasks
@@ -262,15 +262,17 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
 where state = 'running' and deadline > 0 and deadline < {now}
 returning task_list_name
 -- name: owners
-select owner from afl_tasks where state = 'running' union select owner from afl_runs where owner <> ''
+select owner from afl_tasks where state = 'running'
+union select owner from afl_runs where state in ('created', 'running') and owner > ''
 -- name: stale
 select (select count(*) from afl_tasks where state = 'running' and lease_until > 0 and lease_until < {now}) as expired,
     (select count(*) from afl_tasks where state = 'running' and deadline > 0 and deadline < {now}) as timed,
-    (select count(*) from afl_runs where owner <> '' and lease_until < {now}) as runs
+    (select count(*) from afl_runs where state in ('created', 'running') and owner > '' and lease_until < {now}) as runs
 -- name: release_runs
-update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where owner = :owner
+update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where state in ('created', 'running') and owner = :owner
 -- name: release_expired_runs
-update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where owner <> '' and lease_until < {now}
+update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0
+where state in ('created', 'running') and owner > '' and lease_until < {now}
 -- name: release_locks
 delete from afl_locks where owner = :owner
 -- name: key_standing

@@ -108,15 +108,11 @@ def _progress_text(progress: BlockProgress) -> str:
 def extra_text(step: StepDefinition) -> str | None:
     """What is rarely anything but the default: type hints given by hand, version, timestamp, an open request."""
     extra: dict[str, Any] = {}
-    for group in ("params", "returns"):
-        attributes: dict[str, AttributeValue] = getattr(step.attributes, group)
-        hints = {
-            name: attribute.type_hint
-            for name, attribute in attributes.items()
-            if attribute.type_hint != infer_type_hint(attribute.value)
-        }
-        if hints:
-            extra[group] = hints
+    attributes = step.attributes
+    if attributes.params and (hints := _given_hints(attributes.params)):
+        extra["params"] = hints
+    if attributes.returns and (hints := _given_hints(attributes.returns)):
+        extra["returns"] = hints
     if step.version is not CURRENT_VERSION and step.version != CURRENT_VERSION:
         extra["version"] = asdict(step.version)
     if step.timestamp is not None:
@@ -124,6 +120,14 @@ def extra_text(step: StepDefinition) -> str | None:
     if step.transition.request_transition:
         extra["request"] = True
     return codec.encode(extra) if extra else None
+
+
+def _given_hints(attributes: dict[str, AttributeValue]) -> dict[str, str]:
+    return {
+        name: attribute.type_hint
+        for name, attribute in attributes.items()
+        if attribute.type_hint != infer_type_hint(attribute.value)
+    }
 
 
 def step_from(row: Row) -> StepDefinition:

@@ -93,9 +93,7 @@ begin
         from jsonb_array_elements(p_tasks) as t;
     end if;
     if p_policies is not null then
-        update afl_tasks t set timeout_ms = (p ->> 'timeout_ms')::bigint, retry = p ->> 'retry',
-            deadline = case when t.state = 'running' and (p ->> 'timeout_ms')::bigint > 0
-                then lease - p_lease_ms + (p ->> 'timeout_ms')::bigint else 0 end
+        update afl_tasks t set timeout_ms = (p ->> 'timeout_ms')::bigint, retry = p ->> 'retry'
         from jsonb_array_elements(p_policies) as p where t.uuid = p ->> 'uuid';
     end if;
     if p_logs is not null then

@@ -1,0 +1,305 @@
+"""Functions as handlers: their parameters, their answers, and what their context can tell and be told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from support.agents import SECONDS, Recorder, begin, ended, only_task, run_of, serving
+
+from afl import handler
+from afl.kernel.errors import InputError
+from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition
+from afl.runtime.errors import WorkCancelled
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Handler, HandlerContext, Handlers
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.runner.service import RunnerConfig, RunnerService
+
+
+def a_context(**fields: Any) -> HandlerContext:
+    return HandlerContext("t1", "run/s1", "run", "ns.F", **fields)
+
+
+def call(function: Any, context: HandlerContext | None = None, **payload: Any) -> Any:
+    return Handler("ns.F", function)(payload, context or a_context())
+
+
+# -- parameters and answers -----------------------------------------------------------------------------------
+
+
+def test_the_parameters_are_the_facets() -> None:
+    assert call(lambda a, b=2: {"sum": a + b}, a=1) == {"sum": 3}
+    assert call(lambda **all: all, a=1, b=2) == {"a": 1, "b": 2}
+
+
+def test_context_comes_only_to_those_who_ask() -> None:
+    context = kept = a_context()
+    assert call(lambda a, context: {"same": context is kept}, context, a=1) == {"same": True}
+    assert call(lambda context: context.step_id, context) == "run/s1"
+
+
+def test_a_function_that_does_not_take_what_the_facet_gives_says_so() -> None:
+    with pytest.raises(InputError, match=r"the handler of ns\.F does not take what the facet gives: .*'nme'"):
+        call(lambda name: {}, nme="x")
+
+
+@dataclass
+class Weight:
+    grams: int
+    parts: list[int]
+
+
+class Price(BaseModel):
+    cents: int
+    at: datetime
+
+
+def test_answers_become_plain_data() -> None:
+    assert call(lambda: Weight(5, [1])) == {"grams": 5, "parts": [1]}
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    assert call(lambda: Price(cents=3, at=at)) == {"cents": 3, "at": "2026-01-02T00:00:00Z"}
+    assert call(lambda: {"a": 1}) == {"a": 1}
+    assert call(lambda: None) is None
+    assert call(lambda: Weight) is Weight, "a class is no answer; the evaluator will refuse it"
+
+
+def test_coroutines_are_awaited() -> None:
+    async def work(n: int) -> Weight:
+        await asyncio.sleep(0)
+        return Weight(n, [])
+
+    assert call(work, n=4) == {"grams": 4, "parts": []}
+
+
+def test_marked_functions_of_a_module_are_handlers() -> None:
+    @handler("a.F")
+    @handler("G")
+    def work(n: int) -> dict[str, int]:
+        return {"n": n}
+
+    def other() -> None:
+        """Not marked."""
+
+    handlers = Handlers.of(SimpleNamespace(work=work, again=work, other=other, number=3))
+    assert handlers.names == ["G", "a.F"]
+    assert handlers.serves("a.F")
+    assert handlers.serves("x.G")
+    assert not handlers.serves("b.F")
+    assert work(3) == {"n": 3}, "it stays a plain function"
+
+
+def test_one_facet_has_one_handler() -> None:
+    @handler("F")
+    def one() -> None: ...
+
+    @handler("F")
+    def two() -> None: ...
+
+    with pytest.raises(InputError, match="two handlers for F"):
+        Handlers.of(SimpleNamespace(one=one, two=two))
+
+
+# -- what a context knows -------------------------------------------------------------------------------------
+
+
+def test_a_context_is_made_from_its_task() -> None:
+    task = TaskDefinition("t9", "ns.F", "r", "run", "f", "run/s", deliveries=3, timeout_ms=60_000)
+    before = datetime.now(UTC)
+    context = HandlerContext.of(task, lambda entry: None, lambda: True)
+    assert (context.deadline, context.remaining) == (None, None)
+    context.start_clock(60_000)
+    assert (context.task_id, context.step_id, context.workflow_id) == ("t9", "run/s", "run")
+    assert (context.facet, context.attempt, context.idempotency_key) == ("ns.F", 3, "t9")
+    assert context.deadline is not None
+    assert before + timedelta(seconds=60) <= context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
+    assert context.remaining is not None
+    assert 0 < context.remaining <= 60
+
+
+def test_without_a_time_limit_there_is_no_deadline() -> None:
+    context = a_context()
+    assert (context.deadline, context.remaining, context.cancelled) == (None, None, False)
+    context.log("goes nowhere")
+    context.heartbeat()
+    assert not context.cancellation.is_set()
+
+
+def test_the_time_that_remains_is_never_below_nothing() -> None:
+    context = a_context()
+    context.start_clock(1)
+    while context.remaining:
+        pass
+    assert context.remaining == 0.0
+
+
+# -- what it can say ------------------------------------------------------------------------------------------
+
+
+def test_a_line_in_the_log() -> None:
+    entries: list[LogDefinition] = []
+    context = a_context(write=entries.append)
+    context.log("reading", pages=3)
+    context.log("odd", "warning")
+    context.log("bad", level="error")
+    first, second, third = entries
+    assert (first.message, first.note_type, first.details) == ("reading", "info", {"pages": 3})
+    assert (first.runner_id, first.step_id, first.object_id) == ("run", "run/s1", "t1")
+    assert first.note_originator == NoteOriginator.AGENT
+    assert (second.note_type, third.note_type) == ("warning", "error")
+    assert first.order < second.order < third.order
+    assert len({entry.uuid for entry in entries}) == 3
+    with pytest.raises(ValueError, match="level is 'loud'; expected one of info, warning, error"):
+        context.log("x", "loud")
+
+
+def test_progress_is_a_line_with_a_fraction() -> None:
+    entries: list[LogDefinition] = []
+    context = a_context(write=entries.append)
+    context.progress(0)
+    context.progress(0.5, "half way")
+    context.progress(1)
+    assert [(entry.message, entry.details) for entry in entries] == [
+        ("0%", {"progress": 0}),
+        ("half way", {"progress": 0.5}),
+        ("100%", {"progress": 1}),
+    ]
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan")])
+def test_a_fraction_is_from_0_to_1(fraction: float) -> None:
+    with pytest.raises(ValueError, match="expected a number from 0 to 1"):
+        a_context().progress(fraction)
+
+
+# -- what it can be told --------------------------------------------------------------------------------------
+
+
+def test_a_heartbeat_renews_and_learns_that_the_work_is_somebody_elses() -> None:
+    answers = [True, True, False]
+    context = a_context(renew=lambda: answers.pop(0))
+    context.heartbeat()
+    context.heartbeat()
+    with pytest.raises(WorkCancelled, match="somebody else has the task now"):
+        context.heartbeat()
+    with pytest.raises(WorkCancelled):
+        context.heartbeat()
+    assert context.cancelled
+    assert answers == []
+
+
+def test_cancelling_sets_everything_once() -> None:
+    context, called = a_context(), []
+    waiting = context.cancellation
+    with context.on_cancel(lambda: called.append(1)):
+        context.cancel("its time is up")
+        context.cancel("again")
+    assert (context.cancelled, waiting.is_set(), called) == (True, True, [1])
+    assert a_context().cancellation is not waiting
+    with pytest.raises(WorkCancelled, match="its time is up"):
+        context.heartbeat()
+
+
+def test_who_asks_after_the_cancellation_learns_of_it_too() -> None:
+    context, called = a_context(), []
+    context.cancel("over")
+    assert context.cancellation.is_set()
+    with context.on_cancel(lambda: called.append(1)):
+        assert called == [1]
+
+
+def test_a_coroutine_is_cancelled_with_its_work() -> None:
+    context, begun, cleaned = a_context(), threading.Event(), []
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(True)
+
+    def cancel() -> None:
+        assert begun.wait(SECONDS)
+        context.cancel("over")
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(WorkCancelled, match="the work was cancelled"):
+        call(work, context)
+    canceller.join()
+    assert cleaned == [True]
+
+
+# -- all of it in a service -----------------------------------------------------------------------------------
+
+
+def serve(store: MemoryStore, function: Any) -> tuple[RunnerService, Recorder]:
+    recorder = Recorder(store)
+    config = RunnerConfig(http=False, poll_interval_ms=20)
+    service = RunnerService(
+        recorder.api, Evaluator(recorder.api), config, handlers=Handlers.of({"ns.Double": function})
+    )
+    return service, recorder
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_a_handler_of_a_cancelled_run_stops(store: MemoryStore, kind: str) -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def work(n: int, context: HandlerContext) -> dict[str, int]:
+        begun.set()
+        if context.cancellation.wait(SECONDS):
+            stopped.set()
+        return {"m": n}
+
+    async def work_async(n: int) -> dict[str, int]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return {"m": n}
+
+    service, recorder = serve(store, work if kind == "function" else work_async)
+    run = begin(store)
+    with serving(service, recorder):
+        assert begun.wait(SECONDS)
+        assert store.cancel_run(run, "enough")
+        assert stopped.wait(SECONDS)
+    assert run_of(store, run).state == "cancelled"
+    assert only_task(store, run).state == "canceled"
+
+
+def test_logs_and_progress_are_in_the_runs_log(store: MemoryStore) -> None:
+    def work(n: int, context: HandlerContext) -> dict[str, int]:
+        context.log("begins", "warning", n=n)
+        context.progress(0.4, "goes on")
+        return {"m": n}
+
+    service, recorder = serve(store, work)
+    run = begin(store)
+    with serving(service, recorder):
+        ended(store, run)
+    entries = store.get_logs_by_runner(run)
+    assert [(entry.message, entry.note_type, entry.details) for entry in entries] == [
+        ("begins", "warning", {"n": 3}),
+        ("goes on", "info", {"progress": 0.4}),
+    ]
+    assert {entry.step_id for entry in entries} == {only_task(store, run).step_id}
+
+
+@pytest.mark.parametrize("answer", [Weight(5, [1]), object(), {1, 2}, "text"])
+def test_an_answer_that_is_not_the_facets_fails_the_step(store: MemoryStore, answer: Any) -> None:
+    service, _ = serve(store, lambda n: answer)
+    run = begin(store)
+    assert service.run_once() == 1
+    assert run_of(store, run).state == "failed"
+    error = only_task(store, run).error
+    assert error is not None
+    assert "ns.Double" in error["message"]

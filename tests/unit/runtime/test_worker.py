@@ -1,0 +1,479 @@
+"""The worker core: claims, order, prefetch, redelivery, what is taken away, a store that fails, and the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support.agents import (
+    LONG,
+    SECONDS,
+    Gate,
+    Recorder,
+    begin,
+    double,
+    ended,
+    heard,
+    only_task,
+    run_of,
+    submit,
+)
+
+from afl.kernel.errors import InputError, StoreUnavailable
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Callback, HandlerContext, Handlers
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.states import EventState
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.types import EventId
+from afl.runtime.worker import Hooks, Terms, Worker
+
+Work = Callable[[dict[str, Any]], Any]
+
+
+class Crew:
+    """A worker on a recorded store."""
+
+    def __init__(self, store: MemoryStore, work: Work | Handlers = double, **terms: Any) -> None:
+        self.store, self.recorder, self.telemetry = store, Recorder(store), Telemetry()
+        handlers = work if isinstance(work, Handlers) else Handlers([Callback("Double", work)])
+        self.hooks = Hooks(counted=self._count)
+        self.counted: list[tuple[str, bool]] = []
+        given = {"poll_seconds": 0.02, "evaluates": True, **terms}
+        self.pool: Executor = ThreadPool("crew")
+        evaluator = Evaluator(self.recorder.api, self.telemetry)
+        self.worker = Worker(evaluator, handlers, Terms(**given), lambda: self.pool, self.hooks)
+
+    def _count(self, name: str, good: bool) -> None:
+        self.counted.append((name, good))
+
+    @contextmanager
+    def at_work(self, drain: float = SECONDS) -> Iterator[Crew]:
+        thread = threading.Thread(target=self.worker.run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.worker.stop()
+            thread.join()
+            self.worker.drain(drain)
+
+    @property
+    def resumes(self) -> int:
+        return len([event for event in self.telemetry.get_events() if event.event_type == "workflow.resume"])
+
+
+def task_states(store: MemoryStore, run: str) -> list[str]:
+    return sorted(task.state for task in store.get_tasks_by_workflow(run))  # type: ignore[arg-type]
+
+
+# -- claiming -------------------------------------------------------------------------------------------------
+
+
+def test_no_more_is_in_hand_than_can_be_worked_on_while_nobody_knows_how_long_it_takes(
+    store: MemoryStore,
+) -> None:
+    gate = Gate()
+    run = begin(store, "ns.Many", {"list": list(range(50))})
+    with Crew(store, gate, slots=3).at_work():
+        gate.called(3)
+        assert len(store.find_tasks(state=TaskState.RUNNING)) == len(gate.calls) == 3
+        gate.open()
+        ended(store, run)
+
+
+def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
+    gate = Gate()
+    begin(store)
+    crew = Crew(store, gate, slots=1, poll_seconds=5.0)
+    crew.worker.round()
+    gate.called()
+    crew.worker._polled -= 10  # the time to poll comes while all hands are full
+    crew.worker.round()
+    assert crew.worker._patience() > 0
+    gate.open()
+    crew.worker.drain(SECONDS)
+
+
+def test_chores_are_done_though_all_hands_are_full(store: MemoryStore) -> None:
+    gate, done = Gate(), threading.Semaphore(0)
+    begin(store)
+    crew = Crew(store, gate, slots=1)
+    crew.hooks.chores = [done.release]
+    with crew.at_work():
+        gate.called()
+        while done.acquire(blocking=False):
+            pass
+        assert done.acquire(timeout=SECONDS)
+        assert done.acquire(timeout=SECONDS)
+        gate.open()
+
+
+def test_quick_work_is_taken_ahead_and_given_back_at_the_end(store: MemoryStore) -> None:
+    gate, begun = Gate(), threading.Event()
+
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        if payload["n"] < 50:
+            return double(payload)
+        begun.set()
+        return gate(payload)
+
+    run = begin(store, "ns.Many", {"list": list(range(100))})
+    with Crew(store, work, slots=1).at_work() as crew:
+        assert begun.wait(SECONDS)
+        crew.worker.stop()
+        opener = threading.Thread(target=lambda: (crew.recorder.until(_returned), gate.open()))
+        opener.start()
+    opener.join()
+    states = [(task.state, task.deliveries) for task in store.get_tasks_by_workflow(run)]
+    assert states == [*[(TaskState.COMPLETED, 1)] * 51, *[(TaskState.PENDING, 0)] * 49]
+
+
+def test_the_older_task_goes_first_though_a_newer_one_is_born_here(store: MemoryStore) -> None:
+    order: list[int] = []
+
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        order.append(payload["n"])
+        return double(payload)
+
+    first = begin(store, "ns.Twice", {"n": 1})
+    others = [begin(store, inputs={"n": 10 + number}) for number in range(30)]
+    with Crew(store, work, slots=1).at_work():
+        for run in [first, *others]:
+            ended(store, run)
+    assert order[0] == 1
+    assert order.index(2) > order.index(19), "the second step of the first run overtook older tasks"
+
+
+def test_with_nobody_waiting_a_task_is_born_claimed(store: MemoryStore) -> None:
+    with Crew(store).at_work() as crew:
+        run = submit(store, "ns.Twice")
+        assert ended(store, run).outputs == {"m": 12}
+    tasks = store.get_tasks_by_workflow(run)
+    assert [(task.state, task.deliveries) for task in tasks] == [(TaskState.COMPLETED, 1)] * 2
+    assert crew.counted == [("ns.Double", True)] * 2
+
+
+def test_a_thousand_tasks_cost_few_resumes(store: MemoryStore) -> None:
+    with Crew(store, slots=10).at_work() as crew:
+        run = submit(store, "ns.Many", {"list": list(range(1000))})
+        assert ended(store, run).outputs == {"all": [n * 2 for n in range(1000)]}
+    assert crew.resumes <= 120
+    assert len(crew.counted) == 1000
+
+
+def test_a_worker_that_does_not_evaluate_leaves_submitted_runs_alone(store: MemoryStore) -> None:
+    crew = Crew(store, evaluates=False)
+    run = submit(store)
+    with crew.at_work():
+        crew.recorder.until(lambda r: r.count("claim_tasks") >= 5)
+    assert run_of(store, run).state == RunnerState.CREATED
+
+
+def test_a_delayed_task_is_claimed_when_its_time_has_come(store: MemoryStore) -> None:
+    run = begin(store)
+    task = store.claim_task(["Double"], owner="somebody", lease_ms=LONG)
+    assert task is not None
+    with Crew(store, poll_seconds=LONG).at_work() as crew:
+        crew.recorder.until(lambda r: r.count("claim_tasks") >= 1)
+        assert store.requeue(task, 40, {"message": "no"})
+        assert ended(store, run).outputs == {"m": 6}
+    assert only_task(store, run).failures == 1
+
+
+def test_events_of_long_work_are_processing(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store)
+    with Crew(store, gate).at_work():
+        gate.called()
+        uuid = only_task(store, run).uuid
+
+        def processing() -> bool:
+            event = store.get_event(EventId(uuid))
+            return event is not None and event.state == EventState.PROCESSING
+
+        heard(store, "nothing", processing)
+        gate.open()
+        ended(store, run)
+
+
+# -- redelivery and what is taken away ------------------------------------------------------------------------
+
+
+def test_a_task_whose_owner_died_is_delivered_again_and_counts(store: MemoryStore) -> None:
+    run = begin(store)
+    for number in range(3):
+        task = store.claim_task(["Double"], owner=f"dead-{number}", lease_ms=LONG)
+        assert task is not None
+        store.start_tasks([task])
+        store.release_tasks(f"dead-{number}", died=True)
+    attempts: list[int] = []
+
+    def note(n: int, context: HandlerContext) -> dict[str, int]:
+        attempts.append(context.attempt)
+        return {"m": n * 2}
+
+    with Crew(store, Handlers.of({"Double": note})).at_work():
+        assert ended(store, run).outputs == {"m": 6}
+    task = only_task(store, run)
+    assert (task.deliveries, task.deaths, task.failures) == (4, 3, 0)
+    assert attempts == [4]
+
+
+def test_a_lease_that_ended_lets_the_worker_take_the_task(store: MemoryStore) -> None:
+    run = begin(store)
+    assert store.claim_task(["Double"], owner="silent", lease_ms=1) is not None
+    with Crew(store).at_work():
+        assert ended(store, run).outputs == {"m": 6}
+    assert only_task(store, run).deaths == 1
+
+
+class Waiting:
+    """A handler that waits until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.began, self.told = threading.Event(), threading.Event()
+
+    def __call__(self, n: int, context: HandlerContext) -> dict[str, int]:
+        self.began.set()
+        assert context.cancellation.wait(SECONDS)
+        self.told.set()
+        return {"m": -1}
+
+    @property
+    def handlers(self) -> Handlers:
+        return Handlers.of({"Double": self.__call__})
+
+
+def test_cancelling_a_run_tells_its_handlers_and_drops_their_answers(store: MemoryStore) -> None:
+    waiting, run = Waiting(), begin(store)
+    with Crew(store, waiting.handlers, poll_seconds=LONG).at_work():
+        assert waiting.began.wait(SECONDS)
+        assert store.cancel_run(run, "enough")
+        assert waiting.told.wait(SECONDS)
+    task = only_task(store, run)
+    assert (task.state, task.result) == (TaskState.CANCELED, None)
+    assert run_of(store, run).state == RunnerState.CANCELLED
+    assert run_of(store, run).owner == ""
+
+
+def test_the_slot_of_a_cancelled_task_is_free_for_others(store: MemoryStore) -> None:
+    waiting, run = Waiting(), begin(store)
+    with Crew(store, waiting.handlers, slots=1).at_work():
+        assert waiting.began.wait(SECONDS)
+        store.cancel_run(run, "enough")
+        assert waiting.told.wait(SECONDS)
+        waiting.began.clear()
+        other = begin(store)
+        assert waiting.began.wait(SECONDS)
+        store.cancel_run(other, "enough")
+
+
+def test_pausing_a_run_lets_its_work_finish_and_its_results_wait(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store, "ns.Twice")
+    with Crew(store, gate).at_work() as crew:
+        gate.called()
+        assert store.pause_run(run, "lunch")
+        gate.open()
+        heard(store, "nothing", lambda: crew.counted)
+        assert run_of(store, run).state == RunnerState.PAUSED
+        assert task_states(store, run) == [TaskState.COMPLETED]
+        assert store.unpause_run(run)
+        heard(store, f"run:{run}", lambda: run_of(store, run).is_over)
+    assert run_of(store, run).outputs == {"m": 12}
+    assert len(gate.calls) == 2
+
+
+def test_a_task_that_was_taken_away_is_not_answered_twice(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store)
+    with Crew(store, gate).at_work():
+        gate.called()
+        assert store.release_tasks(store.owner_id, died=True) == 1
+        other = store.claim_task(["Double"], owner="other", lease_ms=LONG)
+        gate.open()
+        gate.called()
+    task = only_task(store, run)
+    if other is not None:  # else this very worker was quicker, and the second delivery answered
+        assert (task.state, task.owner) == (TaskState.RUNNING, "other")
+    else:
+        assert (task.state, task.deliveries) == (TaskState.COMPLETED, 2)
+
+
+def test_an_answer_for_a_run_that_was_removed_meanwhile_does_no_harm(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store)
+    with Crew(store, gate).at_work():
+        gate.called()
+        assert store.cancel_run(run, "enough")
+        ended_at = run_of(store, run).ended
+        assert store.delete_runs(ended_at + 1, 10) == 1
+        gate.open()
+        assert ended(store, begin(store)).outputs == {"m": 6}
+
+
+def test_the_time_a_task_waits_for_a_slot_is_not_its_handlers(store: MemoryStore) -> None:
+    """What has not begun cannot have taken too long."""
+    source = """
+    event facet Double(n: Long) => (m: Long)
+    workflow Once(n: Long) => (m: Long) andThen {
+        d = Double($.n) with Timeout(ms = 150)
+        yield Once(m = d.m)
+    }
+    """
+    gate, first = Gate(), begin(store)
+    second = begin(store, "Once", {"n": 4}, source)
+    with Crew(store, gate, slots=1).at_work() as crew:
+        gate.called()
+        crew.recorder.until(lambda r: r.count("claim_tasks") > 0)
+        until = store.now() + 600
+        heard(store, "nothing", lambda: store.now() > until)
+        gate.open()
+        assert ended(store, first).outputs == {"m": 6}
+        assert ended(store, second).outputs == {"m": 8}
+
+
+# -- a store that fails ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["commit", "get_marks", "take_run"])
+def test_answers_survive_a_store_that_fails(store: MemoryStore, method: str) -> None:
+    """The handler is not called again for it, nor is the task lost while other work goes on."""
+    store.lease_ms = 50
+    gate = Gate()
+    run = begin(store)
+    with Crew(store, gate).at_work() as crew:
+        gate.called()
+        crew.recorder.fail(method, StoreUnavailable("away"))
+        gate.open()
+        assert ended(store, run).outputs == {"m": 6}
+    assert len(gate.calls) == 1
+    assert (only_task(store, run).deliveries, only_task(store, run).deaths) == (1, 0)
+
+
+def test_answers_of_tasks_without_a_step_survive_too(store: MemoryStore) -> None:
+    store.save_task(TaskDefinition("t", "Double", "", "", "", "", data={"n": 4}))
+    gate = Gate()
+    with Crew(store, gate).at_work() as crew:
+        gate.called()
+        crew.recorder.fail("close_tasks", StoreUnavailable("away"))
+        gate.open()
+        done = heard(store, "nothing", lambda: store.find_tasks(state=TaskState.COMPLETED))
+    assert done[0].result == {"m": 8}
+    assert len(gate.calls) == 1
+
+
+def test_logs_survive_a_store_that_fails(store: MemoryStore) -> None:
+    def talk(n: int, context: HandlerContext) -> dict[str, int]:
+        context.log("said")
+        return {"m": n}
+
+    run = begin(store)
+    crew = Crew(store, Handlers.of({"Double": talk}))
+    crew.recorder.fail("save_logs", StoreUnavailable("away"))
+    with crew.at_work():
+        ended(store, run)
+        heard(store, "nothing", lambda: crew.recorder.count("save_logs") >= 1)
+    assert [entry.message for entry in store.get_logs_by_runner(run)] == ["said"]
+
+
+def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> None:
+    for number in range(3):
+        store.save_task(TaskDefinition(f"t{number}", "afl:test", "", "", "", ""))
+    crew = Crew(store, system_tasks=("afl:test",))
+    begun: list[str] = []
+
+    def system(task: TaskDefinition) -> None:
+        begun.append(task.uuid)
+        if len(begun) == 1:
+            raise StoreUnavailable("away")
+        task.state = TaskState.COMPLETED
+        store.close_tasks([task])
+
+    crew.hooks.system = system
+    with crew.at_work():
+        heard(store, "nothing", lambda: len(store.find_tasks(state=TaskState.COMPLETED)) == 3)
+    assert sorted(set(begun)) == ["t0", "t1", "t2"]
+    assert {task.deaths for task in store.get_all_tasks()} == {0}
+
+
+def test_a_chore_that_fails_does_not_keep_the_worker_from_its_work(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    crew = Crew(store)
+
+    def broken() -> None:
+        raise InputError("nonsense")
+
+    crew.hooks.chores = [broken]
+    with crew.at_work():
+        crew.recorder.until(lambda r: "broken failed: nonsense" in caplog.text)
+        assert ended(store, submit(store)).outputs == {"m": 6}
+
+
+def test_waits_between_attempts_end_when_the_worker_is_stopped(store: MemoryStore) -> None:
+    crew = Crew(store)
+    crew.recorder.fail("claim_tasks", *[StoreUnavailable("away")] * 1000)
+    with crew.at_work():
+        crew.recorder.until(lambda r: r.count("claim_tasks") >= 2)
+    assert crew.recorder.count("claim_tasks") < 1000
+
+
+# -- the end --------------------------------------------------------------------------------------------------
+
+
+def _returned(recorder: Recorder) -> bool:
+    return recorder.count("return_tasks") > 0
+
+
+def test_draining_gives_up_what_takes_too_long(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store)
+    crew = Crew(store, gate)
+    with crew.at_work(drain=0):
+        gate.called()
+        held = only_task(store, run)
+    assert crew.worker.abandoned == 1
+    task = only_task(store, run)
+    assert (task.state, task.owner, task.deliveries, task.deaths) == (TaskState.PENDING, "", 1, 0)
+    assert task.epoch > held.epoch
+    gate.open()
+
+
+def test_draining_gives_back_tasks_of_the_system_too(store: MemoryStore) -> None:
+    store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
+    crew = Crew(store, system_tasks=("afl:test",))
+
+    def system(task: TaskDefinition) -> None:
+        crew.worker.stop()
+        raise StoreUnavailable("away")
+
+    crew.hooks.system = system
+    with crew.at_work():
+        heard(store, "nothing", crew.worker._stopping.is_set)
+    (task,) = store.get_all_tasks()
+    assert (task.state, task.owner) == (TaskState.PENDING, "")
+
+
+def test_a_worker_that_is_told_to_stop_keeps_no_new_tasks(store: MemoryStore) -> None:
+    gate, run = Gate(), begin(store, "ns.Twice")
+    crew = Crew(store, gate)
+    with crew.at_work():
+        gate.called()
+        crew.worker.stop()
+        gate.open()
+    assert task_states(store, run) == [TaskState.COMPLETED, TaskState.PENDING]
+    assert len(gate.calls) == 1
+
+
+def test_nothing_is_left_behind(store: MemoryStore) -> None:
+    before = set(threading.enumerate())
+    with Crew(store).at_work() as crew:
+        run = submit(store, "ns.Many", {"list": list(range(20))})
+        ended(store, run)
+    crew.pool.shutdown(wait=True)
+    assert set(threading.enumerate()) - before == set()
+    assert run_of(store, run).owner == ""
+    assert store.find_tasks(owner=store.owner_id, state=TaskState.RUNNING) == []
