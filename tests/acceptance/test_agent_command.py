@@ -145,3 +145,30 @@ def test_a_run_in_memory_is_not_submitted(folder: Path) -> None:
     done = afl_process("submit", "one.afl", "-i", "n=1", "--store", "memory://", folder=folder)
     assert (done.code, done.out) == (1, "")
     assert "nobody else sees a run in memory://" in done.err
+
+
+def test_who_waits_is_told_that_the_run_goes_on(folder: Path) -> None:
+    run = afl_process("submit", "one.afl", "-i", "n=1", folder=folder).out.strip()
+    with subprocess.Popen(
+        [sys.executable, "-m", "afl", "submit", "one.afl", "-i", "n=2", "--wait"],
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("run 01")
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+        assert process.wait(timeout=60) == 130
+    assert "goes on without you" in told
+    assert run not in told
+
+
+def test_a_worker_that_was_killed_is_not_shown_at_work(folder: Path) -> None:
+    with agent(folder) as process:
+        assert "▸ a = Work  working" in afl_process("show", folder=folder).out
+        process.kill()
+        process.wait()
+        shown = afl_process("show", folder=folder).out
+    assert "… a = Work  waiting" in shown and ", which died" in shown

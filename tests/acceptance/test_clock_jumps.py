@@ -63,6 +63,7 @@ def test_no_lease_ends_early_and_none_lasts_longer(workshop: Workshop, seconds: 
     holder = runner(workshop, "holder")
     held = workshop.wait_held(holder)
     other = runner(workshop, "other")
+    eventually(lambda: workshop.task(run).started)  # its deadline counts from there
     before = workshop.task(run)
     assert before.state == TaskState.RUNNING
     jump(workshop, "holder", seconds)

@@ -117,7 +117,7 @@ class Workshop:
 
     def wait_held(self, process: Warm) -> str:
         """The first task that a process holds, once it does."""
-        return eventually(lambda: self.held_by(process), process.said)[0]
+        return eventually(lambda: self.held_by(process), self.told_all)[0]
 
     def in_hand_of(self, process: Warm) -> list[TaskDefinition]:
         """The tasks that are RUNNING by this very process, as the store has it."""
@@ -197,6 +197,10 @@ class Workshop:
         run = self.wait_over(workflow_id)
         assert run.state == RunnerState.FAILED and run.error is not None
         return str(run.error["message"])
+
+    def told_all(self) -> str:
+        """Where every run stands."""
+        return "\n".join(self.told(WorkflowId(run.workflow_id)) for run in self.store.get_runs())
 
     def told(self, workflow_id: WorkflowId) -> str:
         """Where a run stands, for a failing test to show."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +14,7 @@ from afl.cli import options
 from afl.cli.console import duration, output, print_json
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.tables import shortened
+from afl.kernel.presence import Life
 from afl.kernel.settings import load_settings
 from afl.operations import runs
 from afl.operations.run_list import run_line
@@ -62,7 +63,7 @@ def show(
         if as_json:
             print_json(plain(tree))
             return
-        output().print(render(tree, scene.owner))
+        output().print(render(View(tree, scene.owner, lambda owner: scene.life(owner) is not Life.DEAD)))
     if found.error is not None and found.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(found.error)
         output().print(failure_text(found.workflow_id, found.workflow_name, failure))
@@ -100,35 +101,44 @@ def _node(node: StepNode, now: int) -> dict[str, Any]:
     return {**data, "children": [_node(child, now) for child in node.children]}
 
 
-def render(tree: RunTree, owner: Callable[[str], str] = str) -> Tree:
-    """The run as a Rich tree; `owner` puts an owner into words."""
-    run = tree.run
+@dataclass(frozen=True)
+class View:
+    """A run to be shown; `owner` puts an owner into words, `alive` says whether it may still be at work."""
+
+    tree: RunTree
+    owner: Callable[[str], str] = str
+    alive: Callable[[str], bool] = bool
+
+
+def render(view: View) -> Tree:
+    """The run as a Rich tree."""
+    tree, run = view.tree, view.tree.run
     reason = f" ({run.reason})" if run.reason else ""
     head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}{reason}, {tree.steps:,} steps")
     if tree.usage is not None or tree.budget is not None:
         head.append(f"\n{_spent(tree.usage, tree.budget)}", "dim")
-    head.append("\n").append(_label(tree, tree.root, owner))
+    head.append("\n").append(_label(view, tree.root))
     top = Tree(head, guide_style="dim")
-    _grow(top, tree, tree.root, owner)
+    _grow(top, view, tree.root)
     return top
 
 
-def _grow(branch: Tree, tree: RunTree, node: StepNode, owner: Callable[[str], str]) -> None:
+def _grow(branch: Tree, view: View, node: StepNode) -> None:
     for child in node.children:
-        _grow(branch.add(_label(tree, child, owner)), tree, child, owner)
+        _grow(branch.add(_label(view, child)), view, child)
 
 
-def _state(tree: RunTree, node: StepNode) -> str:
-    """The state as people see it: a step that waits for an agent which is at it does not wait for them."""
+def _state(view: View, node: StepNode) -> str:
+    """The state as people see it: a step does not wait for an agent while one is at it."""
     state = node.counts.state
-    if state in ("running", "waiting") and tree.run.state == RunnerState.CANCELLED:
+    if state in ("running", "waiting") and view.tree.run.state == RunnerState.CANCELLED:
         return "cancelled"
-    working = node.counts.total == 1 and node.work is not None and node.work.running
-    return "working" if working else state
+    owners = node.work.owners if node.work is not None and node.counts.total == 1 else []
+    return "working" if any(view.alive(owner) for owner in owners) else state
 
 
-def _label(tree: RunTree, node: StepNode, owner: Callable[[str], str]) -> Text:
-    state = _state(tree, node)
+def _label(view: View, node: StepNode) -> Text:
+    state = _state(view, node)
     mark, colour = _MARKS[state]
     text = Text.assemble((mark, colour), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
@@ -137,9 +147,9 @@ def _label(tree: RunTree, node: StepNode, owner: Callable[[str], str]) -> Text:
         text.append(f"  {_counts(node)}", colour)
     elif state not in ("done", "caught"):
         text.append(f"  {state}", colour)
-    text.append(f"  {duration(node.duration_ms(tree.seen))}", "dim")
+    text.append(f"  {duration(node.duration_ms(view.tree.seen))}", "dim")
     if node.work is not None:
-        text.append(_work(node.work, owner))
+        text.append(_work(node.work, view))
     if node.usage is not None:
         text.append(f"  {_usage(node.usage)}", "dim")
     if node.error is not None and not any(child.error is not None for child in node.children):
@@ -157,14 +167,15 @@ def _counts(node: StepNode) -> str:
     )
 
 
-def _work(work: Work, owner: Callable[[str], str]) -> Text:
+def _work(work: Work, view: View) -> Text:
     """Who works on it, how far that is, and what went wrong on the way."""
     text = Text()
     for hold, count in work.held.items():
         text.append(f"  held: {hold}" + (f" ×{count:,}" if count > 1 else ""), "yellow")
     if work.owners:
         others = f" and {len(work.owners) - 1} more" if len(work.owners) > 1 else ""
-        text.append(f"  with {owner(work.owners[0])}{others}", "cyan")
+        died = "" if view.alive(work.owners[0]) else ", which died"
+        text.append(f"  with {view.owner(work.owners[0])}{died}{others}", "yellow" if died else "cyan")
     if work.message:
         text.append(f"  {shortened(work.message)}", "cyan" if work.progress is not None else "dim")
     if work.repeated:

@@ -18,6 +18,7 @@ from afl.operations.spans import read_span
 from afl.operations.submission import submit as submit_run
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
 
 TIMED_OUT = 3
 
@@ -65,8 +66,8 @@ def submit(
             budget_tokens=budget_tokens,
         )
         if wait_for_it:
-            say(f"run {submitted.run} of {submitted.workflow}", "dim")
-            _conclude(run_end.wait(opened, submitted.run), as_json)
+            greeting = f"run {submitted.run} of {submitted.workflow}"
+            _conclude(_awaited(opened, submitted.run, greeting=greeting), as_json)
         elif as_json:
             print_json(asdict(submitted))
         else:
@@ -93,7 +94,19 @@ def wait(
     seconds = None if timeout is None else read_span(timeout) / 1000
     with runs.opened(load_settings({"store": store}), create=False) as opened:
         found = print_unknown_run(lambda: runs.find(opened, run_id))
-        _conclude(run_end.wait(opened, found.workflow_id, seconds), as_json)
+        _conclude(_awaited(opened, found.workflow_id, seconds), as_json)
+
+
+def _awaited(
+    store: PersistenceAPI, run: str, seconds: float | None = None, *, greeting: str = ""
+) -> run_end.RunEnd:
+    try:
+        if greeting:
+            say(greeting, "dim")
+        return run_end.wait(store, run, seconds)
+    except KeyboardInterrupt:
+        say(f"Run {run} goes on without you; afl wait {run} waits again, afl cancel {run} ends it.", "yellow")
+        raise
 
 
 def _conclude(end: run_end.RunEnd, as_json: bool) -> None:

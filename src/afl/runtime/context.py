@@ -98,17 +98,13 @@ class ExecutionContext:
         self._steps.update((step.id, step) for step in loaded)
         return [step.id for step in loaded]
 
-    def reread(self, step_ids: list[StepId]) -> None:
-        """Bring steps into memory as they are stored now.
-
-        A step at EventTransmit is its task's holder's to write, so what is in memory may be out of date.
-        """
+    def forget_waiting(self, step_ids: list[StepId]) -> None:
+        """Drop steps at EventTransmit: they are their task's holder's to write, so these may be out of date."""
         own = self.changes.changed_ids
         for step_id in step_ids:
             known = self._steps.get(step_id)
             if known is not None and known.state == StepState.EVENT_TRANSMIT and step_id not in own:
                 del self._steps[step_id]
-        self.preload(step_ids)
 
     def adopt(self, step: StepDefinition) -> StepDefinition:
         """Take a step read from the store into memory, in place of what was there."""

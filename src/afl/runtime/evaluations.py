@@ -1,35 +1,34 @@
 """The runs that a worker evaluates: it takes them, brings them what handlers answered, and lets them go.
 
-A run is kept from one answer to the next while tasks of it are in hand here: then an answer and all that follows from
-it are one commit. A run that somebody else holds gets its answers as StepContinue marks, for its holder to consume.
+All runs that have something to do are evaluated together: one round trip takes them, one reads what they need, one
+stores what came of it. A run is kept from one answer to the next while tasks of it are in hand here. A run that
+somebody else holds gets its answers as StepContinue marks, for its holder to consume.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
 
 from afl.kernel import crashpoint
-from afl.kernel.clock import wall_ms
-from afl.kernel.errors import FencedError, HeldError, InputError, StoreError
-from afl.runtime.changes import Outcome
-from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
+from afl.kernel.errors import FencedError, InputError, PayloadError, StoreError
+from afl.runtime import paths
+from afl.runtime.answers import Answers, Observe
+from afl.runtime.changes import EventDefinition
+from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.outcome import completed, failed
-from afl.runtime.policies import retry_delay
-from afl.runtime.program import Program
 from afl.runtime.session import Session
 from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Done
 
 _log = logging.getLogger(__name__)
 
-_KEPT_RUNS = 64
+_TOGETHER = 100
+_KEPT_RUNS = 256
 _KEPT_SECONDS = 1.0
 _IDLE_SECONDS = 0.05
 _TROUBLE_SECONDS = 10.0
@@ -43,13 +42,13 @@ class Evaluations:
         evaluator: Evaluator,
         serves: Callable[[TaskDefinition], bool] | None,
         expects: Callable[[str], bool],
-        observe: Callable[[Done, str | None], None] | None = None,
+        observe: Observe | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
+        self._answers = Answers(self._store, observe)
         self._serves = serves
         self._expects = expects
-        self._observe = observe
         self._kept: dict[str, tuple[Session, float]] = {}
         self._troubled: dict[str, float] = {}
         self._born: list[TaskDefinition] = []
@@ -71,7 +70,7 @@ class Evaluations:
         tasks, self._born = self._born, []
         return tasks
 
-    # -- what handlers answered -------------------------------------------------------------------------------
+    # -- what there is to do ----------------------------------------------------------------------------------
 
     def deliver(self, done: Sequence[Done]) -> None:
         """Store what handlers answered, and go on with their runs.
@@ -81,167 +80,169 @@ class Evaluations:
         """
         for each in done:
             self._undelivered.setdefault(each.task.workflow_id, []).append(each)
-        self._release_orphans()
-        for workflow_id, group in list(self._undelivered.items()):
-            rest = self._without_retries(group)
-            if rest and not self._deliver_to_session(workflow_id, rest):
-                self._deliver_by_marks(workflow_id, rest)
-            del self._undelivered[workflow_id]
+        while self._undelivered:
+            batch = dict(list(self._undelivered.items())[:_TOGETHER])
+            judged = {run: self._answers.without_retries(group) for run, group in batch.items()}
+            judged = {run: group for run, group in judged.items() if group}
+            delivered = self._go_on(judged)
+            for run, group in judged.items():
+                if run not in delivered:
+                    self._leave_marks(run, group)
+            for run in batch:
+                del self._undelivered[run]
+            self._go_on(
+                {run: [] for run in judged if run not in delivered}
+            )  # if its holder has let go meanwhile
 
-    def _without_retries(self, group: list[Done]) -> list[Done]:
-        """Put back what is to be tried again, or what the run has no budget for; the others are left."""
-        rest = []
-        for each in group:
-            if isinstance(each.error, BudgetExceeded):
-                self._store.return_tasks([each.task])
-                self.let_go(each.task.workflow_id)
-                self._store.pause_run(WorkflowId(each.task.workflow_id), str(each.error))
-            elif not self._retried(each):
-                rest.append(each)
-        return rest
-
-    def _retried(self, each: Done) -> bool:
-        if each.error is None:
-            return False
-        delay = retry_delay(each.task, each.error_type)
-        if delay is None:
-            return False
-        error = {"message": _text(each.error), "type": each.error_type}
-        self._store.requeue(each.task, delay, error)
-        self._tell(each, f"{_text(each.error)}; next attempt in {delay} ms")
-        return True
-
-    def _deliver_to_session(self, workflow_id: str, group: list[Done]) -> bool:
-        session = self._take(workflow_id)
-        if session is None:
-            return False
-        try:
-            self._feed(session, group)
-            self._advance(session)
-        except FencedError:
-            self._drop(session)
-            return False
-        except StoreError:
-            self._orphan(session)
-            raise
-        except Exception:
-            self._trouble(session)
-            return False
-        return True
-
-    def _feed(self, session: Session, group: list[Done]) -> None:
-        """Give a session the answers, and what others did for its run meanwhile."""
-        context = session.context
-        context.preload([StepId(each.task.step_id) for each in group])
-        outcomes = []
-        for each in group:
-            step = context.step(StepId(each.task.step_id))
-            if step is None or step.state != StepState.EVENT_TRANSMIT:
-                self._ignore(each.task)
-            else:
-                outcomes.append(self._outcome(context.program, step, each))
-        crashpoint.reach("deliver.before")
-        session.deliver(outcomes)
-        if session.run.waiting > 0:
-            marks = self._store.get_marks(context.workflow_id)
-            if marks:
-                session.consume(marks)
-
-    def _deliver_by_marks(self, workflow_id: str, group: list[Done]) -> None:
-        """The run is somebody else's: leave the answers for its holder, and see whether it has let go meanwhile."""
-        steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
-        known = [each for each in group if each.task.step_id in steps]
-        for each in group:
-            if each.task.step_id not in steps:
-                self._ignore(each.task)
-        if not known:
-            return
-        program = self._evaluator.programs.of_run(WorkflowId(workflow_id))
-        outcomes = [self._outcome(program, steps[StepId(each.task.step_id)], each) for each in known]
-        crashpoint.reach("finish.before")
-        stored = self._store.finish(outcomes)
-        crashpoint.reach("finish.after")
-        for each, good in zip(known, stored, strict=True):
-            if not good:
-                self._ignore(each.task)
-        self.evaluate(workflow_id)
-
-    def _outcome(self, program: Program, step: StepDefinition, each: Done) -> Outcome:
-        if each.error is not None:
-            outcome = failed(step, each.task, _text(each.error), each.error_type)
-        else:
-            outcome = completed(program, step, each.task, {} if each.answer is None else each.answer)
-        problem = outcome.task.error if outcome.task is not None else None
-        self._tell(each, problem["message"] if problem else None)
-        return outcome
-
-    def _ignore(self, task: TaskDefinition) -> None:
-        """Nobody waits for this one any more: its step moved on, or its run ended."""
-        ignored = copy(task)
-        ignored.state, ignored.updated = TaskState.IGNORED, wall_ms()
-        self._store.close_tasks([ignored])
-
-    def _tell(self, each: Done, problem: str | None) -> None:
-        if self._observe is not None:
-            self._observe(each, problem)
-
-    # -- runs -------------------------------------------------------------------------------------------------
-
-    def evaluate_due(self, limit: int = 100) -> int:
-        """Go on with runs that need an evaluator and have none; how many."""
-        self._release_orphans()
-        due = [run for run in self._store.get_due_runs(limit) if not self._is_troubled(run)]
-        return sum(self.evaluate(run) for run in due)
+    def evaluate_due(self) -> int:
+        """Go on with runs that need an evaluator and have none; how many were found."""
+        due = [run for run in self._store.get_due_runs(_TOGETHER) if not self._is_troubled(run)]
+        self._go_on({run: [] for run in due})
+        return len(due)
 
     def evaluate(self, workflow_id: str) -> bool:
         """Go on with one run; False if somebody else has it."""
-        session = self._take(workflow_id)
-        if session is None:
-            return False
+        return workflow_id in self._go_on({workflow_id: []})
+
+    def _leave_marks(self, workflow_id: str, group: list[Done]) -> None:
+        """The run is somebody else's, or gone: leave the answers for its holder."""
+        steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
+        known = [each for each in group if each.task.step_id in steps]
+        outcomes = []
+        if known:
+            program = self._evaluator.programs.of_run(WorkflowId(workflow_id))
+            outcomes = [
+                self._answers.outcome(program, steps[StepId(each.task.step_id)], each) for each in known
+            ]
+        crashpoint.reach("finish.before")
+        stored = self._store.finish(outcomes) if outcomes else []
+        crashpoint.reach("finish.after")
+        good = {each.task.uuid for each, kept in zip(known, stored, strict=True) if kept}
+        for each in group:
+            if each.task.uuid not in good:
+                self._answers.ignore(each.task)
+
+    # -- runs together ----------------------------------------------------------------------------------------
+
+    def _go_on(self, work: dict[str, list[Done]]) -> set[str]:
+        """Evaluate runs, each with the answers for it; which of them could be had and stored."""
+        if not work:
+            return set()
+        self._release_orphans()
+        sessions = self._take(list(work))
         try:
-            session.consume(self._store.get_marks(WorkflowId(workflow_id)))
-            self._advance(session)
+            marks = self._marks(sessions)
+            self._read_ahead(sessions, work, marks)
+            advanced = [
+                session
+                for run, session in sessions.items()
+                if self._advance(session, work[run], marks.get(run, []))
+            ]
+            return self._store_all(advanced)
+        except StoreError:
+            for session in sessions.values():
+                self._orphan(session)
+            raise
+
+    def _take(self, runs: list[str]) -> dict[str, Session]:
+        sessions = {run: self._kept[run][0] for run in runs if run in self._kept}
+        try:
+            taken = self._evaluator.take_all([WorkflowId(r) for r in runs if r not in sessions], self._serves)
+        except InputError:
+            return sessions
+        return sessions | {session.run.workflow_id: session for session in taken}
+
+    def _marks(self, sessions: dict[str, Session]) -> dict[str, list[EventDefinition]]:
+        """What others did for these runs meanwhile."""
+        found: dict[str, list[EventDefinition]] = defaultdict(list)
+        waiting = [WorkflowId(run) for run, session in sessions.items() if session.run.waiting > 0]
+        for mark in self._store.get_marks_of(waiting) if waiting else []:
+            found[mark.workflow_id].append(mark)
+        return found
+
+    def _read_ahead(
+        self,
+        sessions: dict[str, Session],
+        work: dict[str, list[Done]],
+        marks: dict[str, list[EventDefinition]],
+    ) -> None:
+        """Bring the steps that were answered, and all that is above them, into memory in one round trip."""
+        wanted: dict[StepId, Session] = {}
+        for run, session in sessions.items():
+            marked = [mark.step_id for mark in marks.get(run, [])]
+            session.context.forget_waiting(marked)
+            for step_id in {*marked, *(each.task.step_id for each in work[run])}:
+                above = StepId(step_id)
+                while above and above not in wanted and session.context.cached(above) is None:
+                    wanted[above] = session
+                    above = paths.parent(above)
+        for step in self._store.get_steps(list(wanted)) if wanted else []:
+            wanted[step.id].context.adopt(step)
+
+    def _advance(self, session: Session, group: list[Done], marks: list[EventDefinition]) -> bool:
+        """Evaluate one run in memory; False if that failed."""
+        try:
+            self._feed(session, group)
+            if marks:
+                session.consume(marks, fresh=True)
+            self._evaluator.telemetry.log_resume(session.run.workflow_id)
+            session.advance()
+            return True
         except FencedError:
             self._drop(session)
         except StoreError:
-            self._orphan(session)
             raise
         except Exception:
-            self._trouble(session)
-        return True
+            self._drop(session)
+            self._put_off(session.run.workflow_id)
+        return False
 
-    def _take(self, workflow_id: str) -> Session | None:
-        kept = self._kept.get(workflow_id)
-        if kept is not None:
-            return kept[0]
-        try:
-            return self._evaluator.take(WorkflowId(workflow_id), self._serves)
-        except (HeldError, InputError):  # somebody has it; or it is gone
-            return None
-        except StoreError:
-            raise
-        except Exception:
-            self._put_off(workflow_id)
-            return None
+    def _feed(self, session: Session, group: list[Done]) -> None:
+        outcomes = []
+        for each in group:
+            step = session.context.step(StepId(each.task.step_id))
+            if step is None or step.state != StepState.EVENT_TRANSMIT:
+                self._answers.ignore(each.task)
+            else:
+                outcomes.append(self._answers.outcome(session.context.program, step, each))
+        crashpoint.reach("deliver.before")
+        session.deliver(outcomes)
 
-    def _advance(self, session: Session) -> None:
-        """Evaluate, store, and keep the run only while there is work for it here."""
+    def _store_all(self, sessions: list[Session]) -> set[str]:
+        """Store what came of it, and keep runs only while there is work for them here."""
+        kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
+        changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
+        crashpoint.reach("commit.before")
+        problems = self._store.commit_all(changes) if changes else []
+        crashpoint.reach("commit.after")
+        stored: set[str] = set()
+        for session, problem in zip(sessions, problems, strict=True):
+            if isinstance(problem, PayloadError):
+                session.fail_unstorable(problem)
+            elif problem is not None:
+                self._drop(session)
+                continue
+            else:
+                session.stored()
+            stored.add(session.run.workflow_id)
+            self._keep_or_leave(session, keep=session.run.workflow_id in kept)
+        return stored
+
+    def _is_kept(self, session: Session) -> bool:
+        if session.context.claimed:
+            return True
+        return session.run.waiting > 0 and self._expects(session.run.workflow_id)
+
+    def _keep_or_leave(self, session: Session, *, keep: bool) -> None:
         workflow_id = session.run.workflow_id
-        self._evaluator.telemetry.log_resume(workflow_id)
-        session.advance()
-        keep = bool(session.context.claimed) or (session.run.waiting > 0 and self._expects(workflow_id))
-        if keep:
-            session.settle()
-        else:
-            session.close()
         self._born += session.tasks
+        self._kept.pop(workflow_id, None)
         if keep and not session.run.is_over:
-            self._kept.pop(workflow_id, None)
             self._kept[workflow_id] = (session, time.monotonic())
-        else:
-            self._kept.pop(workflow_id, None)
-            if session.run.waiting > 0 and self._store.get_marks(WorkflowId(workflow_id), limit=1):
-                self.evaluate(workflow_id)  # somebody answered while we still had it
+        elif session.run.waiting > 0 and self._store.get_marks(WorkflowId(workflow_id), limit=1):
+            self.evaluate(workflow_id)  # somebody answered while we still had it
+
+    # -- what goes wrong --------------------------------------------------------------------------------------
 
     def _drop(self, session: Session) -> None:
         """Something it wrote to was taken away: what it has in memory is of no use any more."""
@@ -263,10 +264,6 @@ class Evaluations:
     def _is_troubled(self, workflow_id: str) -> bool:
         until = self._troubled.get(workflow_id)
         return until is not None and time.monotonic() < until
-
-    def _trouble(self, session: Session) -> None:
-        self._drop(session)
-        self._put_off(session.run.workflow_id)
 
     def _put_off(self, workflow_id: str) -> None:
         """A run that cannot be evaluated must not keep the others from it."""
@@ -299,7 +296,3 @@ class Evaluations:
             self._store.release_run(kept[0].run)
             if self._store.get_marks(WorkflowId(workflow_id), limit=1):
                 self.evaluate(workflow_id)
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -202,10 +202,23 @@ class Evaluator:
             raise InputError(f"there is no run {workflow_id} in this store")
         if run.is_over or run.state == RunnerState.PAUSED:
             return None
-        program = self.programs.load(run.program_hash)
-        self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         if run.state == RunnerState.CREATED:  # submitted, and not begun
             run.inputs = self._get_run(workflow_id).inputs
+        return self._session(run, serves)
+
+    def take_all(
+        self, workflow_ids: list[WorkflowId], serves: Callable[[TaskDefinition], bool] | None = None
+    ) -> list[Session]:
+        """Sessions on those of the runs that nobody has and that are not over or paused, in one round trip."""
+        if not workflow_ids:
+            return []
+        taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.lease_ms)
+        crashpoint.reach("take.after")
+        return [self._session(run, serves) for run in taken]
+
+    def _session(self, run: RunDefinition, serves: Callable[[TaskDefinition], bool] | None) -> Session:
+        program = self.programs.load(run.program_hash)
+        self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
 
     def _finish(self, session: Session) -> ExecutionResult:
@@ -282,13 +295,17 @@ class Evaluator:
                 f"run {workflow_id} is {run.state}; only a failed or cancelled run can be retried"
             )
         changes = IterationChanges(run=run)
-        tried = reopen(self.persistence.get_steps_by_workflow(workflow_id), changes, step_id or workflow_id)
-        if not tried:
+        steps = self.persistence.get_steps_by_workflow(workflow_id)
+        open_ones = not steps or any(not step.is_terminal for step in steps)
+        stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones
+        tried = reopen(steps, changes, step_id or workflow_id)
+        if not tried and not stopped:
             raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
-        run.state, run.error, run.ended, run.outputs, run.settled = RunnerState.RUNNING, None, 0, {}, False
+        run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
+        run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
         run.updated, run.reason = wall_ms(), ""
         self.persistence.commit(changes)
-        return tried
+        return tried or 1
 
     def _step_at_transmit(self, step_id: StepId) -> StepDefinition | None:
         step = self.persistence.get_step(step_id)

@@ -35,6 +35,7 @@ from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
 if TYPE_CHECKING:
     from afl.kernel.doorbell import Ear
+    from afl.kernel.errors import AgentFlowError
     from afl.kernel.presence import Life
 
 __all__ = [
@@ -108,6 +109,9 @@ class EventStore(Protocol):
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         """Unconsumed StepContinue events of a run, in any order."""
+
+    def get_marks_of(self, workflow_ids: Sequence[WorkflowId], limit: int = 10_000) -> list[EventDefinition]:
+        """Unconsumed StepContinue events of several runs, in any order."""
 
     def save_event(self, event: EventDefinition) -> None:
         """Insert or replace an event."""
@@ -281,6 +285,9 @@ class RunStore(Protocol):
         HeldError when a holder whose lease runs and whose death is not proven has it.
         """
 
+    def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
+        """`take_run` for several in one round trip: those that could be taken. Inputs come with runs not begun yet."""
+
     def release_run(self, run: RunDefinition) -> None:
         """End the hold that this run (owner, epoch) describes; nothing if it ended already."""
 
@@ -413,6 +420,12 @@ class PersistenceAPI(
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.
 
         A committed task wakes whoever listens for its task list; a committed run, whoever waits for it.
+        """
+
+    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
+        """`commit` for several runs in as few round trips as can be.
+
+        Each is stored or not by itself: for each what `commit` would have raised (FencedError, PayloadError), or None.
         """
 
     @property

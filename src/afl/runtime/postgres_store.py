@@ -44,27 +44,47 @@ class PostgresStore(SqlStore):
                 f"run {changes.run.workflow_id} or one of its tasks was taken over; nothing was written"
             )
 
+    def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
+        prepared = [(changes, ChangeRows(changes)) for changes in batch]
+        if any(changes.run is None or rows.keys for changes, rows in prepared):
+            super()._commit_together(batch)
+            return
+        calls = [
+            self._parameters(changes, changes.run, rows)
+            for changes, rows in prepared
+            if changes.run is not None
+        ]
+        try:
+            self.database.atomic(Q.commit_all, batch=codec.encode_rows(calls))
+        except StoreError as error:
+            if _FENCED in str(error):
+                raise FencedError("one of several runs was taken over; nothing was written") from error
+            raise
+        self.bell.rung({topic for _, rows in prepared for topic in rows.topics})
+
     def _call(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
-        answer = self.database.atomic(
-            Q.commit_changes,
-            run=codec.encode_rows({**run_params(run), **_inputs(run, changes)}),
-            new=changes.new_run,
-            lease_ms=self.lease_ms,
-            over=run.is_over,
-            steps=_records(STEP_COLUMNS, rows.created_steps),
-            old_steps=_records(STEP_VALUES, rows.updated_steps),
-            consumed=list(changes.consumed_events) or None,
-            events=_records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
-            tasks=codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
-            policies=codec.encode_rows(rows.policies) if rows.policies else None,
-            closed=codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
-            held=sum(1 for task in rows.updated_tasks if task["owner"]),
-            logs=_records(LOG_COLUMNS, rows.logs),
-            topics=rows.topics if rows.topics and self.bell.carried_by_commit else None,
-        )
+        answer = self.database.atomic(Q.commit_changes, **self._parameters(changes, run, rows))
         if rows.topics:
             self.bell.rung(rows.topics)
         return bool(answer[0]["held"])
+
+    def _parameters(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
+        return {
+            "run": codec.encode_rows({**run_params(run), **_inputs(run, changes)}),
+            "new": changes.new_run,
+            "lease_ms": self.lease_ms,
+            "over": run.is_over,
+            "steps": _records(STEP_COLUMNS, rows.created_steps),
+            "old_steps": _records(STEP_VALUES, rows.updated_steps),
+            "consumed": list(changes.consumed_events) or None,
+            "events": _records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
+            "tasks": codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
+            "policies": codec.encode_rows(rows.policies) if rows.policies else None,
+            "closed": codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
+            "held": sum(1 for task in rows.updated_tasks if task["owner"]),
+            "logs": _records(LOG_COLUMNS, rows.logs),
+            "topics": rows.topics if rows.topics and self.bell.carried_by_commit else None,
+        }
 
 
 def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:

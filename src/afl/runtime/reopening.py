@@ -18,7 +18,7 @@ from afl.runtime.types import FacetAttributes, StepId
 def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:
     """Reopen the failures at or below a step (and, of a cancelled run, what waited); how many begin anew."""
     by_id = {step.id: step for step in steps}
-    failed = {step.id for step in by_id.values() if step.is_error}
+    failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
     above = {paths.parent(step_id) for step_id in failed}
     waiting = {step.id for step in by_id.values() if step.state == StepState.EVENT_TRANSMIT}
     causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
@@ -26,6 +26,16 @@ def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: s
         _begin_anew(by_id[cause], changes)
         _wait_again(cause, by_id, changes)
     return len(causes)
+
+
+def _was_caught(step_id: StepId, by_id: dict[StepId, StepDefinition]) -> bool:
+    """Whether something above has dealt with the failure: it has a catch block for it, or is complete."""
+    child = step_id
+    while (above := by_id.get(paths.parent(child))) is not None:
+        if above.is_complete or (paths.key(child) != "!" and paths.child(above.id, "!") in by_id):
+            return True
+        child = above.id
+    return False
 
 
 def _begin_anew(step: StepDefinition, changes: IterationChanges) -> None:

@@ -86,10 +86,15 @@ class Session:
 
     # -- what arrives from outside ----------------------------------------------------------------------------
 
-    def consume(self, marks: list[EventDefinition]) -> None:
-        """Let the steps that StepContinue events name go on; one for a step that already did changes nothing."""
+    def consume(self, marks: list[EventDefinition], *, fresh: bool = False) -> None:
+        """Let the steps that StepContinue events name go on; one for a step that already did changes nothing.
+
+        `fresh` says that these steps were read after the marks.
+        """
         self._recover()
-        self.context.reread([mark.step_id for mark in marks])
+        if not fresh:
+            self.context.forget_waiting([mark.step_id for mark in marks])
+        self.context.preload([mark.step_id for mark in marks])
         seen: set[StepId] = set()
         for mark in marks:
             self.context.changes.consumed_events.append(mark.id)
@@ -143,6 +148,7 @@ class Session:
     def advance(self, max_iterations: int | None = None) -> None:
         """Evaluate to a fixed point: until nothing changes any more."""
         self._recover()
+        self._last_commit = time.monotonic()  # it may have waited for its turn
         with collector.paused():
             while max_iterations is None or self.iterations < max_iterations:
                 self.iterations += 1
@@ -205,40 +211,49 @@ class Session:
 
     def commit(self, *, settled: bool) -> None:
         """Store everything gathered so far; FencedError if the run is no longer ours."""
-        changes, run = self.context.changes, self.run
-        run.settled, run.updated = settled, wall_ms()
-        written = [*changes.created_steps, *changes.updated_steps]
+        self.run.settled, self.run.updated = settled, wall_ms()
         crashpoint.reach("commit.before")
-        self._persistence.commit(changes)
+        self._persistence.commit(self.context.changes)
         crashpoint.reach("commit.after")
-        self.context.telemetry.log_commit(run.workflow_id, len(written), len(changes.created_tasks))
+        self.stored()
+
+    def stored(self) -> None:
+        """What was gathered is stored: begin to gather anew."""
+        changes, context = self.context.changes, self.context
+        written = [*changes.created_steps, *changes.updated_steps]
+        context.telemetry.log_commit(self.run.workflow_id, len(written), len(changes.created_tasks))
         changes.clear()
         self._last_commit = time.monotonic()
         if self.observe is not None:
             self.observe(written)
-        self.context.forget_closed(written)
-        if self.context.cached_steps > self._pace.cached_steps:
-            self.context.forget_all()
+        context.forget_closed(written)
+        if context.cached_steps > self._pace.cached_steps:
+            context.forget_all()
+
+    def conclude(self, *, keep: bool) -> IterationChanges:
+        """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""
+        if not self.timed_out:
+            self._conclude()
+        if not keep or self.run.is_over:
+            self.run.owner = ""
+        self.run.settled, self.run.updated = not self.timed_out, wall_ms()
+        return self.context.changes
 
     def settle(self) -> None:
         """At a fixed point: record where the run stands, and keep it while it is not over."""
-        self._conclude()
-        if self.run.is_over:
-            self.run.owner = ""
+        self.conclude(keep=True)
         self._store_or_fail()
 
     def close(self) -> None:
         """At a fixed point: record where the run stands, and let it go."""
-        if not self.timed_out:
-            self._conclude()
-        self.run.owner = ""
+        self.conclude(keep=False)
         self._store_or_fail()
 
     def _store_or_fail(self) -> None:
         try:
             self.commit(settled=not self.timed_out)
         except PayloadError as error:
-            self._fail_unstorable(error)
+            self.fail_unstorable(error)
 
     def _conclude(self) -> None:
         run = self.run
@@ -259,7 +274,7 @@ class Session:
         failure = error if isinstance(error, StepFailure) else StepFailure(str(error), type(error).__name__)
         self.run.error = failure.to_dict()
 
-    def _fail_unstorable(self, error: PayloadError) -> None:
+    def fail_unstorable(self, error: PayloadError) -> None:
         """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
         new = self.context.changes.new_run
         self.context.changes = IterationChanges(run=self.run, new_run=new)

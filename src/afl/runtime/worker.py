@@ -167,12 +167,16 @@ class Worker:
 
     def round(self) -> None:
         """One look at everything: what is done, what is due, what can be claimed."""
+        now = time.monotonic()
+        if now >= self._polled + self._terms.poll_seconds:
+            self._polled = now
+            self._poll_chores = self._look_for_tasks = True
         self._deliver()
         self._do_system_tasks()
         self._claim()  # first of all that may be new: somebody waits for it
         self._sweep()
         if self._look_for_runs and self._terms.evaluates:
-            self._look_for_runs = self.evaluations.evaluate_due() >= 100
+            self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
             self._begin(self.evaluations.born())
             self._claim()
         self.evaluations.tidy()
@@ -197,15 +201,10 @@ class Worker:
         self._stepless = []
 
     def _claim(self) -> None:
-        now = time.monotonic()
-        due = now >= self._polled + self._terms.poll_seconds
-        late = self._delayed is not None and now >= self._delayed
+        late = self._delayed is not None and time.monotonic() >= self._delayed
         room = self.bench.room
-        if room < 1 or not (self._look_for_tasks or due or late):
+        if room < 1 or not (self._look_for_tasks or late):
             return
-        if due:
-            self._polled = now
-            self._poll_chores = True
         tasks = self._store.claim_tasks(
             [*self._handlers.names, *self._terms.system_tasks],
             self._terms.task_list,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.kernel.errors import CapabilityError, FencedError
+from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskState
 from afl.runtime.mongo.collections import Collections, lease, literal
@@ -35,6 +36,16 @@ class CommitCollection(Collections):
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
         self._ring(_topics(changes))
+
+    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
+        return [self._problem(changes) for changes in batch]
+
+    def _problem(self, changes: IterationChanges) -> AgentFlowError | None:
+        try:
+            self.commit(changes)
+        except (FencedError, PayloadError) as error:
+            return error
+        return None
 
 
 class _Writes:

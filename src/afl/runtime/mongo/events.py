@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.events import event_of
 from afl.runtime.mongo.collections import Collections
@@ -31,6 +33,10 @@ class EventCollection(Collections):
         if limit < 1:
             return []
         query = {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}
+        return [event_from(each) for each in self._all("events", query, limit=limit)]
+
+    def get_marks_of(self, workflow_ids: Sequence[WorkflowId], limit: int = 10_000) -> list[EventDefinition]:
+        query = {"workflow_id": {"$in": list(workflow_ids)}, "event_type": STEP_CONTINUE}
         return [event_from(each) for each in self._all("events", query, limit=limit)]
 
     def save_event(self, event: EventDefinition) -> None:

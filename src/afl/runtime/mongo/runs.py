@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pymongo import ReturnDocument
 from pymongo.database import Database
 
@@ -78,6 +80,15 @@ class RunCollection(Collections):
             if run.owner:
                 holder = self.connection.describe(run.owner)
                 raise HeldError(f"run {workflow_id} is held by {holder}, whose lease has not ended")
+
+    def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
+        taken = [self._take_free(workflow_id, lease_ms) for workflow_id in workflow_ids]
+        runs = [run for run in taken if run is not None]
+        for run in runs:
+            if run.state == RunnerState.CREATED:
+                stored = self.get_run(WorkflowId(run.workflow_id))
+                run.inputs = stored.inputs if stored is not None else {}
+        return runs
 
     def _take_free(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
         free = {"uuid": workflow_id, **_needs_nobody_else()}

@@ -74,6 +74,8 @@ select t.* from afl_tasks t left join afl_events e on e.id = t.uuid
 where t.workflow_id = :workflow_id and t.step_id <> '' and e.id is null order by t.seq
 -- name: get_marks
 select * from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue' order by id limit :limit
+-- name: get_marks_of
+select * from afl_events where workflow_id {in:ids} and event_type = 'StepContinue' limit :limit
 -- name: insert_event
 insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
 values (:id, :step_id, :workflow_id, :state, :event_type, :payload)
@@ -384,6 +386,13 @@ where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
     iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
+-- name: take_runs
+update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
+where workflow_id {in:ids} and state in ('created', 'running') and (owner = '' or lease_until < {now})
+returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations,
+    waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, '{}' as inputs
+-- name: get_inputs
+select workflow_id, inputs from afl_inputs where workflow_id {in:ids}
 -- name: release_run
 update afl_runs set owner = '', lease_until = 0
 where workflow_id = :workflow_id and owner = :owner and epoch = :epoch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
@@ -35,6 +37,10 @@ class EventTables(Tables):
 
     def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
         rows = self.database.select(Q.get_marks, workflow_id=workflow_id, limit=limit)
+        return [event_from(row) for row in rows]
+
+    def get_marks_of(self, workflow_ids: Sequence[WorkflowId], limit: int = 10_000) -> list[EventDefinition]:
+        rows = self.database.select(Q.get_marks_of, ids=list(workflow_ids), limit=limit)
         return [event_from(row) for row in rows]
 
     def save_event(self, event: EventDefinition) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
@@ -69,6 +71,16 @@ class RunTables(Tables):
                     return taken
             elif run.owner:
                 raise HeldError(f"run {workflow_id} is held by {presence.describe(run.owner)}")
+
+    def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
+        rows = self.database.atomic(
+            Q.take_runs, ids=list(workflow_ids), owner=self.owner_id, lease_ms=lease_ms
+        )
+        runs = [run_from(row) for row in rows]
+        new = {run.workflow_id: run for run in runs if run.state == RunnerState.CREATED}
+        for row in self.database.select(Q.get_inputs, ids=list(new)) if new else []:
+            new[row["workflow_id"]].inputs = codec.decode(row["inputs"])
+        return runs
 
     def _take(
         self, workflow_id: WorkflowId, lease_ms: int, instead_of: RunDefinition | None = None

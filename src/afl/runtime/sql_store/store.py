@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.doorbell import Rings
-from afl.kernel.errors import FencedError
+from afl.kernel.errors import AgentFlowError, FencedError, PayloadError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.sql_store.claims import ClaimTables
@@ -27,6 +30,8 @@ from afl.runtime.sql_store.steps import StepTables
 from afl.runtime.sql_store.tables import SCHEMA, Q
 from afl.runtime.sql_store.tasks import TaskTables, close_all
 from afl.runtime.topics import RUNS_TOPIC, run_topic, tasks_topic
+
+_log = logging.getLogger(__name__)
 
 
 class SqlStore(
@@ -50,6 +55,31 @@ class SqlStore(
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
         self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
+
+    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
+        if len(batch) > 1:
+            try:
+                self._commit_together(batch)
+                return [None] * len(batch)
+            except (FencedError, PayloadError):
+                _log.debug("one of %d commits was refused; storing them one by one", len(batch))
+        return [self._outcome(changes) for changes in batch]
+
+    def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
+        prepared = [(changes, ChangeRows(changes)) for changes in batch]
+
+        def work(tx: Transaction, rings: Rings) -> None:
+            for changes, rows in prepared:
+                self._commit(tx, rings, changes, rows)
+
+        self.ringing(work)
+
+    def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
+        try:
+            self.commit(changes)
+        except (FencedError, PayloadError) as error:
+            return error
+        return None
 
     def _commit(self, tx: Transaction, rings: Rings, changes: IterationChanges, rows: ChangeRows) -> None:
         if changes.run is not None:

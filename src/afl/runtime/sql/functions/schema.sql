@@ -115,3 +115,25 @@ begin
     return true;
 end
 $body$;
+
+-- Several commits in one round trip and one transaction: all of them, or none. JSON inside the JSON stays text.
+create function afl_commit_all_1(p_batch jsonb) returns void language plpgsql as $body$
+declare
+    c jsonb;
+begin
+    for c in select value from jsonb_array_elements(p_batch) loop
+        if not afl_commit_1(
+            (c ->> 'run')::jsonb, (c ->> 'new')::boolean, (c ->> 'lease_ms')::bigint, (c ->> 'over')::boolean,
+            (c ->> 'steps')::jsonb, (c ->> 'old_steps')::jsonb,
+            case when c -> 'consumed' = 'null' then null
+                else array(select jsonb_array_elements_text(c -> 'consumed')) end,
+            (c ->> 'events')::jsonb, (c ->> 'tasks')::jsonb, (c ->> 'policies')::jsonb, (c ->> 'closed')::jsonb,
+            (c ->> 'held')::bigint, (c ->> 'logs')::jsonb,
+            case when c -> 'topics' = 'null' then null
+                else array(select jsonb_array_elements_text(c -> 'topics')) end
+        ) then
+            raise exception 'afl: fenced';
+        end if;
+    end loop;
+end
+$body$;

@@ -1,0 +1,74 @@
+"""What becomes of a handler's answer: the step's result, its failure, another attempt, or nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.changes import Outcome
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.outcome import completed, failed
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.policies import retry_delay
+from afl.runtime.program import Program
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import WorkflowId
+from afl.runtime.usage import BudgetExceeded
+from afl.runtime.workbench import Done
+
+Observe = Callable[[Done, str | None], None]
+
+
+class Answers:
+    """Judges answers; `observe` is told of each, and of what was wrong with it."""
+
+    def __init__(self, store: PersistenceAPI, observe: Observe | None) -> None:
+        self._store = store
+        self._observe = observe
+
+    def without_retries(self, group: Iterable[Done]) -> list[Done]:
+        """Put back what is to be tried again, or what the run has no budget for; the others are left."""
+        rest = []
+        for each in group:
+            if isinstance(each.error, BudgetExceeded):
+                self._store.return_tasks([each.task])
+                self._store.pause_run(WorkflowId(each.task.workflow_id), str(each.error))
+            elif not self._retried(each):
+                rest.append(each)
+        return rest
+
+    def outcome(self, program: Program, step: StepDefinition, each: Done) -> Outcome:
+        """The answer as what is to be stored."""
+        if each.error is not None:
+            outcome = failed(step, each.task, _text(each.error), each.error_type)
+        else:
+            outcome = completed(program, step, each.task, {} if each.answer is None else each.answer)
+        problem = outcome.task.error if outcome.task is not None else None
+        self._tell(each, problem["message"] if problem else None)
+        return outcome
+
+    def ignore(self, task: TaskDefinition) -> None:
+        """Nobody waits for this one any more: its step moved on, or its run ended."""
+        ignored = copy(task)
+        ignored.state, ignored.updated = TaskState.IGNORED, wall_ms()
+        self._store.close_tasks([ignored])
+
+    def _retried(self, each: Done) -> bool:
+        if each.error is None:
+            return False
+        delay = retry_delay(each.task, each.error_type)
+        if delay is None:
+            return False
+        error = {"message": _text(each.error), "type": each.error_type}
+        self._store.requeue(each.task, delay, error)
+        self._tell(each, f"{_text(each.error)}; next attempt in {delay} ms")
+        return True
+
+    def _tell(self, each: Done, problem: str | None) -> None:
+        if self._observe is not None:
+            self._observe(each, problem)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
