@@ -164,15 +164,18 @@ class Recorder:
     def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             with self._changed:
-                self.calls.append((name, threading.current_thread().name))
                 failures = self._failures.get(name)
                 failure = failures.pop(0) if failures else None
-                if failure is None and name == "save_server":
-                    self.servers.append(deepcopy(args[0]))
-                self._changed.notify_all()
-            if failure is not None:
-                raise failure
-            return method(*args, **options)
+            try:
+                if failure is not None:
+                    raise failure
+                return method(*args, **options)
+            finally:  # once it has had its effect
+                with self._changed:
+                    self.calls.append((name, threading.current_thread().name))
+                    if failure is None and name == "save_server":
+                        self.servers.append(deepcopy(args[0]))
+                    self._changed.notify_all()
 
         return call
 

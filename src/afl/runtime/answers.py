@@ -7,7 +7,7 @@ from copy import copy
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskState
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import retry_delay
@@ -41,18 +41,20 @@ class Answers:
     def outcome(self, program: Program, step: StepDefinition, each: Done) -> Outcome:
         """The answer as what is to be stored."""
         if each.error is not None:
-            outcome = failed(step, each.task, _text(each.error), each.error_type)
-        else:
-            outcome = completed(program, step, each.task, {} if each.answer is None else each.answer)
+            return failed(step, each.task, _text(each.error), each.error_type)
+        return completed(program, step, each.task, {} if each.answer is None else each.answer)
+
+    def tell(self, each: Done, outcome: Outcome) -> None:
+        """The outcome is stored."""
         problem = outcome.task.error if outcome.task is not None else None
         self._tell(each, problem["message"] if problem else None)
-        return outcome
 
-    def ignore(self, task: TaskDefinition) -> None:
-        """Nobody waits for this one any more: its step moved on, or its run ended."""
-        ignored = copy(task)
+    def ignore(self, each: Done) -> None:
+        """Nobody waits for this one any more: its step moved on, its run ended, or somebody else has the task."""
+        ignored = copy(each.task)
         ignored.state, ignored.updated = TaskState.IGNORED, wall_ms()
         self._store.close_tasks([ignored])
+        self._tell(each, "its answer came too late: nobody waits for it any more")
 
     def _retried(self, each: Done) -> bool:
         if each.error is None:

@@ -17,7 +17,7 @@ from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError, InputError, PayloadError, StoreError
 from afl.runtime import paths
 from afl.runtime.answers import Answers, Observe
-from afl.runtime.changes import EventDefinition
+from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.session import Session
@@ -54,6 +54,7 @@ class Evaluations:
         self._born: list[TaskDefinition] = []
         self._undelivered: dict[str, list[Done]] = {}
         self._orphans: list[RunDefinition] = []
+        self._fed: dict[str, list[tuple[Done, Outcome]]] = {}
 
     @property
     def busy(self) -> bool:
@@ -100,6 +101,12 @@ class Evaluations:
         self._go_on({run: [] for run in due})
         return len(due)
 
+    def heed_marks(self) -> None:
+        """Go on with runs we hold that others answered for."""
+        if self._kept:
+            marks = self._store.get_marks_of([WorkflowId(run) for run in self._kept])
+            self._go_on({mark.workflow_id: [] for mark in marks})
+
     def evaluate(self, workflow_id: str) -> bool:
         """Go on with one run; False if somebody else has it."""
         return workflow_id in self._go_on({workflow_id: []})
@@ -117,10 +124,14 @@ class Evaluations:
         crashpoint.reach("finish.before")
         stored = self._store.finish(outcomes) if outcomes else []
         crashpoint.reach("finish.after")
-        good = {each.task.uuid for each, kept in zip(known, stored, strict=True) if kept}
+        good = {}
+        for each, outcome, kept in zip(known, outcomes, stored, strict=True):
+            if kept:
+                good[each.task.uuid] = outcome
+                self._answers.tell(each, outcome)
         for each in group:
             if each.task.uuid not in good:
-                self._answers.ignore(each.task)
+                self._answers.ignore(each)
 
     # -- runs together ----------------------------------------------------------------------------------------
 
@@ -198,15 +209,15 @@ class Evaluations:
         return False
 
     def _feed(self, session: Session, group: list[Done]) -> None:
-        outcomes = []
+        fed = self._fed[session.run.workflow_id] = []
         for each in group:
             step = session.context.step(StepId(each.task.step_id))
             if step is None or step.state != StepState.EVENT_TRANSMIT:
-                self._answers.ignore(each.task)
+                self._answers.ignore(each)
             else:
-                outcomes.append(self._answers.outcome(session.context.program, step, each))
+                fed.append((each, self._answers.outcome(session.context.program, step, each)))
         crashpoint.reach("deliver.before")
-        session.deliver(outcomes)
+        session.deliver([outcome for _, outcome in fed])
 
     def _store_all(self, sessions: list[Session]) -> set[str]:
         """Store what came of it, and keep runs only while there is work for them here."""
@@ -225,6 +236,8 @@ class Evaluations:
             else:
                 session.stored()
             stored.add(session.run.workflow_id)
+            for each, outcome in self._fed.pop(session.run.workflow_id, []):
+                self._answers.tell(each, outcome)
             self._keep_or_leave(session, keep=session.run.workflow_id in kept)
         return stored
 

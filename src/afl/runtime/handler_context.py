@@ -58,8 +58,8 @@ class HandlerContext:
 
     @property
     def idempotency_key(self) -> str:
-        """Give this to systems that should do the work once, however often it is delivered."""
-        return self.task_id
+        """Give this to systems that should do the work once, however often it is delivered or retried."""
+        return self.step_id or self.task_id
 
     @property
     def remaining(self) -> float | None:

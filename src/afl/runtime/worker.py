@@ -119,14 +119,14 @@ class Worker:
 
     def run(self) -> None:
         """Work until `stop`."""
-        topics = [tasks_topic(self._terms.task_list), CANCEL_TOPIC]
-        with self._store.listen([*topics, RUNS_TOPIC] if self._terms.evaluates else topics) as ear:
+        with self._store.listen([tasks_topic(self._terms.task_list), CANCEL_TOPIC, RUNS_TOPIC]) as ear:
             self._ear = ear
             failures = 0
             while not self._stopping.is_set():
                 try:
                     self._heed(ear.wait(self._patience()))
-                    self.round()
+                    if not self._stopping.is_set():
+                        self.round()
                     failures = 0
                 except StoreError as error:
                     failures += 1
@@ -175,13 +175,21 @@ class Worker:
         self._do_system_tasks()
         self._claim()  # first of all that may be new: somebody waits for it
         self._sweep()
-        if self._look_for_runs and self._terms.evaluates:
-            self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
-            self._begin(self.evaluations.born())
-            self._claim()
+        if self._look_for_runs:
+            self._go_on_with_runs()
         self.evaluations.tidy()
+        self._begin(self.evaluations.born())
         self._mark_begun()
         self._write_logs()
+
+    def _go_on_with_runs(self) -> None:
+        """Others answered for runs we hold, or left runs that nobody holds."""
+        self._look_for_runs = False
+        self.evaluations.heed_marks()
+        if self._terms.evaluates:
+            self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
+        self._begin(self.evaluations.born())
+        self._claim()
 
     # -- tasks ------------------------------------------------------------------------------------------------
 

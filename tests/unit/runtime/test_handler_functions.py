@@ -116,7 +116,7 @@ def test_a_context_is_made_from_its_task() -> None:
     assert (context.deadline, context.remaining) == (None, None)
     context.start_clock(60_000)
     assert (context.task_id, context.step_id, context.workflow_id) == ("t9", "run/s", "run")
-    assert (context.facet, context.attempt, context.idempotency_key) == ("ns.F", 3, "t9")
+    assert (context.facet, context.attempt, context.idempotency_key) == ("ns.F", 3, "run/s")
     assert context.deadline is not None
     assert before + timedelta(seconds=60) <= context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
     assert context.remaining is not None

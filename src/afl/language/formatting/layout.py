@@ -1,4 +1,4 @@
-"""One logical line as text: on one line if it fits, else with its first bracket opened up."""
+"""One logical line as text: on one line if it fits, else one line per mixin, else with its first bracket opened up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,20 @@ def lay_out(line: Sequence[Piece], depth: int) -> list[str]:
         text = lead + joined(code)
         if len(text) <= WIDTH or _first_group(code) is None:
             return [_with_comment(text, trailing)]
+        first, *others = _at_mixins(line)
+        if others and len(lead + joined(first)) <= WIDTH:
+            return lay_out(first, depth) + [text for part in others for text in lay_out(part, depth + 1)]
     return _opened(line, depth)
+
+
+def _at_mixins(line: Sequence[Piece]) -> list[Sequence[Piece]]:
+    """The line divided before each `with` that stands outside of brackets."""
+    cuts, depth = [0], 0
+    for position, piece in enumerate(line):
+        if piece.text == "with" and piece.kind == "name" and depth == 0 and position:
+            cuts.append(position)
+        depth += {"open": 1, "close": -1}.get(piece.kind, 0)
+    return [line[start:end] for start, end in zip(cuts, [*cuts[1:], len(line)], strict=True)]
 
 
 def _opened(line: Sequence[Piece], depth: int) -> list[str]:

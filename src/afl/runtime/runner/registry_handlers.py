@@ -33,6 +33,11 @@ class RegistryHandlers(Handlers):
         registered = [name for name in self._registry.names if name not in SystemTasks.names]
         return list(self._topics) or list(dict.fromkeys([*registered, *self._others.names]))
 
+    def serves(self, facet: str) -> bool:
+        """Whether there is a handler for a facet, and topics do not leave it to others."""
+        named = not self._topics or facet in self._topics or facet.rpartition(".")[2] in self._topics
+        return named and super().serves(facet)
+
     def find(self, facet: str) -> TaskHandler | None:
         """By its full name, then its short one, then by default."""
         if self._registry.has_handler(facet) and (

@@ -11,6 +11,7 @@ from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
@@ -90,5 +91,6 @@ def _delete(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_runs,
         ):
             tx.run(query, ids=ids)
+        forget(tx, ids)
         tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
     return len(ids)

@@ -11,6 +11,7 @@ from afl.kernel.doorbell import Rings
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, TaskState
+from afl.runtime.sql_store import usage
 from afl.runtime.sql_store.claims import ClaimTables
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.control import ControlTables
@@ -51,6 +52,7 @@ class SqlStore(
     def __init__(self, database: Database) -> None:
         self.database = database
         database.ensure(SCHEMA)
+        database.ensure(usage.SCHEMA)
 
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
