@@ -42,6 +42,8 @@ def run(
     libraries: options.Libraries = None,
     store: options.Store = None,
     concurrency: Annotated[int, _CONCURRENCY] = runs.DEFAULT_CONCURRENCY,
+    budget_usd: options.BudgetUsd = None,
+    budget_tokens: options.BudgetTokens = None,
     as_json: Annotated[bool, _JSON] = False,
     quiet: Annotated[bool, _QUIET] = False,
 ) -> None:
@@ -55,6 +57,7 @@ def run(
 
       afl run hello.afl --input name=Ada
       afl run news.afl news.MorningPage --inputs today.json --agent agents.py
+      afl run research.afl --agent models.py:registry --budget-usd 0.50
       afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
@@ -71,6 +74,8 @@ def run(
                 settings=settings,
                 concurrency=concurrency,
                 observer=display.progress,
+                budget_usd=budget_usd,
+                budget_tokens=budget_tokens,
             ),
             _again(agents, store),
             quiet,
@@ -152,7 +157,8 @@ def _conclude(result: RunReport, again: str, as_json: bool, quiet: bool, source:
 
 def _paused(result: RunReport) -> dict[str, Any]:
     waiting = [{"facet": each.facet, "steps": each.steps} for each in result.waiting_for]
-    return {"status": result.status, "run": result.run, "waiting_for": waiting}
+    reason = {"reason": result.reason} if result.reason else {}
+    return {"status": result.status, "run": result.run, "waiting_for": waiting, **reason}
 
 
 def _envelope(result: RunReport) -> dict[str, Any]:
@@ -165,6 +171,10 @@ def _envelope(result: RunReport) -> dict[str, Any]:
 
 
 def _say_paused(result: RunReport, again: str) -> None:
+    if result.reason:
+        text = Text.assemble(("Paused", "yellow"), f": run {result.run}, {result.reason}")
+        say(text.append(f"\nGo on with: afl unpause {result.run}, then afl resume {result.run}{again}"))
+        return
     text = Text.assemble(("Paused", "yellow"), f": run {result.run} waits for an agent.")
     for each in result.waiting_for:
         steps = f" ({each.steps} steps)" if each.steps > 1 else ""

@@ -13,13 +13,16 @@ from urllib.parse import unquote
 
 from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, InputError, StoreUnavailable
+from afl.kernel.ids import sortable_id
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
 from afl.operations.sources import shown_name
+from afl.operations.spending import set_budget
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
+from afl.runtime.inputs import check_inputs
 from afl.runtime.local_runner import LocalRunner, Observer
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
@@ -42,7 +45,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run came to. `status` is COMPLETED, PAUSED or ERROR."""
+    """What a run came to. `status` is COMPLETED, PAUSED or ERROR; `reason` says who or what paused it."""
 
     run: str
     workflow: str
@@ -51,6 +54,7 @@ class RunReport:
     error: StepFailure | None = None
     waiting_for: list[Waiting] = field(default_factory=list)
     duration_ms: int = 0
+    reason: str = ""
 
 
 class RunFailed(AgentFlowError):
@@ -124,11 +128,17 @@ def start(
     settings: Settings | None = None,
     concurrency: int = DEFAULT_CONCURRENCY,
     observer: Observer | None = None,
+    budget_usd: float | None = None,
+    budget_tokens: int | None = None,
 ) -> RunReport:
     """Run a workflow until it ends, or until only others can go on. InputError before anything is stored."""
     settings = settings or load_settings()
+    run = WorkflowId(sortable_id())
+    if budget_usd is not None or budget_tokens is not None:
+        check_inputs(program, inputs or {})
+        set_budget(store, run, usd=budget_usd, tokens=budget_tokens)
     with _runner(store, handlers, settings, concurrency, observer) as runner:
-        result = runner.run(program, inputs, task_list=settings.task_list)
+        result = runner.run(program, inputs, task_list=settings.task_list, workflow_id=run)
     return _report(store, result, handlers)
 
 
@@ -196,6 +206,7 @@ def _report(store: PersistenceAPI, result: ExecutionResult, handlers: Handlers) 
         outputs=result.outputs,
         error=error,
         waiting_for=[Waiting(facet, steps, _near(facet, handlers)) for facet, steps in facets.items()],
+        reason=record.reason,
         duration_ms=(record.ended or record.updated) - record.created,
     )
 

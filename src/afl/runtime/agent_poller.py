@@ -108,9 +108,18 @@ class AgentPoller:
             problem = error
             raise
         finally:
-            worker.drain(DRAIN_SECONDS)
-            registration.leave(problem)
-            self._worker = None
+            try:
+                worker.drain(DRAIN_SECONDS)
+            finally:
+                self._worker = None
+                self._end_threads()
+                registration.leave(problem)
+
+    def _end_threads(self) -> None:
+        """Let the threads end as their callbacks return; one that never does is left behind."""
+        if "_pool" in vars(self):
+            self._pool.shutdown(wait=False)
+            del self._pool
 
     def stop(self) -> None:
         """End `start` gracefully: what runs is finished first."""

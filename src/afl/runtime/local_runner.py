@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
+from afl.kernel.errors import FencedError
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold
+from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
 from afl.runtime.lease_keeper import LeaseKeeper
@@ -26,6 +28,7 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.sweep import reclaim
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Done, Workbench
 
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
@@ -67,6 +70,8 @@ class LocalRunner:
         self._concurrency = concurrency
         self._observer = observer
         self._put_back = False
+        self._over_budget = ""
+        self._last_done: list[Done] = []
         self._keeper = LeaseKeeper(evaluator.persistence)
 
     @cached_property
@@ -112,6 +117,18 @@ class LocalRunner:
         session.observe = lambda steps: self._stored(session, work, steps)
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
+        try:
+            self._work_through(session, work)
+            if not session.run.is_over:
+                session.close()
+        except FencedError:
+            return self._taken_away(session, work)
+        if self._over_budget:
+            self._store.pause_run(WorkflowId(session.run.workflow_id), self._over_budget)
+            session.run.state = RunnerState.PAUSED
+        return self._evaluator.result(session.run, session.iterations)
+
+    def _work_through(self, session: Session, work: Workbench) -> None:
         with ExitStack() as stack:
             while True:
                 session.advance()
@@ -119,14 +136,22 @@ class LocalRunner:
                 if session.run.waiting and not session.run.is_over:
                     self._start(session, work)
                 wait = self._delay(session) if self._put_back or not work.running else None
-                if not work.running and wait is None:
+                if not work.running and (wait is None or self._over_budget):
                     break
                 if self._keeper.idle:
                     stack.enter_context(self._keeper)
                 self._collect(session, work, wait)
-        if not session.run.is_over:
-            session.close()
-        return self._evaluator.result(session.run, session.iterations)
+
+    def _taken_away(self, session: Session, work: Workbench) -> ExecutionResult:
+        """An operator paused or cancelled the run: what handlers answer from now on is left for whoever goes on."""
+        others = Evaluations(self._evaluator, None, lambda workflow_id: False)
+        others.deliver(self._last_done)
+        while work.running:
+            others.deliver(work.collect())
+        run = self._store.get_run(WorkflowId(session.run.workflow_id))
+        if run is None or not (run.is_over or run.state == RunnerState.PAUSED):
+            raise FencedError(f"run {session.run.workflow_id} was taken over by another process")
+        return self._evaluator.result(run, session.iterations)
 
     def _stored(self, session: Session, work: Workbench, steps: list[StepDefinition]) -> None:
         """After a commit: what was created in it may begin, though the evaluation goes on."""
@@ -137,7 +162,12 @@ class LocalRunner:
 
     def _start(self, session: Session, work: Workbench) -> None:
         tasks = session.tasks
-        if not tasks and work.running < self._concurrency and session.run.waiting > work.running:
+        if (
+            not tasks
+            and not self._over_budget
+            and work.running < self._concurrency
+            and session.run.waiting > work.running
+        ):
             tasks = self._claim(session, work)
         alone = len(tasks) == 1 and session.run.waiting == 1 and not tasks[0].timeout_ms
         if alone and self._keeper.idle:
@@ -179,8 +209,13 @@ class LocalRunner:
         full = any(task.hold == TaskHold.CONCURRENCY and self._handlers.serves(task.name) for task in tasks)
         return _FULL_SECONDS if full else None
 
-    def _retried(self, done: Done) -> bool:
-        """Put a task back whose failure the workflow forgives."""
+    def _put_off(self, done: Done, work: Workbench) -> bool:
+        """Put a task back whose failure the workflow forgives, or which the run has no budget for."""
+        if isinstance(done.error, BudgetExceeded):
+            self._over_budget = str(done.error)
+            work.accepts = False
+            self._store.return_tasks([done.task])
+            return True
         delay = None if done.error is None else retry_delay(done.task, done.error_type)
         if delay is None:
             return False
@@ -193,7 +228,8 @@ class LocalRunner:
 
     def _collect(self, session: Session, work: Workbench, wait: float | None) -> None:
         """Deliver what the handlers have answered, and what others did for this run meanwhile."""
-        done = [each for each in work.collect(wait) if not self._retried(each)]
+        self._last_done = work.collect(wait)
+        done = [each for each in self._last_done if not self._put_off(each, work)]
         outcomes = [self._outcome(session, each) for each in done]
         crashpoint.reach("deliver.before")
         session.deliver(outcomes)

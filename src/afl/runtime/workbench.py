@@ -87,6 +87,7 @@ class Workbench:
         self._mean = 0.0
         self._write = write or store.save_log
         self._rang = rang
+        self.accepts = True
         self._offered = 0
         self._working: dict[tuple[str, int], Working] = {}
         self._done: SimpleQueue[Done] = SimpleQueue()
@@ -120,7 +121,7 @@ class Workbench:
 
     def serves(self, task: TaskDefinition) -> bool:
         """Whether a new task is to be kept here; each yes takes up room until the task starts."""
-        if self.room < 1 or not self._handlers.serves(task.name):
+        if not self.accepts or self.room < 1 or not self._handlers.serves(task.name):
             return False
         self._offered += 1
         return True

@@ -16,6 +16,7 @@ from support.agents import (
     begin,
     double,
     ended,
+    heard,
     only_task,
     program,
     run_of,
@@ -542,6 +543,19 @@ def test_stop_without_start_is_nothing(store: MemoryStore) -> None:
     poller.stop()
     assert not poller.is_running
     assert store.get_all_servers() == []
+
+
+def test_its_threads_end_with_it(store: MemoryStore) -> None:
+    recorder = Recorder(store)
+    before = set(threading.enumerate())
+    with serving(poller_on(recorder.api, QUICK, Double=double), recorder):
+        ended(store, begin(store, "ns.Many", {"list": list(range(9))}))
+    heard(store, "nothing", lambda: not _threads("afl-agent") - before)
+    assert set(threading.enumerate()) <= before
+
+
+def _threads(name: str) -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith(name)}
 
 
 def test_a_poller_may_be_started_again(store: MemoryStore) -> None:

@@ -470,6 +470,19 @@ def test_a_signal_ends_the_service_gracefully(store: MemoryStore, number: signal
     assert signal.getsignal(number) == before
 
 
+def test_its_threads_end_with_it(store: MemoryStore) -> None:
+    recorder = Recorder(store)
+    before = set(threading.enumerate())
+    with serving(runner_on(recorder.api, Double=double), recorder):
+        ended(store, begin(store, "ns.Many", {"list": list(range(9))}))
+    heard(store, "nothing", lambda: not _threads("afl-runner") - before)
+    assert set(threading.enumerate()) <= before
+
+
+def _threads(name: str) -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith(name)}
+
+
 def test_a_service_may_be_started_again(store: MemoryStore) -> None:
     recorder = Recorder(store)
     service = runner_on(recorder.api, Double=double)

@@ -132,10 +132,17 @@ class RunnerService:
             self._drain(worker)
         finally:
             self.abandoned, self._worker = worker.abandoned, None
+            self._end_threads()
             if self._status is not None:
                 self._status.close()
                 self._status = None
             self._registration.leave(problem)
+
+    def _end_threads(self) -> None:
+        """Let the threads end as their handlers return; one that never does is left behind."""
+        if "_pool" in vars(self):
+            self._pool.shutdown(wait=False)
+            del self._pool
 
     def _drain(self, worker: Worker) -> None:
         if self._stopping is not None:

@@ -1,0 +1,105 @@
+"""A run that is driven in this process, and what others do to it meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from afl.kernel.errors import FencedError
+from afl.language.compiler import compile_source
+from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.evaluator import Evaluator, ExecutionStatus
+from afl.runtime.handler import Handlers
+from afl.runtime.local_runner import LocalRunner
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.program import Program
+from afl.runtime.types import WorkflowId
+from afl.runtime.usage import BudgetExceeded
+
+SOURCE = """
+namespace t {
+    event facet Work(n: Long) => (m: Long)
+    workflow W() => (a: Long, b: Long) andThen {
+        first = Work(n = 1)
+        second = Work(n = first.m)
+        yield W(a = first.m, b = second.m)
+    }
+}
+"""
+
+
+def program() -> Program:
+    return Program({"program": compile_source(SOURCE).program, "workflow": "t.W"})
+
+
+class Scene:
+    """A run whose first handler does something to it."""
+
+    def __init__(self, act: Any) -> None:
+        self.store = MemoryStore()
+        self.evaluator = Evaluator(self.store)
+        self.calls = 0
+        self._act = act
+
+    def work(self, n: int) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls == 1:
+            self._act(self.store, WorkflowId(self.store.get_runs()[0].workflow_id))
+        return {"m": n + 1}
+
+    def runner(self) -> LocalRunner:
+        return LocalRunner(self.evaluator, Handlers.of({"t.Work": self.work}))
+
+
+def test_a_run_that_is_cancelled_meanwhile_ends_as_cancelled() -> None:
+    scene = Scene(lambda store, run: store.cancel_run(run, "enough"))
+    with scene.runner() as runner:
+        result = runner.run(program())
+    assert (result.success, result.status) == (False, ExecutionStatus.ERROR)
+    assert "enough" in str(result.error)
+    assert scene.calls == 1
+    assert [t.state for t in scene.store.get_tasks_by_workflow(result.workflow_id)] == [TaskState.CANCELED]
+
+
+def test_an_answer_that_comes_while_the_run_is_paused_is_kept() -> None:
+    scene = Scene(lambda store, run: store.pause_run(run, "lunch"))
+    with scene.runner() as runner:
+        result = runner.run(program())
+        assert result.status == ExecutionStatus.PAUSED
+        run = scene.store.get_run(result.workflow_id)
+        assert run is not None and (run.state, run.reason) == (RunnerState.PAUSED, "lunch")
+        assert scene.store.unpause_run(result.workflow_id)
+        ended = runner.resume(result.workflow_id)
+    assert ended.outputs == {"a": 2, "b": 3}
+    assert scene.calls == 2
+
+
+def test_a_run_without_budget_pauses_and_goes_on_later() -> None:
+    def spend(store: MemoryStore, run: WorkflowId) -> None:
+        raise BudgetExceeded(run, "budget of 1 USD is used up")
+
+    scene = Scene(spend)
+    with scene.runner() as runner:
+        result = runner.run(program())
+        assert result.status == ExecutionStatus.PAUSED
+        run = scene.store.get_run(result.workflow_id)
+        assert run is not None and (run.state, run.reason) == (
+            RunnerState.PAUSED,
+            "budget of 1 USD is used up",
+        )
+        task = scene.store.get_tasks_by_workflow(result.workflow_id)[0]
+        assert (task.state, task.failures, task.deliveries) == (TaskState.PENDING, 0, 0)
+        scene.store.unpause_run(result.workflow_id)
+    with scene.runner() as runner:
+        assert runner.resume(result.workflow_id).outputs == {"a": 2, "b": 3}
+
+
+def test_somebody_else_who_takes_the_run_over_is_told() -> None:
+    def rob(store: MemoryStore, run: WorkflowId) -> None:
+        store.pause_run(run, "x")
+        store.unpause_run(run)
+
+    scene = Scene(rob)
+    with scene.runner() as runner, pytest.raises(FencedError, match="taken over"):
+        runner.run(program())
