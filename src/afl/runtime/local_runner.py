@@ -143,15 +143,17 @@ class LocalRunner:
                 self._collect(session, work, wait)
 
     def _taken_away(self, session: Session, work: Workbench) -> ExecutionResult:
-        """An operator paused or cancelled the run: what handlers answer from now on is left for whoever goes on."""
+        """Somebody paused, cancelled or took the run: what handlers answer now is left for whoever goes on."""
         others = Evaluations(self._evaluator, None, lambda workflow_id: False)
         others.deliver(self._last_done)
         while work.running:
             others.deliver(work.collect())
         run = self._store.get_run(WorkflowId(session.run.workflow_id))
-        if run is None or not (run.is_over or run.state == RunnerState.PAUSED):
-            raise FencedError(f"run {session.run.workflow_id} was taken over by another process")
-        return self._evaluator.result(run, session.iterations)
+        if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
+            return self._evaluator.result(run, session.iterations)
+        return self.resume(
+            WorkflowId(session.run.workflow_id)
+        )  # it was only shaken off; HeldError if it is not free
 
     def _stored(self, session: Session, work: Workbench, steps: list[StepDefinition]) -> None:
         """After a commit: what was created in it may begin, though the evaluation goes on."""
@@ -162,12 +164,8 @@ class LocalRunner:
 
     def _start(self, session: Session, work: Workbench) -> None:
         tasks = session.tasks
-        if (
-            not tasks
-            and not self._over_budget
-            and work.running < self._concurrency
-            and session.run.waiting > work.running
-        ):
+        room = work.running < self._concurrency and not self._over_budget
+        if not tasks and room and session.run.waiting > work.running:
             tasks = self._claim(session, work)
         alone = len(tasks) == 1 and session.run.waiting == 1 and not tasks[0].timeout_ms
         if alone and self._keeper.idle:
