@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +25,7 @@ OTHER = """namespace o {
     }
 }
 """
+BUSY_TASKS = 600
 # Long leases: a server that is slow to come back must not make the difference. What is tested is the proof of death.
 LEASE = {"AFL_LEASE_MS": "60000"}
 
@@ -110,6 +112,23 @@ def test_an_answer_that_comes_while_the_store_is_away_is_recorded_when_it_is_bac
     assert [call.task for call in workshop.calls()] == [held]
     assert (task.deliveries, task.deaths) == (1, 0)
     assert outputs == {"m": 2, "stamp": workshop.calls()[0].stamp}
+    assert runner.terminate() == 0
+
+
+def test_a_busy_runner_goes_on_when_the_store_is_back(
+    workshop: Workshop, own_server: Stack, url: str
+) -> None:
+    run = workshop.submit("t.Fan", list=list(range(BUSY_TASKS)))
+    runner = workshop.runner(**LEASE)
+    eventually(lambda: len(workshop.returns()) > 20, runner.said)
+    workshop.close()
+    restart(own_server, url)
+    assert len(workshop.returns()) < BUSY_TASKS, "it was done before the server was gone"
+    assert workshop.wait_completed(run)["all"] == [n * 2 for n in range(BUSY_TASKS)]
+    tasks = workshop.tasks(run)
+    assert {task.deaths for task in tasks} == {0}
+    assert Counter(call.task for call in workshop.calls()) == dict.fromkeys([task.uuid for task in tasks], 1)
+    assert "the store fails, trying again: " in runner.said()
     assert runner.terminate() == 0
 
 

@@ -18,7 +18,7 @@ from afl.runtime.program import Program
 from afl.runtime.types import WorkflowId
 
 T = TypeVar("T")
-SECONDS = 8.0  # after this long, what should have happened will not
+SECONDS = 60.0  # after this long, what should have happened will not
 LONG = 600_000  # milliseconds that do not pass during a test
 
 DOUBLE = """

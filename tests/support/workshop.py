@@ -63,7 +63,7 @@ def work(n, context):
         write(f"held-{os.getpid()}", context.task_id)
         while is_held(call):
             time.sleep(0.005)
-    time.sleep(0.002)
+    time.sleep(0.006)
     write("returns.txt", stamp)
     return {"m": n * 2, "stamp": stamp}
 """

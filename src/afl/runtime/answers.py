@@ -41,7 +41,7 @@ class Answers:
     def outcome(self, program: Program, step: StepDefinition, each: Done) -> Outcome:
         """The answer as what is to be stored."""
         if each.error is not None:
-            return failed(step, each.task, _text(each.error), each.error_type)
+            return failed(step, each.task, error_text(each.error), each.error_type)
         return completed(program, step, each.task, {} if each.answer is None else each.answer)
 
     def tell(self, each: Done, outcome: Outcome) -> None:
@@ -62,9 +62,9 @@ class Answers:
         delay = retry_delay(each.task, each.error_type)
         if delay is None:
             return False
-        error = {"message": _text(each.error), "type": each.error_type}
+        error = {"message": error_text(each.error), "type": each.error_type}
         self._store.requeue(each.task, delay, error)
-        self._tell(each, f"{_text(each.error)}; next attempt in {delay} ms")
+        self._tell(each, f"{error_text(each.error)}; next attempt in {delay} ms")
         return True
 
     def _tell(self, each: Done, problem: str | None) -> None:
@@ -72,5 +72,13 @@ class Answers:
             self._observe(each, problem)
 
 
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+_LONGEST_TEXT = 100_000
+
+
+def error_text(error: BaseException) -> str:
+    """An error in words that can be stored, whatever the handler put into it."""
+    try:
+        text = str(error) or type(error).__name__
+    except Exception:  # a handler's own error class may not even have words
+        text = type(error).__name__
+    return text[:_LONGEST_TEXT].encode("utf-8", "replace").decode()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from afl.kernel import crashpoint
-from afl.kernel.errors import FencedError, InputError, PayloadError, StoreError
+from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
 from afl.runtime import paths
 from afl.runtime.answers import Answers, Observe
 from afl.runtime.changes import EventDefinition, Outcome
@@ -55,11 +55,26 @@ class Evaluations:
         self._undelivered: dict[str, list[Done]] = {}
         self._orphans: list[RunDefinition] = []
         self._fed: dict[str, list[tuple[Done, Outcome]]] = {}
+        self._held: frozenset[str] = frozenset()
 
     @property
     def busy(self) -> bool:
         """Whether anything is held: runs, or answers that are not stored yet."""
-        return bool(self._kept or self._undelivered)
+        return bool(self._kept or self._undelivered or self._orphans)
+
+    @property
+    def held_runs(self) -> frozenset[str]:
+        """The runs that are held: kept ones, and those being evaluated now."""
+        return self._held | frozenset(list(self._kept))
+
+    def pending_births(self) -> list[TaskDefinition]:
+        """Tasks that were born here and are not on the bench."""
+        return list(self._born)
+
+    def pending_claims(self) -> list[TaskDefinition]:
+        """Tasks in hand that are not on the bench: born, or answered and not stored."""
+        answered = [each.task for group in list(self._undelivered.values()) for each in group]
+        return [*self._born, *answered]
 
     @property
     def undelivered(self) -> bool:
@@ -97,7 +112,9 @@ class Evaluations:
 
     def evaluate_due(self) -> int:
         """Go on with runs that need an evaluator and have none; how many were found."""
-        due = [run for run in self._store.get_due_runs(_TOGETHER) if not self._is_troubled(run)]
+        self._forget_trouble()
+        found = self._store.get_due_runs(_TOGETHER + len(self._troubled))
+        due = [run for run in found if run not in self._troubled][:_TOGETHER]
         self._go_on({run: [] for run in due})
         return len(due)
 
@@ -141,6 +158,7 @@ class Evaluations:
             return set()
         self._release_orphans()
         sessions = self._take(list(work))
+        self._held = frozenset(sessions)
         try:
             marks = self._marks(sessions)
             self._read_ahead(sessions, work, marks)
@@ -154,14 +172,23 @@ class Evaluations:
             for session in sessions.values():
                 self._orphan(session)
             raise
+        finally:
+            self._held = frozenset()
 
     def _take(self, runs: list[str]) -> dict[str, Session]:
         sessions = {run: self._kept[run][0] for run in runs if run in self._kept}
-        try:
-            taken = self._evaluator.take_all([WorkflowId(r) for r in runs if r not in sessions], self._serves)
-        except InputError:
-            return sessions
-        return sessions | {session.run.workflow_id: session for session in taken}
+        others = [WorkflowId(run) for run in runs if run not in sessions]
+        for run in self._evaluator.take_all(others):
+            try:
+                sessions[run.workflow_id] = self._evaluator.session(run, self._serves)
+            except StoreUnavailable:
+                self._orphans.append(run)
+                raise
+            except Exception:
+                self._orphans.append(run)
+                self._put_off(run.workflow_id)
+        self._release_orphans()
+        return sessions
 
     def _marks(self, sessions: dict[str, Session]) -> dict[str, list[EventDefinition]]:
         """What others did for these runs meanwhile."""
@@ -201,12 +228,23 @@ class Evaluations:
             return True
         except FencedError:
             self._drop(session)
-        except StoreError:
+        except PayloadError as error:  # in a commit on the way
+            self._fail_unstorable(session, error)
+        except StoreUnavailable:
             raise
         except Exception:
             self._drop(session)
             self._put_off(session.run.workflow_id)
         return False
+
+    def _fail_unstorable(self, session: Session, error: PayloadError) -> bool:
+        try:
+            session.fail_unstorable(error)
+        except FencedError:
+            self._drop(session)
+            return False
+        self._kept.pop(session.run.workflow_id, None)
+        return True
 
     def _feed(self, session: Session, group: list[Done]) -> None:
         fed = self._fed[session.run.workflow_id] = []
@@ -226,34 +264,47 @@ class Evaluations:
         crashpoint.reach("commit.before")
         problems = self._store.commit_all(changes) if changes else []
         crashpoint.reach("commit.after")
-        stored: set[str] = set()
-        for session, problem in zip(sessions, problems, strict=True):
-            if isinstance(problem, PayloadError):
-                session.fail_unstorable(problem)
-            elif problem is not None:
-                self._drop(session)
-                continue
-            else:
-                session.stored()
-            stored.add(session.run.workflow_id)
-            for each, outcome in self._fed.pop(session.run.workflow_id, []):
-                self._answers.tell(each, outcome)
-            self._keep_or_leave(session, keep=session.run.workflow_id in kept)
+        good = [session for session, problem in zip(sessions, problems, strict=True) if problem is None]
+        for session in good:  # nothing here asks the store: what was born must be in somebody's hands first
+            self._take_note(session, keep=session.run.workflow_id in kept)
+        refused = [(s, p) for s, p in zip(sessions, problems, strict=True) if p is not None]
+        stored = {session.run.workflow_id for session in good}
+        stored |= {s.run.workflow_id for s, p in refused if self._refused(s, p)}
+        for session in good:
+            self._look_again(session)
         return stored
+
+    def _take_note(self, session: Session, *, keep: bool) -> None:
+        workflow_id = session.run.workflow_id
+        session.stored()
+        self._born += session.tasks
+        for each, outcome in self._fed.pop(workflow_id, []):
+            self._answers.tell(each, outcome)
+        self._kept.pop(workflow_id, None)
+        if keep and not session.run.is_over:
+            self._kept[workflow_id] = (session, time.monotonic())
+
+    def _refused(self, session: Session, problem: AgentFlowError) -> bool:
+        """What becomes of a run that could not be stored; True if that itself is stored."""
+        if isinstance(problem, PayloadError):
+            return self._fail_unstorable(session, problem)
+        self._drop(session)
+        if not isinstance(problem, FencedError):
+            _log.error("run %s: %s", session.run.workflow_id, problem)
+            self._troubled[session.run.workflow_id] = time.monotonic() + _TROUBLE_SECONDS
+        return False
 
     def _is_kept(self, session: Session) -> bool:
         if session.context.claimed:
             return True
         return session.run.waiting > 0 and self._expects(session.run.workflow_id)
 
-    def _keep_or_leave(self, session: Session, *, keep: bool) -> None:
-        workflow_id = session.run.workflow_id
-        self._born += session.tasks
-        self._kept.pop(workflow_id, None)
-        if keep and not session.run.is_over:
-            self._kept[workflow_id] = (session, time.monotonic())
-        elif session.run.waiting > 0 and self._store.get_marks(WorkflowId(workflow_id), limit=1):
-            self.evaluate(workflow_id)  # somebody answered while we still had it
+    def _look_again(self, session: Session) -> None:
+        """A run was let go: somebody may have answered while we still had it."""
+        run = session.run
+        left = run.workflow_id not in self._kept and not run.is_over and run.waiting > 0
+        if left and self._store.get_marks(WorkflowId(run.workflow_id), limit=1):
+            self.evaluate(run.workflow_id)
 
     # -- what goes wrong --------------------------------------------------------------------------------------
 
@@ -265,6 +316,7 @@ class Evaluations:
     def _orphan(self, session: Session) -> None:
         """Forget a session, but not that its run is to be released."""
         self._kept.pop(session.run.workflow_id, None)
+        self._fed.pop(session.run.workflow_id, None)
         held = copy(session.run)
         held.owner = self._store.owner_id
         self._orphans.append(held)
@@ -274,9 +326,9 @@ class Evaluations:
             self._store.release_run(self._orphans[-1])
             self._orphans.pop()
 
-    def _is_troubled(self, workflow_id: str) -> bool:
-        until = self._troubled.get(workflow_id)
-        return until is not None and time.monotonic() < until
+    def _forget_trouble(self) -> None:
+        now = time.monotonic()
+        self._troubled = {run: until for run, until in self._troubled.items() if until > now}
 
     def _put_off(self, workflow_id: str) -> None:
         """A run that cannot be evaluated must not keep the others from it."""
@@ -287,6 +339,7 @@ class Evaluations:
 
     def tidy(self) -> None:
         """Let go of runs that nothing happened to for a while, and of the oldest if there are many."""
+        self._release_orphans()
         now = time.monotonic()
         idle = [
             run

@@ -204,19 +204,18 @@ class Evaluator:
             return None
         if run.state == RunnerState.CREATED:  # submitted, and not begun
             run.inputs = self._get_run(workflow_id).inputs
-        return self._session(run, serves)
+        return self.session(run, serves)
 
-    def take_all(
-        self, workflow_ids: list[WorkflowId], serves: Callable[[TaskDefinition], bool] | None = None
-    ) -> list[Session]:
-        """Sessions on those of the runs that nobody has and that are not over or paused, in one round trip."""
+    def take_all(self, workflow_ids: list[WorkflowId]) -> list[RunDefinition]:
+        """Those of the runs that nobody has and that are not over or paused, taken in one round trip."""
         if not workflow_ids:
             return []
         taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.lease_ms)
         crashpoint.reach("take.after")
-        return [self._session(run, serves) for run in taken]
+        return taken
 
-    def _session(self, run: RunDefinition, serves: Callable[[TaskDefinition], bool] | None) -> Session:
+    def session(self, run: RunDefinition, serves: Callable[[TaskDefinition], bool] | None) -> Session:
+        """A session on a run that was taken."""
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
@@ -295,6 +294,7 @@ class Evaluator:
                 f"run {workflow_id} is {run.state}; only a failed or cancelled run can be retried"
             )
         changes = IterationChanges(run=run)
+        changes.consumed_events += [mark.id for mark in self.persistence.get_marks(workflow_id)]
         steps = self.persistence.get_steps_by_workflow(workflow_id)
         open_ones = not steps or any(not step.is_terminal for step in steps)
         stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones

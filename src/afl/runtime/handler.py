@@ -11,6 +11,7 @@ pydantic model of the facet's returns. `async def` works as well.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -88,7 +89,12 @@ class TaskHandler(Protocol):
 async def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
     """Await an answer; if the work is cancelled, so is the coroutine."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(answer)
-    with context.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel)):
+
+    def stop() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the answer is there
+            loop.call_soon_threadsafe(task.cancel)
+
+    with context.on_cancel(stop):
         try:
             return await task
         except asyncio.CancelledError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,10 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from afl.kernel import codec
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition
 from afl.runtime.errors import WorkCancelled
+
+_log = logging.getLogger(__name__)
 
 _LEVELS = (NoteType.INFO, NoteType.WARNING, NoteType.ERROR)
 
@@ -84,6 +89,9 @@ class HandlerContext:
         """A line in the run's log."""
         if level not in _LEVELS:
             raise ValueError(f"level is {level!r}; expected one of {', '.join(_LEVELS)}")
+        codec.encode(
+            [str(message), details], what="a log entry"
+        )  # refused here, where the handler can see it
         now = wall_ms()
         self._order = max(self._order + 1, now * 1000)
         self.write(
@@ -110,10 +118,17 @@ class HandlerContext:
 
     def heartbeat(self) -> None:
         """Say that the work goes on, and learn whether it still should: WorkCancelled if not."""
-        if not self.cancelled and not self.renew():
+        if not self.cancelled and not self._renewed():
             self.cancel("somebody else has the task now")
         if self.cancelled:
             raise WorkCancelled(self._reason)
+
+    def _renewed(self) -> bool:
+        try:
+            return self.renew()
+        except StoreError as error:  # nobody knows; the answer will show, and the work must not fail for this
+            _log.warning("the heartbeat of task %s did not reach the store: %s", self.task_id, error)
+            return True
 
     def cancel(self, reason: str) -> None:
         """For the worker: tell the handler that nobody waits for it any more."""
@@ -122,7 +137,14 @@ class HandlerContext:
             if self._event is not None:
                 self._event.set()
             for callback in list(self._callbacks):
-                callback()
+                self._call(callback)
+
+    def _call(self, callback: Callable[[], object]) -> None:
+        """Whoever tells of the cancellation has others to tell, and leases to renew."""
+        try:
+            callback()
+        except Exception:
+            _log.exception("task %s could not be told that it is cancelled", self.task_id)
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
@@ -130,7 +152,7 @@ class HandlerContext:
         self._callbacks.append(callback)
         try:
             if self.cancelled:
-                callback()
+                self._call(callback)
             yield
         finally:
             self._callbacks.remove(callback)

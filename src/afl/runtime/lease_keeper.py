@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
@@ -13,12 +14,25 @@ from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)
 
+Claim = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What is in hand: claims of tasks (uuid, epoch), and runs by id."""
+
+    tasks: frozenset[Claim]
+    runs: frozenset[str]
+
 
 class LeaseKeeper:
-    """A thread that renews everything the process holds, for as long as somebody is inside `with keeper:`.
+    """A thread that renews what is in hand (`holding`; else all that the process holds).
+
+    It does so for as long as somebody is inside `with keeper:`.
 
     It starts with the first one inside and sleeps while there is nobody. `held` is told which tasks (uuid, epoch) are
-    still this process's after each renewal. A failed renewal is tried again at the next
+    still this process's after each renewal, `lost` which of those in hand are not. What the store believes to be ours
+    but nobody has in hand is not renewed, so that it ends with its lease. A failed renewal is tried again at the next
     turn: if the store stays away for longer than the lease, others take over and this process's writes are refused,
     as they must be.
     """
@@ -29,11 +43,16 @@ class LeaseKeeper:
         lock_ms: int = 0,
         held: Callable[[list[tuple[str, int]]], None] | None = None,
         every_ms: int = 0,
+        *,
+        holding: Callable[[], Holding] | None = None,
+        lost: Callable[[set[Claim]], None] | None = None,
     ) -> None:
         self._store = store
         self._lock_ms = lock_ms
         self._held = held
         self._every_ms = every_ms
+        self._holding = holding
+        self._lost = lost
         self._wanted = False
         self._changed = threading.Condition()
         self._inside = 0
@@ -107,10 +126,22 @@ class LeaseKeeper:
 
     def renew_now(self) -> None:
         """Renew, and tell which tasks are still held. A failure is tried again at the next turn."""
+        before = self._holding() if self._holding is not None else None
         try:
-            held = self._store.renew(self._store.owner_id, self._store.lease_ms, self._lock_ms)
+            held = self._renew(before)
         except AgentFlowError as error:
             _log.warning("leases could not be renewed, trying again: %s", error)
-        else:
-            if self._held is not None:
-                self._held(held)
+            return
+        if self._held is not None:
+            self._held(held)
+        if self._lost is not None and before is not None:  # what was taken in hand meanwhile is not judged
+            self._lost(set(before.tasks).difference(held))
+
+    def _renew(self, holding: Holding | None) -> list[Claim]:
+        store = self._store
+        if holding is None:
+            return store.renew(store.owner_id, store.lease_ms, self._lock_ms)
+        tasks = [uuid for uuid, _ in holding.tasks]
+        return store.renew(
+            store.owner_id, store.lease_ms, self._lock_ms, tasks=tasks, runs=list(holding.runs)
+        )

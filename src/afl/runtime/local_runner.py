@@ -14,12 +14,13 @@ from typing import Any, Protocol
 
 from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError
-from afl.runtime.changes import Outcome
+from afl.runtime.answers import error_text
+from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
-from afl.runtime.lease_keeper import LeaseKeeper
+from afl.runtime.lease_keeper import Claim, Holding, LeaseKeeper
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
@@ -31,6 +32,7 @@ from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Done, Workbench
 
+_OTHERS_SECONDS = 1.0
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
@@ -72,7 +74,8 @@ class LocalRunner:
         self._put_back = False
         self._over_budget = ""
         self._last_done: list[Done] = []
-        self._keeper = LeaseKeeper(evaluator.persistence)
+        self._at: tuple[Session, Workbench] | None = None
+        self._keeper = LeaseKeeper(evaluator.persistence, holding=self._holding, lost=self._take_away)
 
     @cached_property
     def _pool(self) -> ThreadPool:
@@ -113,7 +116,18 @@ class LocalRunner:
     def _work(self) -> Workbench:
         return Workbench(self._store, self._handlers, lambda: self._pool, self._concurrency)
 
+    def _holding(self) -> Holding:
+        if self._at is None:
+            return Holding(frozenset(), frozenset())
+        session, work = self._at
+        return Holding(frozenset(work.claims()), frozenset({session.run.workflow_id}))
+
+    def _take_away(self, claims: set[Claim]) -> None:
+        if self._at is not None:
+            self._at[1].take_away(claims)
+
     def _drive(self, session: Session, work: Workbench) -> ExecutionResult:
+        self._at = session, work
         session.observe = lambda steps: self._stored(session, work, steps)
         if self._observer is not None:
             self._observer.began(session.run.workflow_id, session.run.workflow_name)
@@ -217,7 +231,7 @@ class LocalRunner:
         delay = None if done.error is None else retry_delay(done.task, done.error_type)
         if delay is None:
             return False
-        message = str(done.error) or done.error_type
+        message = error_text(done.error) if done.error is not None else ""
         self._put_back = True
         self._store.requeue(done.task, delay, {"message": message, "type": done.error_type})
         if self._observer is not None:
@@ -226,21 +240,27 @@ class LocalRunner:
 
     def _collect(self, session: Session, work: Workbench, wait: float | None) -> None:
         """Deliver what the handlers have answered, and what others did for this run meanwhile."""
-        self._last_done = work.collect(wait)
+        marks: list[EventDefinition] = []
+        while not marks:
+            others = session.run.waiting > work.running  # somebody else may answer, and does not wake us
+            patience = _OTHERS_SECONDS if others and wait is None else wait
+            self._last_done = work.collect(patience)
+            if others:
+                marks = self._store.get_marks(WorkflowId(session.run.workflow_id))
+            if self._last_done or wait is not None:
+                break
         done = [each for each in self._last_done if not self._put_off(each, work)]
         outcomes = [self._outcome(session, each) for each in done]
         crashpoint.reach("deliver.before")
         session.deliver(outcomes)
-        if session.run.waiting > work.running:
-            marks = self._store.get_marks(WorkflowId(session.run.workflow_id))
-            if marks:
-                session.consume(marks)
+        if marks:
+            session.consume(marks)
 
     def _outcome(self, session: Session, done: Done) -> Outcome:
         task, error = done.task, done.error
         step = session.context.require_step(StepId(task.step_id))
         if error is not None:
-            outcome = failed(step, task, str(error) or done.error_type, done.error_type)
+            outcome = failed(step, task, error_text(error), done.error_type)
         else:
             answer = {} if done.answer is None else done.answer
             outcome = completed(session.context.program, step, task, answer)

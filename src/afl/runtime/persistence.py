@@ -219,8 +219,16 @@ class TaskStore(Protocol):
         Unless the work had `begun`, it is as if they had never been delivered.
         """
 
-    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
-        """Extend the lease (and locks) of everything the owner holds; its tasks as (uuid, epoch).
+    def renew(
+        self,
+        owner: str,
+        lease_ms: int,
+        lock_ms: int = 0,
+        *,
+        tasks: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> list[tuple[str, int]]:
+        """Extend the lease (and locks) of what the owner holds, all of it or these; its tasks as (uuid, epoch).
 
         A lease that is longer already stays as it is.
         """
@@ -425,7 +433,8 @@ class PersistenceAPI(
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         """`commit` for several runs in as few round trips as can be.
 
-        Each is stored or not by itself: for each what `commit` would have raised (FencedError, PayloadError), or None.
+        Each is stored or not by itself: for each what `commit` would have raised (FencedError, PayloadError,
+        StoreConflict), or None.
         """
 
     @property

@@ -112,6 +112,7 @@ class Session:
 
     def deliver(self, outcomes: list[Outcome]) -> None:
         """Take outcomes of tasks this session claimed itself; they are stored with its next commit."""
+        self._recover()
         for outcome in outcomes:
             self._apply(self.context.adopt(outcome.step), outcome)
 
@@ -212,6 +213,7 @@ class Session:
     def commit(self, *, settled: bool) -> None:
         """Store everything gathered so far; FencedError if the run is no longer ours."""
         self.run.settled, self.run.updated = settled, wall_ms()
+        self.run.iterations = self._earlier + self.iterations
         crashpoint.reach("commit.before")
         self._persistence.commit(self.context.changes)
         crashpoint.reach("commit.after")
@@ -278,7 +280,7 @@ class Session:
         """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
         new = self.context.changes.new_run
         self.context.changes = IterationChanges(run=self.run, new_run=new)
-        self.run.outputs, self.run.owner = {}, ""
+        self.run.outputs, self.run.owner, self.context.claimed = {}, "", []
         self._end_failed(StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
 

@@ -16,6 +16,7 @@ from afl.kernel import crashpoint
 from afl.kernel.errors import StoreError
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
+from afl.runtime.lease_keeper import Claim
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import TIMEOUT_ERROR
 
@@ -89,7 +90,7 @@ class Workbench:
         self._rang = rang
         self.accepts = True
         self._offered = 0
-        self._working: dict[tuple[str, int], Working] = {}
+        self._working: dict[Claim, Working] = {}
         self._done: SimpleQueue[Done] = SimpleQueue()
         self._timed = False
 
@@ -143,6 +144,16 @@ class Workbench:
             self._busy += free
         for _ in range(free):
             self._executor().submit(self._serve)
+
+    def forget_offers(self) -> None:
+        """What was to be kept is stored, or will never be."""
+        self._offered = 0
+
+    @property
+    def waiting(self) -> list[TaskDefinition]:
+        """The tasks that wait for a slot."""
+        with self._guard:
+            return [each.task for each in (*self._suspects, *self._queue)]
 
     def unstarted(self) -> list[TaskDefinition]:
         """Take the tasks that wait for a slot off the bench."""
@@ -215,20 +226,29 @@ class Workbench:
             del self._working[each.task.uuid, each.task.epoch]
             each.context.cancel("its time is up")
             self._abandon(each)
-        self._timed = any(each.ends is not None for each in list(self._working.values()))
+        with self._guard:
+            self._timed = any(each.ends is not None for each in list(self._working.values()))
         limit = "not done after {} ms"
         return [Done(each.task, error=TimedOut(limit.format(each.task.timeout_ms))) for each in late]
 
     # -- what is taken away -----------------------------------------------------------------------------------
 
-    def keep(self, held: Iterable[tuple[str, int]]) -> None:
+    def keep(self, held: Iterable[Claim]) -> None:
         """These claims are still ours; tell the handlers of the others that nobody waits for them."""
-        kept = set(held)
-        for claim, each in list(self._working.items()):
-            if claim not in kept:
-                each.context.cancel(
+        self.take_away(set(self._working).difference(held))
+
+    def take_away(self, claims: Iterable[Claim]) -> None:
+        """These claims are no longer ours."""
+        for claim in claims:
+            working = self._working.get(claim)
+            if working is not None:
+                working.context.cancel(
                     "the task was taken away: cancelled, timed out, or given to another worker"
                 )
+
+    def claims(self) -> set[Claim]:
+        """The claims in hand."""
+        return set(self._working)
 
     def give_up(self) -> list[TaskDefinition]:
         """Forget every task in hand, and tell their handlers; what they still answer is dropped."""
@@ -288,8 +308,9 @@ class Workbench:
         task = working.task
         if task.timeout_ms:
             working.context.start_clock(task.timeout_ms)
-            working.ends = time.monotonic() + task.timeout_ms / 1000
-            self._timed = True
+            with self._guard:
+                working.ends = time.monotonic() + task.timeout_ms / 1000
+                self._timed = True
             if self._rang is not None:
                 self._rang()  # whoever waits now has a deadline to keep
         if task.deaths or task.timeout_ms or self._store.max_deliveries == 1:

@@ -14,16 +14,17 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field
 
-from afl.kernel import crashpoint
+from afl.kernel import codec, crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.doorbell import Ear
-from afl.kernel.errors import AgentFlowError, StoreError
+from afl.kernel.errors import AgentFlowError, PayloadError, StoreError
+from afl.runtime.answers import error_text
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
-from afl.runtime.lease_keeper import LeaseKeeper
+from afl.runtime.lease_keeper import Holding, LeaseKeeper
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
@@ -73,13 +74,21 @@ def close_stepless(
         task.state, task.updated = TaskState.COMPLETED, wall_ms()
         if each.error is not None:
             task.state = TaskState.FAILED
-            task.error = {"message": str(each.error) or each.error_type, "type": each.error_type}
+            task.error = {"message": error_text(each.error), "type": each.error_type}
         else:
-            task.result = each.answer if isinstance(each.answer, dict) else {"result": each.answer}
+            _put_result(task, each.answer)
         closed.append(task)
-        count(each, None if each.error is None else str(each.error))
+        count(each, task.error["message"] if task.error else None)
     if closed:
         store.close_tasks(closed)
+
+
+def _put_result(task: TaskDefinition, answer: object) -> None:
+    result = answer if isinstance(answer, dict) else {"result": answer}
+    try:
+        task.result = codec.decode(codec.encode(result, what=f"the result of {task.name}"))
+    except PayloadError as error:
+        task.state, task.error = TaskState.FAILED, {"message": str(error), "type": type(error).__name__}
 
 
 class Worker:
@@ -113,7 +122,13 @@ class Worker:
             self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
         )
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
-        self._keeper = LeaseKeeper(self._store, terms.lock_ms, self.bench.keep, terms.lock_every_ms)
+        self._keeper = LeaseKeeper(
+            self._store,
+            terms.lock_ms,
+            every_ms=terms.lock_every_ms,
+            holding=self._holding,
+            lost=self.bench.take_away,
+        )
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -152,7 +167,7 @@ class Worker:
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
-        if self._look_for_tasks and self.bench.room > 0:
+        if self._look_for_runs or (self._look_for_tasks and self.bench.room > 0):
             return 0.0
         now = time.monotonic()
         waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
@@ -185,11 +200,13 @@ class Worker:
     def _go_on_with_runs(self) -> None:
         """Others answered for runs we hold, or left runs that nobody holds."""
         self._look_for_runs = False
+        self._keeper.want(True)  # a large batch may take longer than a lease
         self.evaluations.heed_marks()
         if self._terms.evaluates:
             self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
         self._begin(self.evaluations.born())
         self._claim()
+        self._mind_leases()
 
     # -- tasks ------------------------------------------------------------------------------------------------
 
@@ -228,14 +245,21 @@ class Worker:
             wait = self._store.next_due(self._terms.task_list)
             self._delayed = None if wait is None else time.monotonic() + wait / 1000
 
+    def _holding(self) -> Holding:
+        """What is in hand, for the thread that renews it."""
+        others = [*self.evaluations.pending_claims(), *self._system, *(done.task for done in self._stepless)]
+        claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
+        return Holding(frozenset(claims), self.evaluations.held_runs)
+
     def _begin(self, tasks: list[TaskDefinition]) -> None:
+        self.bench.forget_offers()
         if not tasks:
             return
         mine = [task for task in tasks if task.name not in self._terms.system_tasks]
         self.bench.start(mine)
         self._unmarked += [task for task in mine if not task.started]
-        self._mind_leases()
         self._system += [task for task in tasks if task.name in self._terms.system_tasks]
+        self._mind_leases()
         self._do_system_tasks()
 
     def _do_system_tasks(self) -> None:
@@ -300,7 +324,10 @@ class Worker:
     def _write_logs(self) -> None:
         while self._logs:
             batch = self._logs[:_LOG_BATCH]
-            self._store.save_logs(batch)
+            try:
+                self._store.save_logs(batch)
+            except PayloadError as error:  # a handler's context refuses such lines; this is the net below it
+                _log.warning("%d lines of log cannot be stored: %s", len(batch), error)
             del self._logs[: len(batch)]
 
     # -- the end ----------------------------------------------------------------------------------------------
@@ -311,9 +338,9 @@ class Worker:
         What is given up is fenced: another worker does it again, and a late answer is refused.
         """
         self._stopping.set()
+        until = time.monotonic() + seconds
         try:
-            self._store.return_tasks([*self.bench.unstarted(), *self._system])
-            until = time.monotonic() + seconds
+            self._until(until, self._give_back_unbegun)
             while (self.bench.running or self._unstored) and (left := until - time.monotonic()) > 0:
                 self._store_last_answers(self.bench.collect(left) if self.bench.running else [])
             given_up = self.bench.give_up()
@@ -323,6 +350,27 @@ class Worker:
             self.evaluations.let_go_all()
         finally:
             self._keeper.close()
+
+    def _give_back_unbegun(self) -> None:
+        unbegun = [*self.bench.waiting, *self._system, *self.evaluations.pending_births()]
+        self._store.return_tasks(unbegun)
+        self.bench.unstarted()
+        self.evaluations.born()
+        self._system = []
+
+    def _until(self, until: float, work: Callable[[], None]) -> None:
+        """Try again while the store fails, as long as there is time."""
+        failures = 0
+        while True:
+            try:
+                return work()
+            except StoreError as error:
+                failures += 1
+                wait = min(_RETRY.delay(failures), until - time.monotonic())
+                if wait <= 0:
+                    raise
+                _log.warning("the store fails, trying again: %s", error)
+                time.sleep(wait)
 
     @property
     def _unstored(self) -> bool:

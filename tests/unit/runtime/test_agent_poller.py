@@ -124,13 +124,13 @@ def test_a_callback_cannot_change_what_is_stored(store: MemoryStore) -> None:
 @pytest.mark.parametrize("name", ["ns.Double", "Double"])
 def test_a_callback_serves_by_its_full_or_its_short_name(store: MemoryStore, name: str) -> None:
     begin(store)
-    assert poller_on(store, **{name: double}).poll_once() == 1
+    assert poller_on(store, None, **{name: double}).poll_once() == 1
 
 
 @pytest.mark.parametrize("name", ["other.Double", "Doubl", "ns.Other"])
 def test_what_nobody_here_serves_is_left_to_others(store: MemoryStore, name: str) -> None:
     run = begin(store)
-    poller = poller_on(store, **{name: double})
+    poller = poller_on(store, None, **{name: double})
     assert poller.poll_once() == 0
     assert only_task(store, run).state == TaskState.PENDING
     assert poller_on(store).poll_once() == 0
@@ -139,7 +139,7 @@ def test_what_nobody_here_serves_is_left_to_others(store: MemoryStore, name: str
 def test_the_full_name_is_tried_before_the_short_one(store: MemoryStore) -> None:
     run = begin(store)
     short = {"Double": lambda payload: {"m": -1}}
-    assert poller_on(store, **short, **{"ns.Double": double}).poll_once() == 1
+    assert poller_on(store, None, **short, **{"ns.Double": double}).poll_once() == 1
     assert run_of(store, run).outputs == {"m": 6}
 
 
@@ -333,7 +333,7 @@ def test_a_cached_workflow_saves_a_look_into_the_store(store: MemoryStore) -> No
     run = begin(store)
     recorder = Recorder(store)
     poller = poller_on(recorder.api, Double=double)
-    poller.cache_workflow_ast(run, program().workflow.ast)
+    poller.cache_workflow_ast(run, dict(program().workflow.ast))
     looked = recorder.count("get_program")
     poller.poll_once()
     assert recorder.count("get_program") == looked
@@ -345,7 +345,7 @@ def test_another_workflow_in_the_cache_changes_nothing_and_is_told(
 ) -> None:
     run = begin(store)
     poller = poller_on(store, Double=double)
-    poller.cache_workflow_ast(run, program("ns.Twice").workflow.ast)
+    poller.cache_workflow_ast(run, dict(program("ns.Twice").workflow.ast))
     assert "goes on with the program it was started with" in caplog.text
     poller.poll_once()
     assert run_of(store, run).outputs == {"m": 6}
@@ -353,7 +353,7 @@ def test_another_workflow_in_the_cache_changes_nothing_and_is_told(
 
 def test_a_cached_workflow_of_a_run_that_is_not_there_is_no_error(store: MemoryStore) -> None:
     poller = poller_on(store, Double=double)
-    poller.cache_workflow_ast("nobody", program().workflow.ast)
+    poller.cache_workflow_ast("nobody", dict(program().workflow.ast))
     assert poller.poll_once() == 0
 
 
@@ -366,7 +366,7 @@ def test_threads_may_race_for_the_cache(store: MemoryStore) -> None:
     def cache() -> None:
         barrier.wait()
         try:
-            poller.cache_workflow_ast(run, program().workflow.ast)
+            poller.cache_workflow_ast(run, dict(program().workflow.ast))
         except BaseException as error:
             errors.append(error)
 
@@ -391,14 +391,14 @@ def test_start_registers_works_and_signs_off(store: MemoryStore) -> None:
     poller = poller_on(recorder.api, config, Double=double)
     poller.register("ns.Other", double)
     with serving(poller, recorder):
-        assert poller.is_running
+        running = poller.is_running
         server = server_of(store, poller.server_id)
         assert server.state == ServerState.RUNNING
         assert (server.service_name, server.server_group, server.server_name) == ("mailer", "north", "n1")
         assert server.handlers == server.topics == ["Double", "ns.Other"]
         assert (server.task_list, server.capacity, server.manager) == ("l", 7, store.owner_id)
         assert server.start_time > 0
-    assert not poller.is_running
+    assert (running, poller.is_running) == (True, False)
     assert recorder.states() == [ServerState.STARTUP, ServerState.RUNNING, ServerState.SHUTDOWN]
     assert server_of(store, poller.server_id).state == ServerState.SHUTDOWN
 

@@ -172,10 +172,13 @@ def test_concurrency(store: MemoryStore) -> None:
     here = threading.current_thread().name
     for make, expected in ((poller, here), (runner, here)):
         threads: list[str] = []
+
+        def note(payload: dict[str, Any], threads: list[str] = threads) -> dict[str, Any]:
+            threads.append(threading.current_thread().name)
+            return double(payload)
+
         begin(store, "ns.Many", {"list": [1, 2, 3]})
-        service: Any = make(
-            store, lambda p, t=threads: t.append(threading.current_thread().name) or double(p)
-        )
+        service: Any = make(store, note)
         assert (service.poll_once if isinstance(service, AgentPoller) else service.run_once)() == 3
         assert threads == [expected] * 3
     seen, gate = Recorder(store), Gate()
@@ -186,7 +189,12 @@ def test_concurrency(store: MemoryStore) -> None:
         ended(store, run)
     assert len(set(gate.threads)) == 3
     alone: list[str] = []
-    run_claude(store, lambda p: alone.append(threading.current_thread().name) or double(p))
+
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        alone.append(threading.current_thread().name)
+        return double(payload)
+
+    run_claude(store, work)
     assert alone == [here]
 
 
@@ -197,18 +205,27 @@ def test_signal_handling(store: MemoryStore) -> None:
         return (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) != usual
 
     found: list[bool] = []
-    service = runner(
-        store, lambda p: (found.append(changed()), os.kill(os.getpid(), signal.SIGTERM), double(p))[2]
-    )
+
+    def look(payload: dict[str, Any]) -> dict[str, Any]:
+        found.append(changed())
+        return double(payload)
+
+    def look_and_signal(payload: dict[str, Any]) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return look(payload)
+
+    def look_and_stop(payload: dict[str, Any]) -> dict[str, Any]:
+        agent.stop()
+        return look(payload)
+
     run = submit(store)
-    service.start()  # on the main thread, as a service is; the signal ends it
+    runner(store, look_and_signal).start()  # on the main thread, as a service is; the signal ends it
     assert found == [True]
     assert run_of(store, run).outputs == {"m": 6}
-    agent = poller(store)
-    agent.register("Double", lambda p: (found.append(changed()), agent.stop(), double(p))[2])
+    agent = poller(store, look_and_stop)
     begin(store)
     agent.start()
-    run_claude(store, lambda p: (found.append(changed()), double(p))[1])
+    run_claude(store, look)
     assert found == [True, False, False]
     assert not changed()
 
@@ -229,7 +246,7 @@ def test_ast_caching(store: MemoryStore) -> None:
         run = begin(store)
         seen = Recorder(store)
         service: Any = make(seen.api)
-        service.cache_workflow_ast(run, program().workflow.ast)
+        service.cache_workflow_ast(run, dict(program().workflow.ast))
         looked = seen.count("get_program")
         assert (service.poll_once if isinstance(service, AgentPoller) else service.run_once)() == 1
         assert seen.count("get_program") == looked

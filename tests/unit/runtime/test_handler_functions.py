@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from support.agents import SECONDS, Recorder, begin, ended, only_task, run_of, serving
 
 from afl import handler
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition
 from afl.runtime.errors import WorkCancelled
 from afl.runtime.evaluator import Evaluator
@@ -212,6 +213,51 @@ def test_who_asks_after_the_cancellation_learns_of_it_too() -> None:
     assert context.cancellation.is_set()
     with context.on_cancel(lambda: called.append(1)):
         assert called == [1]
+
+
+def test_a_heartbeat_that_does_not_reach_the_store_is_no_failure_of_the_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def away() -> bool:
+        raise StoreUnavailable("away")
+
+    context = a_context(renew=away)
+    context.heartbeat()
+    assert not context.cancelled
+    assert "the heartbeat of task t1 did not reach the store: away" in caplog.text
+
+
+def test_a_callback_that_fails_does_not_harm_who_tells(caplog: pytest.LogCaptureFixture) -> None:
+    """It is told by the thread that keeps all leases."""
+    context, called = a_context(), []
+
+    def broken() -> None:
+        raise ValueError("no")
+
+    with context.on_cancel(broken), context.on_cancel(lambda: called.append(1)):
+        context.cancel("over")
+        with context.on_cancel(broken):
+            assert called == [1]
+    assert caplog.text.count("task t1 could not be told that it is cancelled") == 2
+
+
+def test_word_that_comes_after_the_answer_of_a_coroutine_is_nothing() -> None:
+    context = a_context()
+
+    async def work() -> dict[str, int]:
+        return {"n": 1}
+
+    kept: list[Any] = []
+
+    def keep(self: HandlerContext, callback: Any) -> Any:
+        kept.append(callback)
+        return contextlib.nullcontext()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(context), "on_cancel", keep)
+        assert call(work, context) == {"n": 1}
+    kept[0]()
+    assert not context.cancelled
 
 
 def test_a_coroutine_is_cancelled_with_its_work() -> None:

@@ -36,7 +36,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[PersistenceAPI, Runne
             return
 
     monkeypatch.setattr(command, "RunnerService", Service)
-    monkeypatch.setattr(command.logging, "basicConfig", lambda **options: None)
+    monkeypatch.setattr("logging.basicConfig", lambda **options: None)
     return made
 
 
@@ -110,7 +110,7 @@ def test_the_store_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(command, "open_store", lambda url, **options: Store())
     monkeypatch.setattr(command, "Evaluator", lambda store: None)
     monkeypatch.setattr(command, "RunnerService", Service)
-    monkeypatch.setattr(command.logging, "basicConfig", lambda **options: None)
+    monkeypatch.setattr("logging.basicConfig", lambda **options: None)
     with pytest.raises(ZeroDivisionError):
         command.main(["--store", "memory://"])
     assert closed == [True]
@@ -125,7 +125,7 @@ def test_bad_usage_is_refused(arguments: list[str], capsys: pytest.CaptureFixtur
 
 
 def test_a_store_of_no_known_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command.logging, "basicConfig", lambda **options: None)
+    monkeypatch.setattr("logging.basicConfig", lambda **options: None)
     with pytest.raises(InputError, match="carrier-pigeon"):
         command.main(["--store", "carrier-pigeon://x"])
 

@@ -148,13 +148,13 @@ def test_run_once_goes_on_with_runs_that_have_marks(store: MemoryStore) -> None:
 @pytest.mark.parametrize("name", ["ns.Double", "Double"])
 def test_tools_serve_by_full_and_short_name(store: MemoryStore, name: str) -> None:
     run = submit(store)
-    assert runner_on(store, **{name: double}).run_once() == 1
+    assert runner_on(store, None, None, **{name: double}).run_once() == 1
     assert run_of(store, run).outputs == {"m": 6}
 
 
 def test_without_a_tool_the_task_is_left_to_others(store: MemoryStore) -> None:
     run = submit(store)
-    assert runner_on(store, **{"other.Double": double}).run_once() == 0
+    assert runner_on(store, None, None, **{"other.Double": double}).run_once() == 0
     assert only_task(store, run).state == TaskState.PENDING
 
 
@@ -298,14 +298,14 @@ def test_start_registers_works_and_signs_off(store: MemoryStore) -> None:
     config = quiet(service_name="orchestra", server_group="g", server_name="n", topics=[], max_concurrent=4)
     service = runner_on(recorder.api, config, Double=double, default=lambda facet, payload: {"m": 0})
     with serving(service, recorder):
-        assert service.is_running
+        running = service.is_running
         server = server_of(store, service.server_id)
         assert (server.service_name, server.server_group, server.server_name) == ("orchestra", "g", "n")
         assert server.handlers == ["Double", "afl:execute", "afl:resume"]
         assert (server.capacity, server.any_event, server.manager) == (4, True, store.owner_id)
         run = submit(store, "ns.Twice")
         assert ended(store, run).outputs == {"m": 12}
-    assert not service.is_running
+    assert (running, service.is_running) == (True, False)
     assert recorder.states() == [ServerState.STARTUP, ServerState.RUNNING, ServerState.SHUTDOWN]
     counts = server_of(store, service.server_id).handled
     assert [(count.handler, count.handled, count.not_handled) for count in counts] == [("ns.Double", 2, 0)]
@@ -498,7 +498,7 @@ def test_a_cached_workflow_saves_a_look_into_the_store(store: MemoryStore) -> No
     run = begin(store)
     recorder = Recorder(store)
     service = runner_on(recorder.api, Double=double)
-    service.cache_workflow_ast(run, program().workflow.ast)
+    service.cache_workflow_ast(run, dict(program().workflow.ast))
     looked = recorder.count("get_program")
     service.run_once()
     assert recorder.count("get_program") == looked

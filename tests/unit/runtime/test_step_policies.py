@@ -242,7 +242,12 @@ def test_the_highest_priority_goes_first_then_the_oldest(store: MemoryStore) -> 
     for n, priority in enumerate([0, 5, -1, 5]):
         begin(store, inputs={"n": n}, source=source(f"with Priority({priority})"))
     order: list[int] = []
-    service, _ = serve(store, lambda payload: order.append(payload["n"]) or {"m": 0}, max_concurrent=4)
+
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        order.append(payload["n"])
+        return {"m": 0}
+
+    service, _ = serve(store, work, max_concurrent=4)
     assert service.run_once() == 4
     assert order == [1, 3, 0, 2]
 

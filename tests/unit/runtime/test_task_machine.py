@@ -71,6 +71,11 @@ class Model:
         return [task for task in self.tasks.values() if task.run == run and task.state in states]
 
 
+def takes_a_place(task: TaskDefinition) -> bool:
+    """Of those that its key has: at work (also if its run was paused meanwhile), or free to be claimed."""
+    return task.state == TaskState.RUNNING or (task.state == TaskState.PENDING and not task.hold)
+
+
 class TaskMachine(RuleBasedStateMachine):
     """Everybody who touches tasks."""
 
@@ -328,7 +333,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.store.reclaim()
         for key, limit in LIMITS.items():
             tasks = [task for task in self.all_stored() if key and task.concurrency_key == key]
-            free = [task for task in tasks if task.state in OPEN and not task.hold]
+            free = [task for task in tasks if takes_a_place(task)]
             waiting = [task for task in tasks if task.hold == TaskHold.CONCURRENCY]
             assert not waiting or len(free) == limit
 
@@ -389,12 +394,8 @@ class TaskMachine(RuleBasedStateMachine):
     @invariant()
     def no_key_is_over_its_limit(self) -> None:
         for key, limit in LIMITS.items():
-            free = [
-                t
-                for t in self.all_stored()
-                if key and t.concurrency_key == key and not t.hold and t.state in OPEN
-            ]
-            assert len(free) <= limit
+            tasks = [task for task in self.all_stored() if key and task.concurrency_key == key]
+            assert len([task for task in tasks if takes_a_place(task)]) <= limit
 
     @invariant()
     def nothing_of_a_paused_run_can_be_claimed(self) -> None:
@@ -410,9 +411,9 @@ class FileMachine(TaskMachine):
         return SqliteStore(f"sqlite:///{self.folder.name}/afl.db")
 
 
-class TestTasksInMemory(TaskMachine.TestCase):  # type: ignore[misc]
+class TestTasksInMemory(TaskMachine.TestCase):  # type: ignore[misc, valid-type]
     settings = tries(120)
 
 
-class TestTasksOnAFile(FileMachine.TestCase):  # type: ignore[misc]
+class TestTasksOnAFile(FileMachine.TestCase):  # type: ignore[misc, valid-type]
     settings = tries(15)

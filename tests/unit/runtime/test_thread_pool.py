@@ -59,7 +59,8 @@ def test_an_idle_thread_takes_the_next_job() -> None:
 
 
 def test_a_cancelled_job_is_not_run() -> None:
-    gate, ran = threading.Event(), []
+    gate = threading.Event()
+    ran: list[int] = []
     pool = ThreadPool("p")
     first = pool.submit(gate.wait)
     second = pool.submit(ran.append, 1)

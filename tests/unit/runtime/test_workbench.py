@@ -179,12 +179,13 @@ def test_an_interrupt_on_the_main_thread_is_not_the_handlers(store: MemoryStore)
 
 
 def test_a_ring_says_that_there_is_something_to_collect(store: MemoryStore) -> None:
-    rung: list[int] = []
+    rung: list[str] = []
     executor = Manual()
-    bench = bench_on(store, executor=executor, rang=lambda: rung.append(bench.running))
+    bench = bench_on(store, executor=executor, rang=lambda: rung.append("rang"))
     bench.start([task()])
     executor.run()
-    assert rung == [1]
+    assert rung == ["rang"]
+    assert names(bench.collect_now()) == ["t0"]
 
 
 def test_collecting_waits_no_longer_than_it_is_told(store: MemoryStore) -> None:

@@ -40,8 +40,14 @@ Work = Callable[[dict[str, Any]], Any]
 class Crew:
     """A worker on a recorded store."""
 
-    def __init__(self, store: MemoryStore, work: Work | Handlers = double, **terms: Any) -> None:
-        self.store, self.recorder, self.telemetry = store, Recorder(store), Telemetry()
+    def __init__(
+        self,
+        store: MemoryStore,
+        work: Work | Handlers = double,
+        recorder: Recorder | None = None,
+        **terms: Any,
+    ) -> None:
+        self.store, self.recorder, self.telemetry = store, recorder or Recorder(store), Telemetry()
         handlers = work if isinstance(work, Handlers) else Handlers([Callback("Double", work)])
         self.hooks = Hooks(counted=self._count)
         self.counted: list[tuple[str, bool]] = []
@@ -128,7 +134,7 @@ def test_quick_work_is_taken_ahead_and_given_back_at_the_end(store: MemoryStore)
     with Crew(store, work, slots=1).at_work() as crew:
         assert begun.wait(SECONDS)
         crew.worker.stop()
-        opener = threading.Thread(target=lambda: (crew.recorder.until(_returned), gate.open()))
+        opener = threading.Thread(target=_open_when_given_back, args=(crew, gate))
         opener.start()
     opener.join()
     states = [(task.state, task.deliveries) for task in store.get_tasks_by_workflow(run)]
@@ -335,6 +341,53 @@ def test_the_time_a_task_waits_for_a_slot_is_not_its_handlers(store: MemoryStore
         assert ended(store, second).outputs == {"m": 8}
 
 
+class SlowRenewal(Recorder):
+    """Whose answer to a renewal comes late: after it, others do something first."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.meanwhile: Callable[[], None] | None = None
+        self.answered, self.told = threading.Event(), threading.Event()
+
+    def renew(self, *args: Any, **options: Any) -> list[tuple[str, int]]:
+        if self.answered.is_set():  # the next turn: of the last one everybody has heard
+            self.told.set()
+        held = self._store.renew(*args, **options)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+            self.answered.set()
+        return held
+
+
+def test_work_that_begins_while_leases_are_renewed_is_not_taken_for_lost(store: MemoryStore) -> None:
+    store.lease_ms = 300
+    contexts: dict[int, HandlerContext] = {}
+    begun, let_go = threading.Semaphore(0), threading.Event()
+
+    def work(n: int, context: HandlerContext) -> dict[str, int]:
+        contexts[n] = context
+        begun.release()
+        assert let_go.wait(SECONDS)
+        return {"m": n}
+
+    slow = SlowRenewal(store)
+    crew = Crew(store, Handlers.of({"Double": work}), recorder=slow)
+    begin(store, inputs={"n": 1})
+    with crew.at_work():
+        assert begun.acquire(timeout=SECONDS)
+
+        def another_begins() -> None:
+            begin(store, inputs={"n": 2})
+            assert begun.acquire(timeout=SECONDS)
+
+        slow.meanwhile = another_begins
+        assert slow.told.wait(SECONDS)
+        told = {n: context.cancelled for n, context in contexts.items()}
+        let_go.set()
+    assert told == {1: False, 2: False}
+
+
 # -- a store that fails ---------------------------------------------------------------------------------------
 
 
@@ -424,8 +477,9 @@ def test_waits_between_attempts_end_when_the_worker_is_stopped(store: MemoryStor
 # -- the end --------------------------------------------------------------------------------------------------
 
 
-def _returned(recorder: Recorder) -> bool:
-    return recorder.count("return_tasks") > 0
+def _open_when_given_back(crew: Crew, gate: Gate) -> None:
+    crew.recorder.until(lambda r: r.count("return_tasks") > 0)
+    gate.open()
 
 
 def test_draining_gives_up_what_takes_too_long(store: MemoryStore) -> None:

@@ -9,7 +9,7 @@ from pymongo import DeleteMany, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError
+from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskState
 from afl.runtime.mongo.collections import Collections, lease, literal
@@ -43,7 +43,7 @@ class CommitCollection(Collections):
     def _problem(self, changes: IterationChanges) -> AgentFlowError | None:
         try:
             self.commit(changes)
-        except (FencedError, PayloadError) as error:
+        except (FencedError, PayloadError, StoreConflict) as error:
             return error
         return None
 

@@ -40,17 +40,24 @@ class LeaseCollection(Collections):
         found = self.connection.call(lambda db: list(db.tasks.aggregate(stages)))
         return int(found[0]["due"]) if found else None
 
-    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
-        held = {"owner": owner, "state": TaskState.RUNNING}
+    def renew(
+        self,
+        owner: str,
+        lease_ms: int,
+        lock_ms: int = 0,
+        *,
+        tasks: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> list[tuple[str, int]]:
+        held: Document = {"owner": owner, "state": TaskState.RUNNING, **_those(tasks)}
+        evaluated: Document = {"owner": owner, **_those(runs)}
         times = {
             "lease_until": longer("lease_until", lease_ms),
             "lock_until": longer("lock_until", lock_ms or lease_ms),
         }
 
         def extend(database: Database[Document]) -> list[tuple[str, int]]:
-            database.runs.update_many(
-                {"owner": owner}, [{"$set": {"lease_until": longer("lease_until", lease_ms)}}]
-            )
+            database.runs.update_many(evaluated, [{"$set": {"lease_until": longer("lease_until", lease_ms)}}])
             database.tasks.update_many(held, [{"$set": times}])
             return [(each["uuid"], each["epoch"]) for each in database.tasks.find(held, _CLAIM)]
 
@@ -126,6 +133,11 @@ class LeaseCollection(Collections):
         freed = self.connection.call(lambda db: db.runs.update_many(lost, change).modified_count)
         self._ring([RUNS_TOPIC])
         return freed
+
+
+def _those(ids: Sequence[str] | None) -> Document:
+    """Of what an owner holds, only these."""
+    return {} if ids is None else {"uuid": {"$in": list(ids)}}
 
 
 _CLAIM = {"uuid": 1, "epoch": 1}

@@ -13,6 +13,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, StoreError
 from afl.language.compiler import compile_source
+from afl.runtime.answers import error_text
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.program import Program
@@ -42,9 +43,9 @@ class SystemTasks:
             closed.state = TaskState.COMPLETED
         except StoreError:
             raise  # not its fault: it is tried again
-        except AgentFlowError as error:
+        except Exception as error:  # whatever it is, it is this task's: the next one must be done
             closed.state = TaskState.FAILED
-            closed.error = {"message": str(error), "type": type(error).__name__}
+            closed.error = {"message": error_text(error), "type": type(error).__name__}
             _log.warning("%s %s failed: %s", task.name, task.uuid, error)
         closed.updated = wall_ms()
         self._store.close_tasks([closed])

@@ -1,3 +1,25 @@
+-- Whoever writes a row right now renews or ends it: waiting for that could only end in a deadlock with a commit.
+-- name: renew_runs
+update afl_runs set lease_until = {now} + :lease_ms
+where workflow_id in (
+    select workflow_id from afl_runs
+    where state in ('created', 'running') and owner = :owner and (:every = 1 or workflow_id {in:ids})
+    for update skip locked)
+returning workflow_id
+-- name: renew_tasks
+with mine as materialized (
+    select seq, uuid, epoch from afl_tasks
+    where owner = :owner and state = 'running' and (:every = 1 or uuid {in:ids})
+), free as materialized (
+    select t.seq from afl_tasks t where t.seq in (select seq from mine) and t.owner = :owner and t.state = 'running'
+    for update of t skip locked
+), renewed as (
+    update afl_tasks set
+        lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
+        lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end
+    where seq in (select seq from free)
+)
+select uuid, epoch from mine
 -- name: upsert_task
 with saved as (
     insert into afl_tasks (

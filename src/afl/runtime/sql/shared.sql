@@ -237,13 +237,15 @@ where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_tasks
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
     lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end
-where owner = :owner and state = 'running'
+where owner = :owner and state = 'running' and (:every = 1 or uuid {in:ids})
 returning uuid, epoch
 -- name: renew_task
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: renew_runs
-update afl_runs set lease_until = {now} + :lease_ms where state in ('created', 'running') and owner = :owner
+update afl_runs set lease_until = {now} + :lease_ms
+where state in ('created', 'running') and owner = :owner and (:every = 1 or workflow_id {in:ids})
+returning workflow_id
 -- A death counts against a task whose handler had begun. The first one also counts against those that only waited in the
 -- same hands, since who had begun is written down lazily; from then on a task is handled alone, and marked before it begins.
 -- name: release_tasks
@@ -291,11 +293,14 @@ update afl_tasks set hold = '' where seq in (
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
     order by priority desc, seq limit :free)
+    and hold = 'concurrency' and state = 'pending'
 returning task_list_name
 -- name: waiting_keys
-select distinct concurrency_key from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
-    and concurrency_key > '' and hold = 'concurrency' and state = 'pending'
+select concurrency_key from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and concurrency_key > ''
+group by concurrency_key
+having max(case when hold = 'concurrency' and state = 'pending' then concurrency_limit else 0 end)
+    > sum(case when hold = '' or state = 'running' then 1 else 0 end)
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
 where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
@@ -308,7 +313,8 @@ returning runner_id, state
 update afl_tasks set hold = 'paused', updated = :updated
 where workflow_id = :workflow_id and state in ('pending', 'running') and hold in ('', 'concurrency')
 -- name: unpause_run
-update afl_runs set state = case when iterations = 0 then 'created' else 'running' end, reason = '', updated = :updated
+update afl_runs set state = case when exists (select 1 from afl_steps s where s.workflow_id = afl_runs.workflow_id)
+    then 'running' else 'created' end, reason = '', updated = :updated
 where workflow_id = :workflow_id and state = 'paused'
 returning runner_id, state
 -- name: unpause_tasks
@@ -477,6 +483,7 @@ where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
 
 -- name: insert_log
 insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :runner_id, :position, :time, :record)
+on conflict (uuid) do nothing
 -- name: get_logs_by_runner
 select record from afl_logs where runner_id = :runner_id order by position, time, uuid
 -- name: get_logs_after

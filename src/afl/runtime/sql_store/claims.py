@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from afl.kernel.clock import wall_ms
@@ -76,12 +76,25 @@ class ClaimTables(Tables):
         due: int | None = rows[0]["due"]
         return due
 
-    def renew(self, owner: str, lease_ms: int, lock_ms: int = 0) -> list[tuple[str, int]]:
-        def extend(tx: Transaction) -> list[Row]:
-            tx.run(Q.renew_runs, owner=owner, lease_ms=lease_ms)
-            return tx.all(Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms)
-
-        return [(row["uuid"], row["epoch"]) for row in self.database.write(extend)]
+    def renew(
+        self,
+        owner: str,
+        lease_ms: int,
+        lock_ms: int = 0,
+        *,
+        tasks: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> list[tuple[str, int]]:
+        if runs is None or runs:
+            those = {"every": int(runs is None), "ids": list(runs or ())}
+            self.database.atomic(Q.renew_runs, owner=owner, lease_ms=lease_ms, **those)
+        if tasks is not None and not tasks:
+            return []
+        those = {"every": int(tasks is None), "ids": list(tasks or ())}
+        rows = self.database.atomic(
+            Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms, **those
+        )
+        return [(row["uuid"], row["epoch"]) for row in rows]
 
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}

@@ -10,6 +10,12 @@ from afl.runtime.sql_store.tables import Q
 from afl.runtime.topics import tasks_topic
 
 
+def lock_keys(tx: Transaction, keys: Iterable[str]) -> None:
+    """Before tasks of several keys are written: whoever promotes has the key first and the tasks then."""
+    for key in sorted({key for key in keys if key}):
+        tx.one(Q.lock_key, key=key)
+
+
 def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:
     """Let the first ones that wait for these keys be claimed, as far as there is room.
 

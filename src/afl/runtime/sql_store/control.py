@@ -9,7 +9,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
-from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.concurrency import lock_keys, promote
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
@@ -38,6 +38,7 @@ def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> b
         return False
     tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
     keys = _keys(tx, workflow_id)
+    lock_keys(tx, keys)
     tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
     promote(tx, keys, rings)
     rings.add(tx, run_topic(workflow_id))
@@ -49,6 +50,7 @@ def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
     if row is None:
         return False
     tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
+    lock_keys(tx, _keys(tx, workflow_id))
     for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
         rings.add(tx, tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), rings)
@@ -63,6 +65,7 @@ def _cancel(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> 
     if row is None:
         return False
     keys = _keys(tx, workflow_id)
+    lock_keys(tx, keys)
     tx.run(Q.cancel_tasks, **changed)
     tx.run(Q.delete_marks, workflow_id=workflow_id)
     if row["runner_id"]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.doorbell import Rings
-from afl.kernel.errors import AgentFlowError, FencedError, PayloadError
+from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.sql_store import usage
@@ -63,7 +63,7 @@ class SqlStore(
             try:
                 self._commit_together(batch)
                 return [None] * len(batch)
-            except (FencedError, PayloadError):
+            except (FencedError, PayloadError, StoreConflict):
                 _log.debug("one of %d commits was refused; storing them one by one", len(batch))
         return [self._outcome(changes) for changes in batch]
 
@@ -79,7 +79,7 @@ class SqlStore(
     def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
         try:
             self.commit(changes)
-        except (FencedError, PayloadError) as error:
+        except (FencedError, PayloadError, StoreConflict) as error:
             return error
         return None
 

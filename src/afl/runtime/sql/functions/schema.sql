@@ -41,19 +41,6 @@ begin
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
-    if p_closed is not null then
-        update afl_tasks t set state = c ->> 'state', error = c ->> 'error', result = c ->> 'result',
-            updated = (c ->> 'updated')::bigint
-        from jsonb_array_elements(p_closed) as c
-        where t.uuid = c ->> 'uuid' and (
-            (c ->> 'owner' = '' and t.state in ('pending', 'running'))
-            or (t.state = 'running' and t.owner = c ->> 'owner' and t.epoch = (c ->> 'epoch')::bigint)
-        );
-        get diagnostics closed = row_count;
-        if closed < p_held then
-            raise exception 'afl: fenced';
-        end if;
-    end if;
     if p_steps is not null then
         insert into afl_steps (
             id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
@@ -70,6 +57,22 @@ begin
             state = r ->> 'state', params = r ->> 'params', returns = r ->> 'returns', error = r ->> 'error',
             progress = r ->> 'progress', extra = r ->> 'extra', ended = (r ->> 'ended')::bigint
         from jsonb_array_elements(p_old_steps) as r where s.id = r ->> 'id';
+    end if;
+    if p_closed is not null then
+        with hit as (
+            update afl_tasks t set state = c ->> 'state', error = c ->> 'error', result = c ->> 'result',
+                updated = (c ->> 'updated')::bigint
+            from jsonb_array_elements(p_closed) as c
+            where t.uuid = c ->> 'uuid' and (
+                (c ->> 'owner' = '' and t.state in ('pending', 'running'))
+                or (t.state = 'running' and t.owner = c ->> 'owner' and t.epoch = (c ->> 'epoch')::bigint)
+            )
+            returning c ->> 'owner' as owner
+        )
+        select count(*) filter (where owner <> '') into closed from hit;
+        if closed < p_held then
+            raise exception 'afl: fenced';
+        end if;
     end if;
     if p_consumed is not null then
         delete from afl_events where id = any(p_consumed);
@@ -102,7 +105,7 @@ begin
         from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p_logs) as l order by 1) as logs;
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
-        from jsonb_array_elements(p_logs) as l;
+        from jsonb_array_elements(p_logs) as l on conflict (uuid) do nothing;
     end if;
     if p_over and p_run ->> 'runner_id' <> '' then
         update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
