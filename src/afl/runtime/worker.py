@@ -18,7 +18,7 @@ from afl.kernel import codec, crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.doorbell import Ear
-from afl.kernel.errors import AgentFlowError, PayloadError, StoreError
+from afl.kernel.errors import AgentFlowError, PayloadError, StoreConflict, StoreError
 from afl.runtime.answers import error_text
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluations import Evaluations
@@ -326,9 +326,17 @@ class Worker:
             batch = self._logs[:_LOG_BATCH]
             try:
                 self._store.save_logs(batch)
-            except PayloadError as error:  # a handler's context refuses such lines; this is the net below it
-                _log.warning("%d lines of log cannot be stored: %s", len(batch), error)
+            except (PayloadError, StoreConflict):
+                self._write_singly(batch)
             del self._logs[: len(batch)]
+
+    def _write_singly(self, batch: list[LogDefinition]) -> None:
+        """One of them is refused: it cannot be stored at all, or it is there already, its reply having been lost."""
+        for entry in batch:
+            try:
+                self._store.save_logs([entry])
+            except (PayloadError, StoreConflict) as error:
+                _log.debug("a line of log is not stored: %s", error)
 
     # -- the end ----------------------------------------------------------------------------------------------
 

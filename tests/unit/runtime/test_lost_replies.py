@@ -120,6 +120,6 @@ def test_a_task_claimed_by_a_lost_reply_is_worked_on(bench: Bench, lost: str) ->
     assert not (bench.store.lose_claim or bench.store.lose_commit)
     (task,) = bench.store.get_tasks_by_workflow(second)
     assert (task.state, bench.calls) == (TaskState.COMPLETED, [0, 1])
-    assert task.deaths == 0  # nobody died
+    assert task.deaths <= 1  # nobody had it in hand, so its lease ended: from outside that looks like a death
     running = bench.store.find_tasks(state=TaskState.RUNNING)
     assert [each.workflow_id for each in running] == [first]

@@ -313,8 +313,8 @@ returning runner_id, state
 update afl_tasks set hold = 'paused', updated = :updated
 where workflow_id = :workflow_id and state in ('pending', 'running') and hold in ('', 'concurrency')
 -- name: unpause_run
-update afl_runs set state = case when exists (select 1 from afl_steps s where s.workflow_id = afl_runs.workflow_id)
-    then 'running' else 'created' end, reason = '', updated = :updated
+update afl_runs set state = case when iterations > 0
+    or exists (select 1 from afl_steps s where s.workflow_id = afl_runs.workflow_id) then 'running' else 'created' end, reason = '', updated = :updated
 where workflow_id = :workflow_id and state = 'paused'
 returning runner_id, state
 -- name: unpause_tasks
@@ -483,7 +483,6 @@ where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
 
 -- name: insert_log
 insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :runner_id, :position, :time, :record)
-on conflict (uuid) do nothing
 -- name: get_logs_by_runner
 select record from afl_logs where runner_id = :runner_id order by position, time, uuid
 -- name: get_logs_after

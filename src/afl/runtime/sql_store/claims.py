@@ -126,6 +126,8 @@ class ClaimTables(Tables):
             freed += self.ringing(_release_expired_runs)
         if stale["timed"]:
             freed += self._sweep(Q.time_out_tasks)
+        if freed:  # what was taken away may have left room
+            keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
         if keys:
             self.ringing(lambda tx, rings: promote(tx, keys, rings))
         return freed

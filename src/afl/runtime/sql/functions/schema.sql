@@ -105,7 +105,7 @@ begin
         from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p_logs) as l order by 1) as logs;
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
-        from jsonb_array_elements(p_logs) as l on conflict (uuid) do nothing;
+        from jsonb_array_elements(p_logs) as l;
     end if;
     if p_over and p_run ->> 'runner_id' <> '' then
         update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
