@@ -57,7 +57,7 @@ calls = count(1)
 
 def attend(n, context):
     with open("calls.txt", "a") as lines:
-        lines.write(f"{context.idempotency_key}\\n")
+        lines.write(f"{context.task_id}\\n")
     if next(calls) == int(os.environ.get("HOLD", "0")):
         Path("held").touch()
         threading.Event().wait()
