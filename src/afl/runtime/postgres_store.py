@@ -81,7 +81,6 @@ class PostgresStore(SqlStore):
             "tasks": codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
             "policies": codec.encode_rows(rows.policies) if rows.policies else None,
             "closed": codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
-            "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "logs": _records(LOG_COLUMNS, rows.logs),
             "topics": rows.topics if rows.topics and self.bell.carried_by_commit else None,
         }

@@ -6,13 +6,12 @@
 
 create function afl_commit_1(
     p_run jsonb, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps jsonb, p_old_steps jsonb,
-    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_held bigint, p_logs jsonb,
-    p_topics text[]
+    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_logs jsonb, p_topics text[]
 ) returns boolean language plpgsql as $body$
 declare
     lease bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + p_lease_ms;
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else lease end;
-    closed bigint;
+    r jsonb;
 begin
     if p_new then
         insert into afl_runs (
@@ -52,28 +51,24 @@ begin
             (s ->> 'started')::bigint, (s ->> 'ended')::bigint
         from jsonb_array_elements(p_steps) as s;
     end if;
-    if p_old_steps is not null then
-        update afl_steps s set
+    -- Row by row: a plan for all of them at once is made when the tables are small, kept, and walks them when they are not.
+    for r in select value from jsonb_array_elements(p_old_steps) loop
+        update afl_steps set
             state = r ->> 'state', params = r ->> 'params', returns = r ->> 'returns', error = r ->> 'error',
             progress = r ->> 'progress', extra = r ->> 'extra', ended = (r ->> 'ended')::bigint
-        from jsonb_array_elements(p_old_steps) as r where s.id = r ->> 'id';
-    end if;
-    if p_closed is not null then
-        with hit as (
-            update afl_tasks t set state = c ->> 'state', error = c ->> 'error', result = c ->> 'result',
-                updated = (c ->> 'updated')::bigint
-            from jsonb_array_elements(p_closed) as c
-            where t.uuid = c ->> 'uuid' and (
-                (c ->> 'owner' = '' and t.state in ('pending', 'running'))
-                or (t.state = 'running' and t.owner = c ->> 'owner' and t.epoch = (c ->> 'epoch')::bigint)
-            )
-            returning c ->> 'owner' as owner
-        )
-        select count(*) filter (where owner <> '') into closed from hit;
-        if closed < p_held then
+        where id = r ->> 'id';
+    end loop;
+    for r in select value from jsonb_array_elements(p_closed) loop
+        update afl_tasks set state = r ->> 'state', error = r ->> 'error', result = r ->> 'result',
+            updated = (r ->> 'updated')::bigint
+        where uuid = r ->> 'uuid' and (
+            (r ->> 'owner' = '' and state in ('pending', 'running'))
+            or (state = 'running' and owner = r ->> 'owner' and epoch = (r ->> 'epoch')::bigint)
+        );
+        if not found and r ->> 'owner' <> '' then
             raise exception 'afl: fenced';
         end if;
-    end if;
+    end loop;
     if p_consumed is not null then
         delete from afl_events where id = any(p_consumed);
     end if;
@@ -95,10 +90,9 @@ begin
             (t ->> 'started')::bigint, (t ->> 'deliveries')::bigint, (t ->> 'deaths')::bigint, t ->> 'result'
         from jsonb_array_elements(p_tasks) as t;
     end if;
-    if p_policies is not null then
-        update afl_tasks t set timeout_ms = (p ->> 'timeout_ms')::bigint, retry = p ->> 'retry'
-        from jsonb_array_elements(p_policies) as p where t.uuid = p ->> 'uuid';
-    end if;
+    for r in select value from jsonb_array_elements(p_policies) loop
+        update afl_tasks set timeout_ms = (r ->> 'timeout_ms')::bigint, retry = r ->> 'retry' where uuid = r ->> 'uuid';
+    end loop;
     if p_logs is not null then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.
         perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
@@ -131,7 +125,7 @@ begin
             case when c -> 'consumed' = 'null' then null
                 else array(select jsonb_array_elements_text(c -> 'consumed')) end,
             (c ->> 'events')::jsonb, (c ->> 'tasks')::jsonb, (c ->> 'policies')::jsonb, (c ->> 'closed')::jsonb,
-            (c ->> 'held')::bigint, (c ->> 'logs')::jsonb,
+            (c ->> 'logs')::jsonb,
             case when c -> 'topics' = 'null' then null
                 else array(select jsonb_array_elements_text(c -> 'topics')) end
         ) then
