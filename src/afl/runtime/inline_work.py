@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from afl.runtime.answers import close_stepless
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.workbench import Done, Workbench
-from afl.runtime.worker import Counted, close_stepless
+from afl.runtime.worker import Counted
 
 INLINE_LEASE_MS = 60_000  # nothing renews the lease of a task that is worked on without threads
 

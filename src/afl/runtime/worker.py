@@ -11,21 +11,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from copy import copy
 from dataclasses import dataclass, field
 
-from afl.kernel import codec, crashpoint
+from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
-from afl.kernel.clock import wall_ms
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, PayloadError, StoreConflict, StoreError
-from afl.runtime.answers import error_text
-from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.answers import close_stepless
+from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.lease_keeper import Holding, LeaseKeeper
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.workbench import Done, Workbench
@@ -62,33 +59,6 @@ class Hooks:
     chores: list[Callable[[], object]] = field(default_factory=list)
     counted: Counted | None = None
     told: Callable[[Done, str | None], None] | None = None
-
-
-def close_stepless(
-    store: PersistenceAPI, done: list[Done], count: Callable[[Done, str | None], None]
-) -> None:
-    """Tasks that no step waits for: their answer is theirs."""
-    closed = []
-    for each in done:
-        task = copy(each.task)
-        task.state, task.updated = TaskState.COMPLETED, wall_ms()
-        if each.error is not None:
-            task.state = TaskState.FAILED
-            task.error = {"message": error_text(each.error), "type": each.error_type}
-        else:
-            _put_result(task, each.answer)
-        closed.append(task)
-        count(each, task.error["message"] if task.error else None)
-    if closed:
-        store.close_tasks(closed)
-
-
-def _put_result(task: TaskDefinition, answer: object) -> None:
-    result = answer if isinstance(answer, dict) else {"result": answer}
-    try:
-        task.result = codec.decode(codec.encode(result, what=f"the result of {task.name}"))
-    except PayloadError as error:
-        task.state, task.error = TaskState.FAILED, {"message": str(error), "type": type(error).__name__}
 
 
 class Worker:

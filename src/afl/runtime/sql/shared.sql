@@ -134,6 +134,7 @@ insert into afl_tasks (
     concurrency_key = excluded.concurrency_key, concurrency_limit = excluded.concurrency_limit, hold = excluded.hold,
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
     lock_until = excluded.lock_until, last_owner = excluded.last_owner
+returning {ring:topics} as rung
 -- name: find_tasks
 select * from afl_tasks
 where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)
