@@ -28,11 +28,29 @@ from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.store import open_store
 from afl.runtime.telemetry import Telemetry
 from bench import programs
+from bench.place import Place
 from bench.raw_wakeup import Enqueuer
 from bench.report import Report, seconds
 
 PINGS = 60
 TASKS = 2_000
+
+
+def measure(report: Report, place: Place) -> None:
+    """Every figure of the agents."""
+    postgres = place.server("postgres")
+    drain(report, "SQLite", place.sqlite(), raw_sqlite_loop(place.folder), bar=0.5)
+    drain(report, "PostgreSQL", postgres, raw_postgres_loop(postgres), bar=2)
+    resumes(report, place.sqlite())
+    wakeups(report, "SQLite", place.sqlite())
+    wakeups(report, "PostgreSQL", postgres)
+    wakeups(report, "PostgreSQL and NATS", postgres, place.server("nats"))
+    silenced(report, "PostgreSQL", postgres)
+    idling(report, "SQLite", place.sqlite())
+    idling(report, "PostgreSQL", postgres)
+    takeover(report, "SQLite", place.sqlite(), bar=2, kills=10)
+    takeover(report, "PostgreSQL", postgres, bar=2, kills=10)
+    takeover(report, "MongoDB", place.server("mongo"), bar=12, kills=2)
 
 
 @contextmanager

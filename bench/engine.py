@@ -17,11 +17,26 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.store import open_store
 from bench import programs
-from bench.raw import Raw, commit_seconds
+from bench.place import Place
+from bench.raw import Raw, RawPostgres, RawSqlite, commit_seconds
 from bench.report import Report, median_of_rounds, seconds
 
 HANDLERS = Handlers.of({"Work": lambda n: {"m": n}})
 MEGABYTE = 1024 * 1024
+
+
+def measure(report: Report, place: Place) -> None:
+    """Every figure of the engine."""
+    postgres = place.server("postgres")
+    sqlite_raw, postgres_raw = RawSqlite(place.folder), RawPostgres(postgres)
+    throughput(report, "SQLite", place.sqlite(), sqlite_raw, plain=0.4, event=0.1)
+    throughput(report, "PostgreSQL", postgres, postgres_raw, plain=1.0, event=0.2)
+    latency(report, "SQLite", place.sqlite(), sqlite_raw, plain=6, event=12)
+    latency(report, "PostgreSQL", postgres, postgres_raw, plain=5, event=12)
+    scaling(report, place.sqlite)
+    resume(report, place.sqlite)
+    memory(report, place.folder)
+    compiling(report)
 
 
 class Bench:

@@ -74,6 +74,8 @@ class LazyGroup(TyperGroup):
 def _load(name: str) -> Any:
     entry = COMMANDS[name]
     function = vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function]
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_CONTEXT)
     single.command(name, context_settings=_CONTEXT)(function)
     return typer.main.get_command(single)

@@ -11,6 +11,7 @@
     {greatest} {least} the scalar functions of two and more values
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
     {each:ids} {each_int:ids}          the list as a table with the column `value`; it is named `each_ids`
+    {schema:state}     before a table's name: the schema it belongs to, part of the name where there are none
     {ring:topics}      in a RETURNING clause: the doorbell rings these topics with the commit, where a commit can
 
 Anything else in braces inside a string literal is left alone; in the code itself it is refused as a
@@ -52,6 +53,7 @@ _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
     "in": ("in (select value from json_each(:@))", "= any(:@)"),
     "each": ("json_each(:@) as each_@", "unnest(:@::text[]) as each_@(value)"),
     "ring": ("0", "(select count(pg_notify('afl_doorbell', topic)) from unnest(:@::text[]) as topic)"),
+    "schema": ("@_", "@."),
     "each_int": ("json_each(:@) as each_@", "unnest(:@::bigint[]) as each_@(value)"),
 }
 _LIST_MACROS = frozenset({"in", "each", "each_int"})
