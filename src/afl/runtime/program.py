@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from afl.runtime.expression import Evaluate, EvaluationContext, compile_expressi
 from afl.runtime.types import ObjectType, StatementId
 from afl.runtime.values import TypeSpec, unknown_name
 
+_ELEMENT = re.compile(r"#[^/]*")  # a segment of an element of a foreach
 _GROUPS = ("facets", "eventFacets", "workflows", "schemas", "implicits", "declarations")
 
 
@@ -200,11 +202,10 @@ class Program:
         """What a step's path (its id without the run's) leads to; indices of foreach elements do not matter."""
         found = self._places.get(path)
         if found is None:
-            segments = [("#" if s.startswith("#") else s) for s in path.split("/")] if path else []
-            key = "/".join(segments)
+            key = _ELEMENT.sub("#", path)
             found = self._places.get(key)
             if found is None:
-                found = self._places[key] = self._locate(segments)
+                found = self._places[key] = self._locate(key.split("/") if key else [])
         return found
 
     def _locate(self, segments: list[str]) -> Place:

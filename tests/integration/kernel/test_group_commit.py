@@ -153,3 +153,21 @@ def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database) -> N
     foreign.close()
     writer.join()
     assert ids(sqlite) == [1, 2]
+
+
+def test_only_what_is_passing_is_not_forced_to_the_disk(sqlite: Database) -> None:
+    make_notes(sqlite)
+    assert isinstance(sqlite, SqliteDatabase)
+    connection = sqlite._file.writer._connection
+    assert connection is not None
+    seen: list[str] = []
+    connection.set_trace_callback(seen.append)
+    sqlite.passing(ADD, id=1, text="x")
+    with pytest.raises(StoreConflict):
+        sqlite.passing(ADD, id=1, text="again")
+    sqlite.write(lambda tx: tx.run(ADD, id=2, text="x"))
+    connection.set_trace_callback(None)
+    forced = {"PRAGMA synchronous = normal": "no", "PRAGMA synchronous = full": "yes"}
+    told = [forced.get(each, each) for each in seen if each in forced or each in ("COMMIT", "ROLLBACK")]
+    assert told == ["no", "COMMIT", "yes", "no", "ROLLBACK", "yes", "COMMIT"]
+    assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2

@@ -65,8 +65,8 @@ class Writer:
         self._leader: int | None = None
         self._closed = False
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the transition returns, once it is on the disk."""
+    def write(self, work: Callable[[Transaction], T], *, forced: bool = True) -> T:
+        """What the transition returns, once it is on the disk; not `forced`: once every process sees it."""
         thread = get_ident()
         queued: Job | None = None
         with self._mutex:
@@ -79,7 +79,7 @@ class Writer:
             else:
                 queued = Job(work, thread, copy_context())
                 self._waiting.append(queued)
-        result: T = self._lead(work, None) if queued is None else self._wait(queued)
+        result: T = self._lead(work, None, forced) if queued is None else self._wait(queued)
         return result
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Writer:
         if job.leads:
             self._hand_over([])
 
-    def _lead(self, work: Work, context: Context | None) -> Any:
+    def _lead(self, work: Work, context: Context | None, forced: bool = True) -> Any:
         others: list[Job] = []
         try:
             self._lock.acquire()
@@ -132,7 +132,7 @@ class Writer:
                 if self._connection is None:
                     self._connection = self._connect()
                 if not self._waiting:
-                    return self._alone(self._connection, work)
+                    return self._alone(self._connection, work) if forced else self._unforced(work)
                 own = Job(work, get_ident(), context)
                 with self._mutex:
                     while self._waiting and len(others) < MAX_GROUP:
@@ -159,6 +159,16 @@ class Writer:
         if following is not None:
             following.leads = True
             following.signal.release()
+
+    def _unforced(self, work: Work) -> Any:
+        connection = self._connection
+        assert connection is not None
+        connection.execute("PRAGMA synchronous = normal")
+        try:
+            return self._alone(connection, work)
+        finally:
+            if connection is self._connection:
+                connection.execute("PRAGMA synchronous = full")
 
     def _alone(self, connection: sqlite3.Connection, work: Work) -> Any:
         """The common case, and so the one that must cost least: no queue, no savepoint."""

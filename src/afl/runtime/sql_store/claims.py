@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -14,6 +15,8 @@ from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.rows import task_from
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+
+_QUIET_SECONDS = 0.02
 
 
 class ClaimTables(Tables):
@@ -57,17 +60,25 @@ class ClaimTables(Tables):
             claimed += self._claim(terms, limit=rest, names=[], short_names=[], any_event=1)
         return claimed
 
+    _asked = 0.0  # when a claim was last asked for
+
     def _claim(self, terms: Mapping[str, object], **choice: object) -> list[TaskDefinition]:
         if "task_list" in terms and self._has_none(terms["task_list"]):
             return []
         query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
-        rows = self.database.atomic(query, updated=wall_ms(), **terms, **choice)
+        rows = self.database.passing(query, updated=wall_ms(), **terms, **choice)
         ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
         return [task_from(row) for row in ordered]
 
     def _has_none(self, task_list: object) -> bool:
-        """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write."""
+        """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.
+
+        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer.
+        """
         if self.database.dialect != "sqlite":
+            return False
+        asked, self._asked = self._asked, time.monotonic()
+        if self._asked - asked > _QUIET_SECONDS:
             return False
         return not self.database.select(Q.any_pending, task_list=task_list)
 
@@ -87,11 +98,11 @@ class ClaimTables(Tables):
     ) -> list[tuple[str, int]]:
         if runs is None or runs:
             those = {"every": int(runs is None), "ids": list(runs or ())}
-            self.database.atomic(Q.renew_runs, owner=owner, lease_ms=lease_ms, **those)
+            self.database.passing(Q.renew_runs, owner=owner, lease_ms=lease_ms, **those)
         if tasks is not None and not tasks:
             return []
         those = {"every": int(tasks is None), "ids": list(tasks or ())}
-        rows = self.database.atomic(
+        rows = self.database.passing(
             Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms, **those
         )
         return [(row["uuid"], row["epoch"]) for row in rows]

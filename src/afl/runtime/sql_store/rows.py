@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import asdict, fields, replace
 from operator import attrgetter
 from typing import Any
@@ -246,15 +247,18 @@ _NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_li
 
 def task_from(row: Row) -> TaskDefinition:
     """The task of a row."""
-    task = TaskDefinition(**{name: row[name] for name in _TASK_COLUMNS})
-    for name in _POLICY_COLUMNS:
-        setattr(task, name, row[name])
-    task.error = codec.decode(row["error"]) if row["error"] else None
-    task.result = codec.decode(row["result"]) if row["result"] else None
-    task.retry = codec.decode(row["retry"]) if row["retry"] else None
-    task.data = codec.decode(row["data"]) if row["data"] is not None else None
+    values = dict(zip(row.keys(), tuple(row), strict=True)) if isinstance(row, sqlite3.Row) else {**row}
+    for name in _NOT_OF_A_TASK:
+        del values[name]
+    for name in _TASK_JSON:
+        if values[name] is not None:
+            values[name] = codec.decode(values[name])
+    task = TaskDefinition("", "", "", "", "", "")
+    vars(task).update(values)  # twice as fast as keyword arguments: the names of columns are not interned
     return task
 
+
+_NOT_OF_A_TASK = ("seq", "short_name")
 
 _RUN_JSON = ("inputs", "outputs", "error", "settled")
 _RUN_COLUMNS = [field.name for field in fields(RunDefinition) if field.name not in _RUN_JSON]
