@@ -8,49 +8,23 @@ what it should; a secret is never shown, neither there nor in `repr`.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
 from afl.kernel.errors import SettingError
-from afl.kernel.setting_kinds import Choice, Integer, Kind, Secret, Text, Url
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    variable: str
-    default: Any
-    kind: Kind
-    doc: str
-    section: str
-
-    @property
-    def key(self) -> str:
-        """Where a configuration file has it: `lease_ms`, or `mongodb.url` for one of a section."""
-        return f"{self.section}.{self.name.removeprefix(self.section + '_')}" if self.section else self.name
-
-
-def _setting(variable: str, default: T, kind: Kind, doc: str, section: str = "") -> T:
-    """A field of the table; typed as its value, which is what dataclasses make of it."""
-    row = {"variable": variable, "kind": kind, "doc": doc, "section": section}
-    field: T = dataclasses.field(default=default, metadata=row)
-    return field
-
+from afl.kernel.setting_kinds import Choice, Integer, Secret, Text, Url
+from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
 _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
 _BELLS = ("nats", "tls")
+_REDIS = ("redis", "rediss", "unix")
 _HOUR_MS = 3_600_000
 
 
@@ -58,109 +32,124 @@ _HOUR_MS = 3_600_000
 class Settings:
     """The values in force; the table itself is `SETTINGS`."""
 
-    store: str = _setting(
+    store: str = setting(
         "AFL_STORE",
         "sqlite:///.afl/afl.db",
         Url(_STORES),
         "Where everything is kept: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, "
         "`postgresql://...`; `mongodb://...` for the runtime alone.",
     )
-    config: str = _setting(
+    config: str = setting(
         "AFL_CONFIG",
         "",
         Text(),
         f"The configuration file. Empty: `{DEFAULT_CONFIG_FILENAME}` in the working directory, in `~/.afl/` "
         "or in `/etc/afl/`.",
     )
-    task_list: str = _setting(
+    task_list: str = setting(
         "AFL_TASK_LIST",
         "default",
         Text(required=True),
         "The task list that runs are put on and workers serve.",
     )
-    lease_ms: int = _setting(
+    lease_ms: int = setting(
         "AFL_LEASE_MS",
         10_000,
         Integer(100, _HOUR_MS),
         "How long a holder keeps what it works on without renewing it; renewed every third of it.",
     )
-    poll_interval_ms: int = _setting(
+    poll_interval_ms: int = setting(
         "AFL_POLL_INTERVAL_MS",
         2_000,
         Integer(1, _HOUR_MS),
         "How often a worker looks for work when no doorbell rings.",
     )
-    heartbeat_interval_ms: int = _setting(
+    heartbeat_interval_ms: int = setting(
         "AFL_HEARTBEAT_INTERVAL_MS",
         10_000,
         Integer(10, _HOUR_MS),
         "How often a server writes that it is alive.",
     )
-    max_payload_bytes: int = _setting(
+    max_payload_bytes: int = setting(
         "AFL_MAX_PAYLOAD_BYTES",
         MAX_PAYLOAD_BYTES,
         Integer(1_024, 1 << 30),
         "The largest value that is accepted, as JSON; a store may allow less.",
     )
-    max_deliveries: int = _setting(
+    max_deliveries: int = setting(
         "AFL_MAX_DELIVERIES",
         5,
         Integer(1, 1_000),
         "How often work is handed out before it is given up, if each worker dies on it; 1: at most once.",
     )
-    commit_steps: int = _setting(
+    commit_steps: int = setting(
         "AFL_COMMIT_STEPS",
         256,
         Integer(1, 100_000),
         "The evaluator commits after this many changed steps, at the end of that iteration.",
     )
-    commit_ms: int = _setting(
+    commit_ms: int = setting(
         "AFL_COMMIT_MS",
         20,
         Integer(0, 60_000),
         "The evaluator commits after this time, at the end of that iteration.",
     )
-    foreach_window: int = _setting(
+    foreach_window: int = setting(
         "AFL_FOREACH_WINDOW", 256, Integer(1, 100_000), "How many elements of a foreach are open at a time."
     )
-    doorbell: str = _setting(
+    doorbell: str = setting(
         "AFL_DOORBELL",
         "auto",
         Choice(("auto", "none"), otherwise=Url(_BELLS)),
         "How workers hear of new work at once: `auto` uses the store itself, `none` leaves the poll "
         "interval, a `nats://` address uses that server.",
     )
-    retention_days: int = _setting(
+    retention_days: int = setting(
         "AFL_RETENTION_DAYS",
         0,
         Integer(0, 36_500),
         "Ended runs are deleted after this many days; 0 keeps them.",
     )
-    log_level: str = _setting(
+    log_level: str = setting(
         "AFL_LOG_LEVEL",
         "INFO",
         Choice(("DEBUG", "INFO", "WARNING", "ERROR"), upper=True),
         "The least important messages that are logged.",
     )
-    mongodb_url: str = _setting(
+    redis: str = setting(
+        "AFL_REDIS",
+        "redis://localhost:6379/0",
+        Url(_REDIS),
+        "The Redis server of messages, registry and circuit breakers.",
+    )
+    bus: str = setting(
+        "AFL_BUS",
+        "local",
+        Choice(("local",), otherwise=Url(_BELLS)),
+        "How turns are told of: `local` needs no server, a `nats://` address uses JetStream there.",
+    )
+    project: str = setting(
+        "AFL_PROJECT", "main", Text(required=True), "The project that agents of turns belong to."
+    )
+    mongodb_url: str = setting(
         "AFL_MONGODB_URL",
         "mongodb://localhost:27017",
         Url(("mongodb", "mongodb+srv")),
         "The MongoDB server.",
         "mongodb",
     )
-    mongodb_username: str = _setting(
+    mongodb_username: str = setting(
         "AFL_MONGODB_USERNAME", "", Text(), "The user to log in as; empty: no login.", "mongodb"
     )
-    mongodb_password: str = _setting("AFL_MONGODB_PASSWORD", "", Secret(), "That user's password.", "mongodb")
-    mongodb_auth_source: str = _setting(
+    mongodb_password: str = setting("AFL_MONGODB_PASSWORD", "", Secret(), "That user's password.", "mongodb")
+    mongodb_auth_source: str = setting(
         "AFL_MONGODB_AUTH_SOURCE",
         "admin",
         Text(required=True),
         "The database that knows the user.",
         "mongodb",
     )
-    mongodb_database: str = _setting(
+    mongodb_database: str = setting(
         "AFL_MONGODB_DATABASE",
         "afl",
         Text(required=True),
@@ -176,10 +165,7 @@ class Settings:
         return f"Settings({', '.join(f'{name}={value}' for name, value in self.shown().items())})"
 
 
-SETTINGS: tuple[Setting, ...] = tuple(
-    Setting(name=field.name, default=field.default, **field.metadata)
-    for field in dataclasses.fields(Settings)
-)
+SETTINGS = rows_of(Settings)
 
 
 def load_settings(
@@ -200,18 +186,14 @@ def load_settings(
     merged |= read_environment(environ)
     for row in SETTINGS:
         if row.name in given:
-            merged[row.name] = _checked(row, given[row.name], f"setting {row.name!r}")
+            merged[row.name] = row.checked(given[row.name], f"setting {row.name!r}")
     return Settings(**merged)
 
 
 def read_environment(environ: Mapping[str, str], section: str | None = None) -> dict[str, Any]:
     """The values that variables give, by name, all or of one section; an empty variable counts as unset."""
     rows = [row for row in SETTINGS if section is None or row.section == section]
-    return {
-        row.name: _checked(row, text, row.variable)
-        for row in rows
-        if (text := environ.get(row.variable, "")) != ""
-    }
+    return read_variables(rows, environ)
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -223,7 +205,7 @@ def read_file(path: Path) -> dict[str, Any]:
         row = by_key.get(_snake_case(key))
         if row is None:
             raise SettingError(_no_such(f"{path}: unknown setting {key!r}", key, list(by_key)))
-        found[row.name] = _checked(row, value, f"{path}: {key!r}")
+        found[row.name] = row.checked(value, f"{path}: {key!r}")
     return found
 
 
@@ -239,13 +221,9 @@ def render_markdown() -> str:
         "of the object `mongodb`), else it is the default. A bad value stops the program with a message that",
         "says what was expected.",
         "",
-        "| variable | in the file | default | value | meaning |",
-        "|---|---|---|---|---|",
+        *COLUMNS,
+        *render_rows(SETTINGS),
     ]
-    for row in SETTINGS:
-        default = f"`{row.default}`" if row.default != "" else "(empty)"
-        cells = (f"`{row.variable}`", f"`{row.key}`", default, row.kind.expects, row.doc)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -256,14 +234,6 @@ def _required_file(path: str | Path | None, environ: Mapping[str, str]) -> Path 
         source = "AFL_CONFIG" if not path else "the configuration file"
         raise SettingError(f"{source} is {str(named)!r}; expected the path of a file, and there is none")
     return file
-
-
-def _checked(row: Setting, value: Any, source: str) -> Any:
-    try:
-        return row.kind.read(value)
-    except (ValueError, TypeError):
-        # The cause is dropped on purpose: its text would quote the value, and the value may be a secret.
-        raise SettingError(f"{source} is {row.kind.show(value)}; expected {row.kind.expects}") from None
 
 
 def _flattened(document: Mapping[str, Any]) -> dict[str, Any]:

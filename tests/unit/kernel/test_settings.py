@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afl.fleet.settings import render_fleet_markdown
 from afl.kernel.config_file import find_file
 from afl.kernel.errors import SettingError
 from afl.kernel.setting_kinds import mask_url
@@ -35,7 +36,8 @@ def write(path: Path, document: Any) -> Path:
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "settings.md").read_text() == render_markdown()
+    page = render_markdown() + "\n" + render_fleet_markdown()
+    assert (ROOT / "docs" / "settings.md").read_text() == page
 
 
 def test_defaults() -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from os import register_at_fork
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
@@ -43,6 +43,8 @@ class Transaction(ABC):
     """An open transaction; of no use once the transition it was given to has returned."""
 
     __slots__ = ()
+
+    dialect: ClassVar[Dialect]
 
     @abstractmethod
     def all(self, query: Query, /, **params: Any) -> list[Row]:

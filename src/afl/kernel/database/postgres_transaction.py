@@ -21,6 +21,8 @@ class PostgresTransaction(Transaction):
 
     __slots__ = ("_connection", "_store", "again", "failed")
 
+    dialect = "postgres"
+
     def __init__(self, connection: Connection, store: str) -> None:
         self._connection: Connection | None = connection
         self._store = store

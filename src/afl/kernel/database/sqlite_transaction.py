@@ -20,6 +20,8 @@ class SqliteTransaction(Transaction):
 
     __slots__ = ("_connection", "_path", "_shift", "failed")
 
+    dialect = "sqlite"
+
     def __init__(self, connection: sqlite3.Connection, path: str, shift: int) -> None:
         self._connection: sqlite3.Connection | None = connection
         self._path = path

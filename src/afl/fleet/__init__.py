@@ -1,0 +1,1 @@
+"""Fleet: a principal that keeps and schedules workflows of processes, and agents that run them."""

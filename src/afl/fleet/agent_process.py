@@ -1,0 +1,41 @@
+"""An agent as a process of its own: `python -m afl.fleet.agent_process`, with the settings of the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from afl.fleet.agent import Agent
+from afl.fleet.settings import FleetSettings, load_fleet_settings
+from afl.kernel.errors import AgentFlowError
+from afl.kernel.log import configure_logging
+
+
+def run_agent(
+    settings: FleetSettings,
+    *,
+    suffix: str | None = None,
+    limit: int | None = None,
+    folder: Path | None = None,
+) -> int:
+    """Live until drained or given up; the exit code."""
+
+    async def live() -> int:
+        return await Agent(settings, suffix=suffix, limit=limit, folder=folder).run()
+
+    return asyncio.run(live())
+
+
+def main() -> int:
+    try:
+        settings = load_fleet_settings()
+        configure_logging(settings.logging_level)
+        return run_agent(settings)
+    except AgentFlowError as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""A log line between peers: one frame of eight fields, and the two ways it is shown to people."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from afl.fleet.errors import ProtocolError
+from afl.fleet.protocol import SOH
+
+_FIELDS = 8
+LAST_MS = 253_402_300_799_999  # the end of the year 9999: no later time can be shown
+
+
+@dataclass(frozen=True, slots=True)
+class LogFrame:
+    """Who wrote which line when. The payload may hold anything, the separator too."""
+
+    workflow_id: str
+    workflow_name: str
+    workflow_instance_id: str
+    task_name: str
+    task_instance_id: str
+    timestamp_ms: int
+    level: str
+    payload: str
+
+    def frame(self) -> bytes:
+        names = (self.workflow_id, self.workflow_name, self.workflow_instance_id, self.task_name)
+        rest = (self.task_instance_id, str(self.timestamp_ms), self.level, self.payload)
+        return SOH.join(names + rest).encode("utf-8", "replace")
+
+    def shown(self, verbose: bool = False) -> str:
+        """The line as a log query answers it."""
+        head = f"[{shown_time(self.timestamp_ms)} {self.level}]"
+        if verbose:
+            workflow = f"{self.workflow_name}={self.workflow_instance_id}"
+            return f"{head} [{workflow} / {self.task_name}={self.task_instance_id}] {self.payload}"
+        return f"{head} [{self.workflow_instance_id}/{self.task_instance_id}] {self.payload}"
+
+
+def parse_log_frame(frame: bytes) -> LogFrame:
+    """ProtocolError for a frame that is none. NUL, which PostgreSQL cannot store, becomes U+FFFD as bad bytes do."""
+    fields = cleaned(frame.decode("utf-8", "replace")).split(SOH, _FIELDS - 1)
+    if len(fields) != _FIELDS:
+        raise ProtocolError(f"a log frame has {len(fields)} fields; expected {_FIELDS}")
+    if not re.fullmatch(r"[0-9]{1,15}", fields[5]) or int(fields[5]) > LAST_MS:
+        raise ProtocolError(f"the time of a log frame is {fields[5]!r}; expected milliseconds")
+    workflow_id, workflow_name, instance_id, task_name, task_instance_id, moment, level, payload = fields
+    names = (workflow_id, workflow_name, instance_id, task_name, task_instance_id)
+    return LogFrame(*names, int(moment), level, payload)
+
+
+def cleaned(text: str) -> str:
+    """Text that every store can hold."""
+    return text.replace("\0", "\ufffd")
+
+
+def shown_time(timestamp_ms: int) -> str:
+    """RFC 3339 in UTC; whole seconds have no fraction."""
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{timestamp_ms % 1000:03}" if timestamp_ms % 1000 else ""
+    return f"{moment}{fraction}+00:00"

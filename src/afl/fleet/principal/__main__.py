@@ -1,0 +1,25 @@
+"""`python -m afl.fleet.principal`: a principal with the settings of the environment."""
+
+from __future__ import annotations
+
+import sys
+
+from afl.fleet.principal.service import run_principal
+from afl.fleet.settings import load_fleet_settings
+from afl.kernel.errors import AgentFlowError
+from afl.kernel.log import configure_logging
+
+
+def main() -> int:
+    try:
+        settings = load_fleet_settings()
+        configure_logging(settings.logging_level)
+        run_principal(settings)
+    except AgentFlowError as error:
+        print(f"principal: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The workflows that can be run: the folder of files as of the last look, and their JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from afl.fleet.parameters import bind
+from afl.fleet.principal.runs import Order
+from afl.fleet.problems import Problem
+from afl.fleet.workflow import Workflow
+from afl.fleet.workflow_folder import WorkflowFolder
+from afl.fleet.workflow_wire import encode_workflow
+from afl.kernel.codec import encode_rows
+from afl.kernel.ids import sortable_id
+
+_log = logging.getLogger(__name__)
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
+class Catalogue:
+    """Reads the folder off the loop. A workflow that is not known is looked for once more before it is refused."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = WorkflowFolder(folder)
+        self._guard = asyncio.Lock()
+        self._json: Mapping[str, str] = {}
+        self._listing = "{}"
+        self.on_change: Callable[[], None] = _nobody
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow]:
+        return self._folder.workflows
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self._folder.problems
+
+    @property
+    def listing(self) -> str:
+        """The JSON object of LSWORKFLOWS."""
+        return self._listing
+
+    async def refresh(self) -> bool:
+        """Look at the folder; whether anything changed."""
+        async with self._guard:
+            before = self.problems
+            changed = await asyncio.to_thread(self._folder.refresh)
+            if changed:
+                await asyncio.to_thread(self._encode)
+                self.on_change()
+            for problem in self.problems:
+                if problem not in before:
+                    _log.warning("workflow file passed over: %s", problem)
+            return changed
+
+    async def find(self, workflow_id: str) -> Workflow | None:
+        if workflow_id not in self.workflows:
+            await self.refresh()
+        return self.workflows.get(workflow_id)
+
+    def order(
+        self, workflow: Workflow, origin: str, params: Mapping[str, Any] | None = None, run_id: str = ""
+    ) -> Order:
+        """A run of a workflow as it is now; InputError for parameters that do not fit."""
+        return Order(
+            run_id=run_id or sortable_id(),
+            workflow_id=workflow.id,
+            workflow_name=workflow.name,
+            workflow=self._json.get(workflow.id) or encode_workflow(workflow),
+            requeues=workflow.requeues,
+            params=bind(workflow, params or {}),
+            origin=origin,
+        )
+
+    def _encode(self) -> None:
+        found = {name: encode_workflow(workflow) for name, workflow in self.workflows.items()}
+        self._json = found
+        self._listing = encode_rows({name: msgspec.Raw(text.encode()) for name, text in found.items()})

@@ -1,0 +1,177 @@
+"""Log lines in the store: appended in blocks that came together, found by position or by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+import msgspec
+
+from afl.fleet.answers import LogLine, LogPage
+from afl.fleet.errors import ProtocolError
+from afl.fleet.log_frame import LAST_MS, LogFrame, cleaned
+from afl.fleet.principal.store import LOGS, Change, Q, logs_topic
+from afl.fleet.records import LogRecord
+from afl.fleet.requests import GetLogs, QueryLogs
+from afl.kernel.database import Row, Transaction
+
+_DAY_MS = 86_400_000
+_FOREVER = 1 << 62
+_BLOCKS = 4  # read at a time: a block may hold thousands of lines
+_LINES = msgspec.json.Decoder(list[str])
+_NUL = b"\\u0000"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines of one task, level and time; `lines` is a JSON array of `count` strings."""
+
+    workflow_id: str
+    workflow_name: str
+    instance_id: str
+    task_name: str
+    task_instance_id: str
+    timestamp_ms: int
+    level: str
+    count: int
+    lines: str
+
+    @property
+    def names(self) -> tuple[str, str, str, str, str]:
+        """Whose lines these are."""
+        run = (self.workflow_id, self.workflow_name, self.instance_id)
+        return (*run, self.task_name, self.task_instance_id)
+
+    def frames(self) -> Iterator[LogFrame]:
+        """One frame per line."""
+        for payload in _LINES.decode(self.lines):
+            yield LogFrame(*self.names, self.timestamp_ms, self.level, payload)
+
+
+def block_of_record(record: LogRecord) -> Block:
+    """The lines stay JSON; what is no array of so many strings is refused, since it could never be read again."""
+    raw = bytes(record.lines)
+    try:
+        lines = _LINES.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"the lines of log record {record.seq}: {error}") from error
+    if len(lines) != record.count or not lines:
+        raise ProtocolError(f"log record {record.seq} has {len(lines)} lines and says {record.count}")
+    if not 0 <= record.at <= LAST_MS:
+        raise ProtocolError(f"the time of log record {record.seq} is {record.at}; expected milliseconds")
+    if _NUL in raw:  # PostgreSQL has no such character
+        raw = msgspec.json.encode([cleaned(line) for line in lines])
+    run = (cleaned(record.workflow_id), cleaned(record.workflow_name), cleaned(record.run_id))
+    task = (cleaned(record.task_name), cleaned(record.task_instance_id))
+    return Block(*run, *task, record.at, record.level.value, record.count, raw.decode())
+
+
+def blocks_of_frames(frames: Iterable[LogFrame]) -> list[Block]:
+    """Neighbours that differ in nothing but their text are put together."""
+    blocks = []
+    for names, group in groupby(frames, _names):
+        lines = [frame.payload for frame in group]
+        blocks.append(Block(*names, len(lines), msgspec.json.encode(lines).decode()))
+    return blocks
+
+
+def append(change: Change, blocks: Sequence[Block]) -> None:
+    """Store blocks in their order; every line gets the position after the one before it."""
+    if not blocks:
+        return
+    row = change.tx.one(Q.count_lines, count=sum(block.count for block in blocks))
+    assert row is not None
+    position = row["value"] - sum(block.count for block in blocks) + 1
+    rows = []
+    for block in blocks:
+        last = position + block.count - 1
+        rows.append((position, last, *block.names, block.timestamp_ms, block.level, block.lines))
+        position += block.count
+    change.tx.many(Q.add_block, rows)
+    change.rings.topics.add(LOGS)
+    change.rings.topics.update({logs_topic(block.instance_id) for block in blocks})
+
+
+def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:
+    """The lines of QUERYLOGS, by time, as people read them."""
+    end = now if request.end_ms is None else request.end_ms
+    times = {"end": end, "start": end - _DAY_MS if request.start_ms is None else request.start_ms}
+    workflow_id = request.workflow_id or ""
+    if request.workflow_instance_id:
+        instance = request.workflow_instance_id
+        rows = tx.all(Q.blocks_of_instance, instance_id=instance, workflow_id=workflow_id, **times)
+    elif workflow_id:
+        rows = tx.all(Q.blocks_of_workflow, workflow_id=workflow_id, **times)
+    else:
+        rows = tx.all(Q.blocks_between, **times)
+    return [frame.shown(request.verbose) for row in rows for frame in _block(row).frames()]
+
+
+def page(tx: Transaction, request: GetLogs) -> LogPage:
+    """The lines behind a position, in the order they arrived."""
+    limit = max(1, min(request.limit, 10_000))
+    instance = instance_of(tx, request.run_id)
+    # One more than asked for tells whether there are more.
+    lines = list(islice(_lines_after(tx, request, instance), limit + 1))
+    more = len(lines) > limit
+    lines = lines[:limit]
+    return LogPage(lines=lines, position=lines[-1].position if lines else request.after, more=more)
+
+
+def _lines_after(tx: Transaction, request: GetLogs, instance: str) -> Iterator[LogLine]:
+    after = request.after
+    while True:
+        rows = _rows_after(tx, request, instance, after)
+        for row in rows:
+            yield from _lines_of(row, after)
+            after = row["last"]
+        if len(rows) < _BLOCKS:
+            return
+
+
+def _rows_after(tx: Transaction, request: GetLogs, instance: str, after: int) -> list[Row]:
+    filters = {
+        "workflow_id": request.workflow_id,
+        "task_instance_id": request.task_instance_id,
+        "start": 0 if request.start_ms is None else request.start_ms,
+        "end": _FOREVER if request.end_ms is None else request.end_ms,
+        "after": after,
+        "limit": _BLOCKS,
+    }
+    if instance:
+        return tx.all(Q.blocks_of_instance_after, instance_id=instance, **filters)
+    return tx.all(Q.blocks_after, **filters)
+
+
+def instance_of(tx: Transaction, run_id: str) -> str:
+    """The name that a run's lines carry."""
+    run = tx.one(Q.get_run, run_id=run_id) if run_id else None
+    return run_id if run is None else str(run["instance_id"])
+
+
+def _lines_of(row: Row, after: int) -> Iterator[LogLine]:
+    for position, frame in enumerate(_block(row).frames(), start=row["position"]):
+        if position > after:
+            yield LogLine(
+                position=position,
+                workflow_id=frame.workflow_id,
+                workflow_name=frame.workflow_name,
+                workflow_instance_id=frame.workflow_instance_id,
+                task_name=frame.task_name,
+                task_instance_id=frame.task_instance_id,
+                timestamp_ms=frame.timestamp_ms,
+                level=frame.level,
+                payload=frame.payload,
+            )
+
+
+def _block(row: Row) -> Block:
+    names = (row["workflow_id"], row["workflow_name"], row["workflow_instance_id"], row["task_name"])
+    rest = (row["task_instance_id"], row["timestamp_ms"], row["level"])
+    return Block(*names, *rest, row["last"] - row["position"] + 1, row["lines"])
+
+
+def _names(frame: LogFrame) -> tuple[str, str, str, str, str, int, str]:
+    names = (frame.workflow_id, frame.workflow_name, frame.workflow_instance_id, frame.task_name)
+    return (*names, frame.task_instance_id, frame.timestamp_ms, frame.level)

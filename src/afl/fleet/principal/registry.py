@@ -1,0 +1,74 @@
+"""The agents that were heard: kept in memory, since a heartbeat every few seconds is no reason to write to the disk.
+
+The table has them as of a minute ago; a principal that starts reads them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from afl.fleet.principal.store import Change, Q
+from afl.kernel.database import Transaction
+
+_FORGET_MS = 86_400_000
+_SAVE_MS = 60_000
+
+
+@dataclass(slots=True)
+class Agent:
+    """When it was last heard, on the wall clock, and what it said of itself."""
+
+    agent_id: str
+    incarnation: str
+    slots: int
+    last_seen: int
+    saved: int = 0
+
+
+class Registry:
+    """Every agent by its id."""
+
+    def __init__(self, wall: Callable[[], int]) -> None:
+        self._wall = wall
+        self._agents: dict[str, Agent] = {}
+
+    @property
+    def agents(self) -> list[Agent]:
+        return sorted(self._agents.values(), key=lambda agent: agent.agent_id)
+
+    def seen(self, agent_id: str, incarnation: str, slots: int = 0) -> None:
+        """It was heard just now."""
+        known = self._agents.get(agent_id)
+        if known is None or known.incarnation != incarnation:
+            self._agents[agent_id] = Agent(agent_id, incarnation, slots, self._wall())
+        else:
+            known.last_seen = self._wall()
+            known.slots = slots or known.slots
+
+    def drop(self, agent_id: str) -> None:
+        self._agents.pop(agent_id, None)
+
+    def load(self, tx: Transaction) -> None:
+        """What the table has."""
+        for row in tx.all(Q.get_agents):
+            agent = Agent(
+                row["agent_id"], row["incarnation"], row["slots"], row["last_seen"], row["last_seen"]
+            )
+            self._agents.setdefault(agent.agent_id, agent)
+
+    def due(self) -> list[Agent]:
+        """Those whose row is a minute behind or missing; who was silent for a day is forgotten."""
+        for agent in [one for one in self._agents.values() if self._wall() - one.last_seen > _FORGET_MS]:
+            del self._agents[agent.agent_id]
+        return [agent for agent in self._agents.values() if agent.last_seen - agent.saved >= _SAVE_MS]
+
+    def save(self, change: Change, due: list[Agent]) -> None:
+        """Write those rows, and delete the rows of agents that are gone."""
+        for agent in due:
+            values = {"agent_id": agent.agent_id, "incarnation": agent.incarnation, "slots": agent.slots}
+            change.tx.run(Q.put_agent, last_seen=agent.last_seen, **values)
+        known = set(self._agents)
+        for row in change.tx.all(Q.get_agents):
+            if row["agent_id"] not in known:
+                change.tx.run(Q.drop_agent, agent_id=row["agent_id"])

@@ -1,0 +1,106 @@
+"""Runs that come due by the cron of their workflow. Each workflow by itself: what is wrong with one stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from afl.fleet.principal import runs
+from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.store import Change, Rings
+from afl.fleet.workflow import Overlap, Workflow
+from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError, StoreError
+from afl.kernel.schedule import Firing, Schedule, Schedules
+
+_log = logging.getLogger(__name__)
+_PART = "fleet"
+_LONGEST_SLEEP_S = 5.0  # the wall clock may be set forward while we sleep by another one
+
+
+class Scheduler:
+    """Schedules are rows of the store, so a time that passes while the principal is away is caught up or dropped."""
+
+    def __init__(self, desk: Desk, poll_s: float, now: Callable[[], int] | None = None) -> None:
+        """`poll_s` is how soon to look again after the store did not answer."""
+        self._desk = desk
+        self._poll_s = poll_s
+        self._schedules = Schedules(desk.store.database)
+        self._now = now or self._schedules.now
+        self._changed = asyncio.Event()
+        self._rings = Rings()
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return self._desk.catalogue
+
+    def refresh(self) -> None:
+        """The workflows have changed."""
+        self._changed.set()
+
+    async def serve(self) -> None:
+        """Until cancelled."""
+        stale = True
+        while True:
+            try:
+                if stale or self._changed.is_set():
+                    self._changed.clear()
+                    stale = True
+                    await asyncio.to_thread(self.synchronise)
+                    stale = False
+                pause = await self.fire_due()
+            except StoreError as error:
+                _log.error("the scheduler waits for the store: %s", error)
+                pause = self._poll_s
+            await self._sleep(pause)
+
+    async def fire_due(self) -> float:
+        """Start what is due; how long until the next, in seconds."""
+        self._rings = Rings()
+        await asyncio.to_thread(self._schedules.fire_due, _PART, self._fire, now=self._now())
+        self._desk.ring(self._rings)
+        look = await asyncio.to_thread(self._schedules.next_look, _PART)
+        return _LONGEST_SLEEP_S if look is None else max(0.0, (look - self._now()) / 1000)
+
+    def synchronise(self) -> None:
+        """Make the schedules what the workflows say, one transaction each."""
+        wanted = {workflow.id: workflow for workflow in self._catalogue.workflows.values() if workflow.cron}
+        known = self._schedules_by_name()
+        for workflow in wanted.values():
+            try:
+                self._desk.store.database.write(partial(self._put, workflow))
+            except InputError as error:
+                _log.error("workflow %s is not scheduled: %s", workflow.id, error)
+        for name in known - wanted.keys():
+            self._desk.store.database.write(partial(self._schedules.remove, part=_PART, name=name))
+
+    def _schedules_by_name(self) -> set[str]:
+        found = self._desk.store.read(lambda tx: self._schedules.show(tx, _PART))
+        return {status.schedule.name for status in found}
+
+    def _put(self, workflow: Workflow, tx: Transaction) -> None:
+        schedule = Schedule(_PART, workflow.id, workflow.cron or "", catch_up=workflow.catch_up)
+        start = workflow.starts_at
+        not_before = None if start is None else int(start.timestamp() * 1000)
+        self._schedules.put(tx, schedule, self._now(), not_before=not_before)
+
+    def _fire(self, tx: Transaction, firing: Firing) -> None:
+        workflow = self._catalogue.workflows.get(firing.name)
+        if workflow is None or not workflow.cron:
+            return  # its file went since; the next synchronisation removes the schedule
+        change = Change(tx, self._desk.store)
+        if workflow.overlap is Overlap.SKIP and runs.has_open_run(change, workflow.id):
+            _log.info("workflow %s is due and skipped: a run of it is open", workflow.id)
+            return
+        order = self._catalogue.order(workflow, "schedule")
+        runs.enqueue(change, order, behind=workflow.overlap is Overlap.QUEUE)
+        self._rings.queued += change.rings.queued
+
+    async def _sleep(self, pause: float) -> None:
+        try:
+            await asyncio.wait_for(self._changed.wait(), min(pause, _LONGEST_SLEEP_S))
+        except TimeoutError:
+            return

@@ -1,0 +1,89 @@
+"""What the principal tells of its runs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from afl.fleet.answers import RecentStatus, RunDetail, RunView, TaskView
+from afl.fleet.principal.store import Q
+from afl.fleet.requests import ListRuns
+from afl.fleet.statuses import Status
+from afl.kernel.codec import decode
+from afl.kernel.database import Row, Transaction
+
+_MOST = 1000
+
+
+def run_view(row: Row) -> RunView:
+    return RunView(
+        run_id=row["run_id"],
+        workflow_id=row["workflow_id"],
+        workflow_name=row["workflow_name"],
+        instance_id=row["instance_id"],
+        status=Status(row["status"]),
+        params=decode(row["params"]),
+        trigger=row["origin"],
+        agent_id=row["agent_id"],
+        attempt=row["requeued"] + 1,
+        epoch=row["epoch"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        cancel_reason=row["cancel_reason"],
+        error=row["error"],
+        version=row["version"],
+    )
+
+
+def task_view(row: Row) -> TaskView:
+    return TaskView(
+        task_id=row["task_id"],
+        task_instance_id=row["task_instance_id"],
+        status=Status(row["status"]),
+        attempt=row["attempt"],
+        exit_code=row["exit_code"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        error=row["error"],
+    )
+
+
+def run_detail(tx: Transaction, run_id: str) -> RunDetail | None:
+    """None when there is no such run."""
+    row = tx.one(Q.get_run, run_id=run_id)
+    if row is None:
+        return None
+    tasks = [task_view(task) for task in tx.all(Q.get_tasks, run_id=run_id)]
+    return RunDetail(run=run_view(row), tasks=tasks, workflow=msgspec.Raw(row["workflow"].encode()))
+
+
+def list_runs(tx: Transaction, request: ListRuns) -> list[RunView]:
+    """The newest first."""
+    filters = {
+        "workflow_id": request.workflow_id,
+        "agent_id": request.agent_id,
+        "statuses": [status.value for status in request.statuses],
+        "any_status": int(not request.statuses),
+        "before": request.before,
+        "limit": max(1, min(request.limit, _MOST)),
+    }
+    chosen = Q.list_runs_of_workflow if request.workflow_id else Q.list_runs
+    return [run_view(row) for row in tx.all(chosen, **filters)]
+
+
+def recent_statuses(tx: Transaction) -> list[RecentStatus]:
+    """The latest status of each workflow, in words that old peers can read."""
+    return [
+        RecentStatus(
+            workflow_id=row["workflow_id"],
+            workflow_instance_id=row["workflow_instance_id"],
+            status=Status(row["status"]).for_old_peers.value,
+            timestamp_ms=row["timestamp_ms"],
+        )
+        for row in tx.all(Q.recent_statuses)
+    ]
+
+
+def running_by_agent(tx: Transaction) -> dict[str, int]:
+    """How many workflows each agent runs."""
+    return {row["agent_id"]: row["running"] for row in tx.all(Q.running_by_agent)}

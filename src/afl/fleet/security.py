@@ -1,0 +1,182 @@
+"""Who may speak to a principal: CURVE keys on every socket, and which addresses need them.
+
+A folder of keys has `principal.key`, `principal.key_secret`, `client.key`, `client.key_secret` and the folder
+`allowed` with the public keys of everyone who may connect. The principal needs its own secret and `allowed`; an agent
+or a client on another machine needs `principal.key` and a `client.key_secret`. A key added to `allowed` counts at once,
+one removed from it at the next connection.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from afl.fleet.errors import KeyFileError
+from afl.fleet.zeromq import zmq
+
+_log = logging.getLogger(__name__)
+_KEY = re.compile(rb'^\s*(public|secret)-key\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
+_PRINCIPAL, _CLIENT, _ALLOWED = "principal", "client", "allowed"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrincipalKeys:
+    """The principal's own pair, and the folder of those it lets in."""
+
+    public: bytes
+    secret: bytes
+    allowed: Path
+
+    def secure(self, socket: zmq.Socket[bytes] | zmq.asyncio.Socket) -> None:
+        """To be called before the socket is bound."""
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self.secret)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
+        socket.setsockopt(zmq.ZAP_DOMAIN, b"fleet")
+
+    def lets_in(self, key: bytes) -> bool:
+        """Whether a peer's key is among the allowed ones; the folder is read anew, so a new key counts at once."""
+        for path in sorted(self.allowed.glob("*.key")):
+            try:
+                if zmq.utils.z85.decode(_public(path)) == key:
+                    return True
+            except (KeyFileError, ValueError) as error:  # one damaged file must not lock out the others
+                _log.warning("key passed over: %s", error)
+        return False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClientKeys:
+    """A peer's own pair, and the public key of the only principal it will speak to."""
+
+    public: bytes
+    secret: bytes
+    principal: bytes
+
+    def secure(self, socket: zmq.Socket[bytes] | zmq.asyncio.Socket) -> None:
+        """To be called before the socket is connected."""
+        socket.setsockopt(zmq.CURVE_SERVERKEY, self.principal)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self.secret)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
+
+
+def make_keys(folder: Path) -> list[Path]:
+    """A principal's pair and a client's pair that it lets in; what is there already is never overwritten."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    allowed = folder / _ALLOWED
+    allowed.mkdir(exist_ok=True)
+    made: list[Path] = []
+    for name in (_PRINCIPAL, _CLIENT):
+        if (folder / f"{name}.key_secret").exists():
+            raise KeyFileError(f"{folder / name}.key_secret exists; delete it first, or name another folder")
+    for name in (_PRINCIPAL, _CLIENT):
+        public, secret = zmq.curve_keypair()
+        made.append(_write(folder / f"{name}.key_secret", _text(public, secret), 0o600))
+        made.append(_write(folder / f"{name}.key", _text(public), 0o644))
+        if name == _CLIENT:
+            made.append(_write(allowed / f"{name}.key", _text(public), 0o644))
+    return made
+
+
+def load_principal_keys(folder: Path) -> PrincipalKeys | None:
+    """The principal's keys in a folder; None when it has none."""
+    path = folder / f"{_PRINCIPAL}.key_secret"
+    if not path.exists():
+        return None
+    public, secret = _pair(path)
+    return PrincipalKeys(public, secret, folder / _ALLOWED)
+
+
+def load_client_keys(folder: Path) -> ClientKeys | None:
+    """A client's keys in a folder; None when it has none."""
+    path, principal = folder / f"{_CLIENT}.key_secret", folder / f"{_PRINCIPAL}.key"
+    if not path.exists():
+        return None
+    if not principal.exists():
+        raise KeyFileError(f"{path} is there but {principal} is not; copy it from the principal's keys")
+    public, secret = _pair(path)
+    return ClientKeys(public, secret, _public(principal))
+
+
+def check_bind(host: str, keys: PrincipalKeys | None, insecure: bool) -> None:
+    """KeyFileError when everyone who reaches this address could run commands here."""
+    if keys is None and not insecure and not is_loopback(host):
+        raise KeyFileError(
+            f"{host} can be reached from other machines, and there are no keys: whoever connects could run commands "
+            "here. Make keys with `afl fleet keys`, listen on 127.0.0.1, or say --insecure"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect there; a name other than localhost is not believed."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Gate:
+    """Answers libzmq's question, per connection, whether a key may come in (ZAP, RFC 27)."""
+
+    def __init__(self, context: zmq.asyncio.Context, keys: PrincipalKeys) -> None:
+        """It must be there before the first socket is bound."""
+        self._keys = keys
+        self._socket = context.socket(zmq.REP)
+        self._socket.bind("inproc://zeromq.zap.01")
+
+    async def serve(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            question = await self._socket.recv_multipart()
+            await self._socket.send_multipart(self._answer(question))
+
+    def close(self) -> None:
+        self._socket.close(linger=0)
+
+    def _answer(self, question: list[bytes]) -> list[bytes]:
+        version, number, _domain, address, _identity, mechanism, *credentials = question
+        if mechanism == b"CURVE" and len(credentials) == 1 and self._keys.lets_in(credentials[0]):
+            return [version, number, b"200", b"OK", b"", b""]
+        _log.warning(
+            "refused a peer at %s: its key is not among the allowed", address.decode("ascii", "replace")
+        )
+        return [version, number, b"400", b"unknown key", b"", b""]
+
+
+def _write(path: Path, text: bytes, mode: int) -> Path:
+    """Never readable by others for a moment: the mode is set when the file is made."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(text)
+    return path
+
+
+def _text(public: bytes, secret: bytes | None = None) -> bytes:
+    lines = [b"curve", b'    public-key = "%s"' % public]
+    if secret is not None:
+        lines.append(b'    secret-key = "%s"' % secret)
+    return b"\n".join(lines) + b"\n"
+
+
+def _keys(path: Path) -> dict[bytes, bytes]:
+    try:
+        return dict(_KEY.findall(path.read_bytes()))
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _public(path: Path) -> bytes:
+    found = _keys(path).get(b"public")
+    if found is None:
+        raise KeyFileError(f'{path} has no line `public-key = "..."`; make keys with `afl fleet keys`')
+    return found
+
+
+def _pair(path: Path) -> tuple[bytes, bytes]:
+    secret = _keys(path).get(b"secret")
+    if secret is None:
+        raise KeyFileError(f'{path} has no line `secret-key = "..."`; make keys with `afl fleet keys`')
+    return _public(path), secret

@@ -1,0 +1,92 @@
+"""The way from the spool to the principal: batches in order, one at a time, until each is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from afl.fleet.answers import Acked
+from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
+from afl.fleet.requests import JsonRequest
+from afl.fleet.spool import Spool
+
+_log = logging.getLogger(__name__)
+_BATCH_BYTES = 1024 * 1024
+_LONGEST_PAUSE = 5.0
+
+
+class Line(Protocol):
+    """What is needed of a client; tests put others in its place."""
+
+    async def call(self, request: Any, *, retry: bool = False) -> Any: ...
+
+
+class ShipRaw(JsonRequest[Acked], frozen=True, kw_only=True):
+    """The request Ship, its records as they lie in the spool: they need no reading on their way."""
+
+    verb = "SHIP"
+    answer = Acked
+    agent_id: str
+    incarnation: str
+    stream: str = "main"
+    records: list[msgspec.Raw]
+    oldest: int = 1
+
+
+class Shipper:
+    """Delivers one spool. While the principal is away it keeps trying; `failures` counts how often in a row."""
+
+    def __init__(
+        self, line: Line, spool: Spool, pause: float, away: Callable[[], None] | None = None
+    ) -> None:
+        """`away` is called when the principal does not answer."""
+        self._line, self.spool = line, spool
+        self._pause, self._away = pause, away
+        self.failures = 0
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self._step()
+
+    async def run_empty(self, attempts: int | None = None) -> bool:
+        """Until everything is delivered (True), or so many attempts in a row failed."""
+        while not self.spool.delivered:
+            await self._step()
+            if attempts is not None and self.failures >= attempts:
+                return False
+        return True
+
+    async def _step(self) -> None:
+        records = await self.spool.batch(self.spool.acked, _BATCH_BYTES)
+        if await self._ship(records):
+            self.failures = 0
+        else:
+            self.failures += 1
+            await asyncio.sleep(min(self._pause * self.failures, _LONGEST_PAUSE))
+
+    async def _ship(self, records: list[bytes]) -> bool:
+        """One batch; whether the principal got on by it."""
+        name, before = self.spool.name, self.spool.acked
+        request = ShipRaw(
+            agent_id=name.agent_id,
+            incarnation=name.incarnation,
+            records=[msgspec.Raw(record) for record in records],
+            oldest=before + 1,
+        )
+        try:
+            answer: Acked = await self._line.call(request)
+        except PrincipalAway as error:
+            _log.debug("records up to %d wait in the spool: %s", self.spool.durable, error)
+            if self._away is not None:
+                self._away()
+            return False
+        except (RequestRefused, PrincipalFailed) as error:
+            _log.error("the principal does not take record %d of %s: %s", before + 1, name.incarnation, error)
+            return False
+        self.spool.acknowledge(answer.acked)
+        return self.spool.acked > before

@@ -1,0 +1,192 @@
+"""One stream of the spool: records are numbered at once, on the disk a moment later, and gone when acknowledged.
+
+Whoever adds a record waits for nothing. A thread commits what has gathered: at once after a quiet time, and at most
+every few milliseconds when there is much, all in the order of the numbers. Only what is on the disk is shipped, so a
+number that the principal has seen can never be given to another record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from afl.fleet.records import Record
+from afl.fleet.spool_folder import Q, SpoolFolder, StreamName, next_records
+from afl.kernel.database import Transaction
+from afl.kernel.errors import StoreError
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+_GATHER_SECONDS = 0.005
+_MOST_BUFFERED = 16 * 1024 * 1024  # bytes that are not on the disk yet; then tasks are not read from
+_MOST_RECENT = (
+    8 * 1024 * 1024
+)  # bytes on the disk that are kept at hand, to be shipped without reading them again
+_MOST_RECORDS = 1000
+_LARGE = 64 * 1024
+_LAST_TRIES = 5  # of an agent that is about to end
+
+
+class Spool:
+    """The records of one agent process. All but the committing thread runs on the loop it was made on."""
+
+    def __init__(
+        self, folder: SpoolFolder, name: StreamName, *, adopted: bool = False, retry_seconds: float = 1.0
+    ) -> None:
+        self.name = name
+        self._retry_seconds = retry_seconds
+        self._folder, self._database = folder, folder.database
+        self._loop = asyncio.get_running_loop()
+        self._last = self.durable = self.acked = 0
+        if adopted:
+            self._take_over()
+        else:
+            folder.open(name)
+        self._pending: list[tuple[str, int, bytes]] = []
+        self._buffered = 0
+        self._forget = 0
+        self._recent: deque[tuple[int, bytes]] = deque()
+        self._recent_bytes = 0
+        self._waiting: list[Callable[[], None]] = []
+        self._news = asyncio.Event()
+        self._condition = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._commit_all, name="afl-spool", daemon=True)
+        self._thread.start()
+
+    @property
+    def next(self) -> int:
+        """The number of the record that is added next."""
+        return self._last + 1
+
+    @property
+    def full(self) -> bool:
+        return self._buffered > _MOST_BUFFERED
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the principal has acknowledged everything."""
+        return self.acked == self._last
+
+    def add(self, record: Record) -> None:
+        """Take the record, which has the number `next`."""
+        data = _encode(record)
+        self._last += 1
+        assert record.seq == self._last
+        with self._condition:
+            self._pending.append((self.name.incarnation, record.seq, data))
+            self._buffered += len(data)
+            self._condition.notify()
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call it once the buffer has room again."""
+        self._waiting.append(call)
+        self._loop.call_soon(self._tell_room)  # it may have been emptied meanwhile
+
+    async def batch(self, after: int, most_bytes: int) -> list[bytes]:
+        """Records on the disk behind a number, about as many bytes as asked for; waits until there are some."""
+        while self.durable <= after:
+            self._news.clear()
+            await self._news.wait()
+        if self._recent and self._recent[0][0] <= after + 1:
+            rows = [row for row in self._recent if row[0] > after]
+        else:
+            rows = await self._database.run(
+                "read", lambda tx: next_records(tx, self.name, after, _MOST_RECORDS)
+            )
+        size = 0
+        taken: list[bytes] = []
+        for _, record in rows:
+            size += len(record)
+            if taken and size > most_bytes:
+                break
+            taken.append(record)
+        return taken
+
+    def acknowledge(self, seq: int) -> None:
+        """The principal has stored everything up to this number."""
+        if seq > self.acked:
+            self.acked = min(seq, self._last)
+            while self._recent and self._recent[0][0] <= self.acked:
+                self._recent_bytes -= len(self._recent.popleft()[1])
+            with self._condition:
+                self._forget = self.acked
+                self._condition.notify()
+
+    async def close(self) -> None:
+        """Everything that was added is on the disk; a stream that has been delivered is removed."""
+        with self._condition:
+            self._closing = True
+            self._condition.notify()
+        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._folder.remove, self.name)
+
+    def _take_over(self) -> None:
+        [row] = self._database.select(Q.range, incarnation=self.name.incarnation)
+        if row["last"] is not None:
+            self._last = self.durable = row["last"]
+            self.acked = row["first"] - 1
+
+    def _commit_all(self) -> None:
+        """The committing thread."""
+        forgotten = self.acked
+        while True:
+            with self._condition:
+                while not self._pending and not self._closing and self._forget <= forgotten:
+                    self._condition.wait()
+                batch, self._pending = self._pending, []
+                forget, closing = self._forget, self._closing
+            if not batch and closing and forget <= forgotten:
+                return
+            self._commit(batch, forget if forget > forgotten else 0)
+            forgotten = max(forgotten, forget)
+            if not closing and sum(len(data) for _, _, data in batch) < _LARGE:
+                time.sleep(_GATHER_SECONDS)
+
+    def _commit(self, batch: list[tuple[str, int, bytes]], forget: int) -> None:
+        """Until it is done: a full disk stops the tasks' output, and loses nothing as long as the agent lives."""
+
+        def work(tx: Transaction) -> None:
+            if batch:
+                tx.many(Q.append, batch)
+            if forget:
+                tx.run(Q.forget, incarnation=self.name.incarnation, acked=forget)
+
+        last_tries = _LAST_TRIES
+        while True:
+            try:
+                self._database.write(work)
+                break
+            except StoreError as error:
+                _log.error("the spool in %s cannot be written: %s", self._folder.path, error)
+                last_tries -= self._closing
+                if not last_tries:
+                    _log.error("%d records are lost", len(batch))
+                    return
+                time.sleep(self._retry_seconds)
+        if batch:
+            self._loop.call_soon_threadsafe(self._committed, batch)
+
+    def _committed(self, batch: list[tuple[str, int, bytes]]) -> None:
+        size = sum(len(data) for _, _, data in batch)
+        self.durable = batch[-1][1]
+        self._recent.extend((seq, data) for _, seq, data in batch)
+        self._recent_bytes += size
+        while self._recent_bytes > _MOST_RECENT:
+            self._recent_bytes -= len(self._recent.popleft()[1])
+        with self._condition:
+            self._buffered -= size
+        self._news.set()
+        self._tell_room()
+
+    def _tell_room(self) -> None:
+        if not self.full:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call()

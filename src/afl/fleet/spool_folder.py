@@ -1,0 +1,109 @@
+"""The folder where agents keep what the principal has not acknowledged: one SQLite file with a stream per process.
+
+A living agent holds a lock on a small file of its own, so the next agent on the folder knows which streams were left
+behind: a lock that can be taken belongs to nobody. Locks do not outlive a reboot, and a killed process keeps none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from afl.kernel.database import Database, Schema, Transaction, connect, queries
+from afl.kernel.errors import StoreUnavailable
+from afl.kernel.filesystem import network_type
+
+SCHEMA = Schema("afl.fleet", "sql/spool", component="fleet_spool")
+Q = queries("afl.fleet", "sql/spool")
+
+_held: set[str] = set()  # a process can take its own lock again, so it must know what it holds
+_held_guard = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamName:
+    """Whose records they are."""
+
+    agent_id: str
+    incarnation: str
+
+
+class SpoolFolder:
+    """The file and the locks; several agents may share a folder."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        network = network_type(str(self.path.parent))
+        if network is not None:
+            raise StoreUnavailable(f"{self.path} is on a network file system ({network}); use a local disk")
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot make the folder {self.path}: {error.strerror}") from error
+        self.database: Database = connect(f"sqlite:///{self.path / 'spool.db'}")
+        self.database.ensure(SCHEMA)
+        self._locks: dict[str, int] = {}
+
+    def open(self, name: StreamName) -> None:
+        """A new stream of this process."""
+        if not self._lock(name.incarnation):
+            raise StoreUnavailable(f"the stream {name.incarnation} in {self.path} is in use")
+        self.database.atomic(Q.open_stream, incarnation=name.incarnation, agent_id=name.agent_id)
+
+    def adopt(self) -> list[StreamName]:
+        """The streams whose agent is gone; from now on they are this process's to deliver."""
+        rows = self.database.select(Q.streams)
+        names = [StreamName(row["agent_id"], row["incarnation"]) for row in rows]
+        taken = [name for name in names if self._lock(name.incarnation)]
+        # Its agent may have delivered the rest and removed it between the look and the lock.
+        still = {row["incarnation"] for row in self.database.select(Q.streams)}
+        for name in taken:
+            if name.incarnation not in still:
+                self._unlock(name.incarnation)
+        return [name for name in taken if name.incarnation in still]
+
+    def remove(self, name: StreamName) -> None:
+        """Forget a stream that has been delivered; one with records left stays for the next agent."""
+        self.database.atomic(Q.close_stream, incarnation=name.incarnation)
+        self._unlock(name.incarnation)
+
+    def close(self) -> None:
+        for incarnation in tuple(self._locks):
+            self._unlock(incarnation)
+        self.database.close()
+
+    def _lock(self, incarnation: str) -> bool:
+        path = str(self.path / f"{incarnation}.live")
+        with _held_guard:
+            if path in _held:
+                return False
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                os.close(descriptor)
+                return False
+            _held.add(path)
+            self._locks[incarnation] = descriptor
+            return True
+
+    def _unlock(self, incarnation: str) -> None:
+        path = str(self.path / f"{incarnation}.live")
+        with _held_guard:
+            if not self._remains(incarnation):
+                Path(path).unlink(missing_ok=True)  # while it is locked: nobody else is looking at it
+            os.close(self._locks.pop(incarnation))
+            _held.discard(path)
+
+    def _remains(self, incarnation: str) -> bool:
+        rows = self.database.select(Q.streams)
+        return any(row["incarnation"] == incarnation for row in rows)
+
+
+def next_records(tx: Transaction, name: StreamName, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """The records behind a number, oldest first."""
+    rows = tx.all(Q.next_records, incarnation=name.incarnation, after=after, limit=limit)
+    return [(row["seq"], row["record"]) for row in rows]

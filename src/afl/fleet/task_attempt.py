@@ -1,0 +1,128 @@
+"""One start of one task: its process, its output, its time limit, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from afl.fleet.executors.command import command_of
+from afl.fleet.executors.process import ChildProcess
+from afl.fleet.journal import RunJournal
+from afl.fleet.reaper import MARK, Reaper
+from afl.fleet.statuses import Status
+from afl.fleet.task_output import TaskOutput
+from afl.fleet.workflow import Task
+from afl.kernel.errors import AgentFlowError
+
+GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What all tasks of an agent share."""
+
+    reaper: Reaper | None = None
+    grace: float = GRACE_SECONDS  # seconds between SIGTERM and SIGKILL
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended."""
+
+    ok: bool
+    exit_code: int | None = None
+    error: str = ""
+
+
+class Attempt:
+    """Made when the task has a slot; `run` once."""
+
+    def __init__(
+        self,
+        workplace: Workplace,
+        journal: RunJournal,
+        task_id: str,
+        task: Task,
+        instance: str,
+        number: int,
+    ) -> None:
+        self._workplace, self._journal = workplace, journal
+        self._task_id, self._task = task_id, task
+        self._instance, self._number = instance, number
+        self._child: ChildProcess | None = None
+        self._reason = ""
+        self._ending: asyncio.Task[None] | None = None
+
+    async def run(self) -> Outcome:
+        """Start the process and see it to its end; its last line is in the journal by then."""
+        self._journal.task(self._task_id, self._instance, Status.RUNNING, attempt=self._number)
+        reaper = self._workplace.reaper
+        if reaper is not None:
+            reaper.begin(self._instance)
+        try:
+            return await self._run()
+        finally:
+            if reaper is not None:
+                reaper.ended(self._instance)
+
+    def stop(self, reason: str) -> None:
+        """End it, whatever it has started; the first reason counts."""
+        if not self._reason:
+            self._reason = reason
+            if self._child is not None:
+                self._ending = asyncio.create_task(self._child.stop(self._instance, self._workplace.grace))
+
+    async def _run(self) -> Outcome:
+        if self._reason:
+            return Outcome(False, error=self._reason)
+        output = TaskOutput(self._journal, self._task.name, self._instance)
+        try:
+            command = command_of(self._task)
+            self._child = child = ChildProcess(command, self._env(), output)
+        except (OSError, ValueError, AgentFlowError) as error:
+            return Outcome(False, error=f"Failed to start child process: {error}")
+        if self._workplace.reaper is not None:
+            self._workplace.reaper.started(self._instance, child.group)
+        timer = self._limit_time()
+        code = await child.finished()
+        if timer is not None:
+            timer.cancel()
+        if self._ending is not None:
+            await self._ending
+        output.finish()
+        return self._outcome(code)
+
+    def _limit_time(self) -> asyncio.TimerHandle | None:
+        timeout = self._task.timeout
+        if timeout is None:
+            return None
+        return asyncio.get_running_loop().call_later(timeout, self.stop, f"timed out after {timeout:g} s")
+
+    def _outcome(self, code: int) -> Outcome:
+        if self._reason:
+            return Outcome(False, code, self._reason)
+        if code == 0:
+            return Outcome(True, code)
+        return Outcome(False, code, f"exit code {code}" if code > 0 else f"ended by {_signal_name(-code)}")
+
+    def _env(self) -> dict[str, str]:
+        """The agent's variables, the task's, and what tells a program which attempt it is."""
+        own = {
+            "AFL_RUN_ID": self._journal.run_id,
+            "AFL_WORKFLOW_ID": self._journal.workflow_id,
+            "AFL_TASK_ID": self._task_id,
+            "AFL_TASK_ATTEMPT": str(self._number),
+            MARK: self._instance,
+        }
+        return {**self._workplace.environ, **self._task.env, **own}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name
+        return f"signal {number}"

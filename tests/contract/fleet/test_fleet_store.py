@@ -1,0 +1,355 @@
+"""What the principal's store promises, on every database it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
+
+from afl.fleet.errors import ProtocolError, RequestRefused
+from afl.fleet.principal import judging, logs, old_peers, runs, views
+from afl.fleet.records import RunRecord
+from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus, GetLogs, ListRuns, QueryLogs
+from afl.fleet.statuses import Status
+from afl.kernel.database import Query, connect
+
+S = Status
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/p.db"}.get(request.param)
+    with connect(url or request.getfixturevalue("postgres_database")) as database:
+        yield Keeper(database)
+
+
+def history(keeper: Keeper, run_id: str) -> list[tuple[str, int]]:
+    query = Query.of("select status, late from workflow_run_status where run_id = :run_id order by position")
+    rows = keeper.store.read(lambda tx: tx.all(query, run_id=run_id))
+    return [(row["status"], row["late"]) for row in rows]
+
+
+def test_runs_are_handed_out_in_the_order_they_came(keeper: Keeper) -> None:
+    for name in "abc":
+        assert keeper.enqueue(name)
+    taken = [keeper.claim("i") for _ in range(4)]
+    assert [run and run["run_id"] for run in taken] == ["a", "b", "c", None]
+    assert keeper.run("a").epoch == 1 and keeper.run("a").status is S.PENDING
+
+
+def test_the_same_run_id_is_the_same_run(keeper: Keeper) -> None:
+    assert keeper.enqueue("a") and not keeper.enqueue("a")
+    with pytest.raises(RequestRefused, match="is of workflow w"):
+        keeper.enqueue("a", "other")
+    assert keeper.claim("i") is not None and keeper.claim("i") is None
+
+
+def test_a_run_whose_answer_was_lost_is_given_again(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.enqueue("b")
+    first, again = keeper.claim("i", []), keeper.claim("i", [])
+    assert (
+        first and again and (first["run_id"], first["epoch"]) == (again["run_id"], again["epoch"]) == ("a", 1)
+    )
+    following = keeper.claim("i", ["a"])
+    assert following and following["run_id"] == "b"
+    assert keeper.claim("other", []) is None
+
+
+def test_a_run_that_could_not_be_delivered_goes_back_under_another_epoch(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    assert keeper.change(lambda change: runs.unclaim(change, "a", 1))
+    assert not keeper.change(lambda change: runs.unclaim(change, "a", 1))
+    taken = keeper.claim("j")
+    assert taken and taken["epoch"] == 3
+
+
+def test_from_start_to_end(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.say_task("i", "a", 1, S.RUNNING)
+    keeper.say_task("i", "a", 1, S.COMPLETED)
+    version = keeper.run("a").version
+    keeper.say("i", "a", 1, S.COMPLETED)
+    detail = keeper.detail("a")
+    assert (detail.run.status, detail.run.started_at, detail.run.ended_at) == (
+        S.COMPLETED,
+        START_MS,
+        START_MS,
+    )
+    assert detail.run.version > version
+    [task] = detail.tasks
+    assert (task.status, task.started_at, task.ended_at) == (S.COMPLETED, START_MS, START_MS)
+    assert history(keeper, "a") == [("PENDING", 0), ("RUNNING", 0), ("COMPLETED", 0)]
+
+
+def test_a_silent_agent_loses_its_run_after_the_timeout_and_not_before(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.say_task("i", "a", 1, S.RUNNING)
+    keeper.now += LEASE_MS
+    assert keeper.judge() == []
+    keeper.now += 1
+    [verdict] = keeper.judge()
+    assert (verdict.status, verdict.crashed) == (S.CRASHED, True)
+    detail = keeper.detail("a")
+    assert (detail.run.status, detail.tasks[0].status) == (S.CRASHED, S.CRASHED)
+    assert "agent i" in detail.run.error
+
+
+def test_a_heartbeat_renews_what_it_names_and_nothing_else(keeper: Keeper) -> None:
+    for name in "ab":
+        keeper.enqueue(name)
+        keeper.claim("i")
+        keeper.say("i", name, 1, S.RUNNING)
+    keeper.now += LEASE_MS
+    assert keeper.beat("i", ("a", 1)) == keeper.beat("i")
+    keeper.now += 1
+    assert [verdict.run_id for verdict in keeper.judge()] == ["b"]
+
+
+def test_an_agent_that_dies_between_fetch_and_running_loses_nothing(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    keeper.now += LEASE_MS + 1
+    [verdict] = keeper.judge()
+    assert (verdict.status, verdict.crashed) == (S.PENDING, False)
+    taken = keeper.claim("j")
+    assert taken and (taken["run_id"], taken["epoch"], taken["requeued"]) == ("a", 3, 0)
+
+
+def crashed(keeper: Keeper, requeues: int) -> None:
+    keeper.enqueue("a", requeues=requeues)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.say_task("i", "a", 1, S.RUNNING)
+    keeper.now += LEASE_MS + 1
+    keeper.judge()
+
+
+def test_a_crashed_run_is_queued_again_as_often_as_its_workflow_says(keeper: Keeper) -> None:
+    crashed(keeper, requeues=1)
+    assert keeper.run("a").status is S.PENDING and keeper.detail("a").tasks == []
+    taken = keeper.claim("j")
+    assert taken and taken["requeued"] == 1
+    keeper.say("j", "a", taken["epoch"], S.RUNNING)
+    keeper.now += LEASE_MS + 1
+    [verdict] = keeper.judge()
+    assert verdict.status is S.CRASHED and keeper.run("a").attempt == 2
+    words = [status for status, _ in history(keeper, "a")]
+    assert words == ["PENDING", "RUNNING", "CRASHED", "PENDING", "RUNNING", "CRASHED"]
+
+
+def test_after_a_requeue_late_statuses_are_for_the_record_and_late_lines_are_kept(keeper: Keeper) -> None:
+    crashed(keeper, requeues=1)
+    assert keeper.beat("i", ("a", 1)).lost == ["a"]
+    keeper.say("i", "a", 1, S.COMPLETED)
+    keeper.say_task("i", "a", 1, S.COMPLETED)
+    keeper.ship("i", log_record(keeper.next("i"), "late line", run_id="a"))
+    assert keeper.run("a").status is S.PENDING and keeper.detail("a").tasks == []
+    assert history(keeper, "a")[-1] == ("COMPLETED", 1)
+    page = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="a")))
+    assert [line.payload for line in page.lines] == ["late line"]
+
+
+def test_crashed_gives_way_to_a_later_report_of_the_same_epoch(keeper: Keeper) -> None:
+    crashed(keeper, requeues=0)
+    keeper.say_task("i", "a", 1, S.COMPLETED)
+    keeper.say("i", "a", 1, S.COMPLETED)
+    assert keeper.run("a").status is S.COMPLETED and keeper.detail("a").tasks[0].status is S.COMPLETED
+    keeper.say("i", "a", 1, S.FAILED)
+    assert keeper.run("a").status is S.COMPLETED and history(keeper, "a")[-1] == ("FAILED", 1)
+
+
+def test_an_agent_that_comes_back_goes_on(keeper: Keeper) -> None:
+    crashed(keeper, requeues=0)
+    assert keeper.beat("i", ("a", 1)).lost == []
+    assert keeper.run("a").status is S.RUNNING and keeper.detail("a").tasks[0].status is S.RUNNING
+    keeper.now += LEASE_MS
+    assert keeper.judge() == []
+
+
+def test_a_principal_that_starts_waits_one_timeout(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.now += 10 * LEASE_MS
+    keeper.change(judging.spare_all)
+    keeper.now += LEASE_MS
+    assert keeper.judge() == []
+    keeper.now += 1
+    assert len(keeper.judge()) == 1
+
+
+def test_an_agent_that_lets_go_of_a_run_says_crashed_itself(keeper: Keeper) -> None:
+    keeper.enqueue("a", requeues=1)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.say("i", "a", 1, S.CRASHED)
+    taken = keeper.claim("j")
+    assert taken and (taken["epoch"], taken["requeued"]) == (3, 1)
+    keeper.say("j", "a", 3, S.CRASHED)
+    assert keeper.run("a").status is S.CRASHED
+
+
+def test_cancel(keeper: Keeper) -> None:
+    for name in "ab":
+        keeper.enqueue(name)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    assert keeper.cancel("b")["status"] == "CANCELLED"
+    assert keeper.cancel("a")["status"] == "RUNNING"
+    assert keeper.claim("i") is None
+    assert keeper.beat("i", ("a", 1)).cancel == ["a"]
+    keeper.say("i", "a", 1, S.CANCELLED)
+    assert keeper.run("a").status is S.CANCELLED
+    assert keeper.cancel("a")["status"] == "CANCELLED"
+    with pytest.raises(RequestRefused, match="No run exists with id x"):
+        keeper.cancel("x")
+
+
+def test_a_cancelled_run_whose_agent_dies_is_cancelled_and_never_queued_again(keeper: Keeper) -> None:
+    keeper.enqueue("a", requeues=5)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, S.RUNNING)
+    keeper.cancel("a")
+    keeper.now += LEASE_MS + 1
+    [verdict] = keeper.judge()
+    assert verdict.status is S.CANCELLED and keeper.beat("i", ("a", 1)).cancel == ["a"]
+
+
+def test_runs_behind_open_ones_wait_their_turn(keeper: Keeper) -> None:
+    for name in "abc":
+        keeper.enqueue(name, behind=True)
+    assert [keeper.run(name).status for name in "abc"] == [S.PENDING, S.WAITING, S.WAITING]
+    keeper.claim("i")
+    assert keeper.claim("i") is None
+    keeper.say("i", "a", 1, S.FAILED)
+    assert [keeper.run(name).status for name in "bc"] == [S.PENDING, S.WAITING]
+    keeper.cancel("b")
+    assert keeper.run("c").status is S.PENDING
+
+
+def test_a_stream_is_stored_once_in_order_up_to_a_gap(keeper: Keeper) -> None:
+    one, two, three, four = (log_record(number, f"line {number}") for number in (1, 2, 3, 4))
+    assert keeper.ship("i", one, two) == 2
+    assert keeper.ship("i", one, two, three) == 3
+    assert keeper.ship("i") == 3
+    assert keeper.ship("j", four) == 0
+    assert keeper.ship("j", two, four, oldest=2) == 2
+    page = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="r")))
+    assert [line.payload for line in page.lines] == ["line 1", "line 2", "line 3", "line 2"]
+    assert [line.position for line in page.lines] == [1, 2, 3, 4]
+
+
+def test_a_record_that_cannot_be_stored_leaves_no_trace(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    status = RunRecord(seq=1, run_id="a", epoch=1, status=S.RUNNING, at=START_MS)
+    for lines in (b'["one"]', b"{}", b"[1, 2]", b"[]"):
+        bad = msgspec.structs.replace(log_record(2, "x", "y"), lines=msgspec.Raw(lines))
+        with pytest.raises(ProtocolError, match="log record 2"):
+            keeper.ship("i", status, bad)
+    with pytest.raises(ProtocolError, match="the time of log record 2"):
+        keeper.ship("i", status, msgspec.structs.replace(log_record(2, "x"), at=1 << 62))
+    assert keeper.run("a").status is S.PENDING and keeper.ship("i") == 0
+
+
+def test_characters_that_a_server_cannot_hold(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.claim("i")
+    end = RunRecord(seq=1, run_id="a", epoch=1, status=S.FAILED, at=START_MS, error="no\0good")
+    named = msgspec.structs.replace(log_record(2, "x", run_id="a"), task_name="T\0")
+    assert keeper.ship("i", end, named) == 2
+    assert keeper.run("a").error == "no\ufffdgood"
+    [line] = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="a"))).lines
+    assert line.task_name == "T\ufffd"
+
+
+def test_pages_of_lines(keeper: Keeper) -> None:
+    for number in range(1, 41):
+        keeper.ship(
+            "i", log_record(number, *(f"{number}.{line}" for line in range(10)), at=START_MS + number)
+        )
+    every = [f"{number}.{line}" for number in range(1, 41) for line in range(10)]
+    found: list[str] = []
+    position, more = 0, True
+    while more:
+        request = GetLogs(run_id="r", after=position, limit=33)
+        page = keeper.store.read(lambda tx, request=request: logs.page(tx, request))  # type: ignore[misc]
+        found += [line.payload for line in page.lines]
+        position, more = page.position, bool(page.lines)
+    assert found == every
+    everything = keeper.store.read(lambda tx: logs.page(tx, GetLogs(after=395)))
+    assert [line.payload for line in everything.lines] == every[395:] and not everything.more
+
+
+def test_lines_by_time_with_any_text(keeper: Keeper) -> None:
+    odd = ["a\x01b", "nul\0", "tab\t", "ünïcode ☃", "'; drop table fleet_runs; --", "", "%s {now} :x"]
+    keeper.ship("i", log_record(1, "second", at=START_MS + 5), log_record(2, *odd, at=START_MS))
+    request = QueryLogs(end_ms=START_MS + 6, start_ms=START_MS, workflow_id="w")
+    lines = keeper.store.read(lambda tx: logs.query(tx, request, 0))
+    kept = [text.replace("\0", "\ufffd") for text in odd]
+    assert [line.partition("] [r/t-1] ")[2] for line in lines] == [*kept, "second"]
+    none = QueryLogs(end_ms=START_MS, start_ms=0, workflow_id="w' or '1'='1")
+    assert keeper.store.read(lambda tx: logs.query(tx, none, 0)) == []
+    rows = keeper.store.read(lambda tx: tx.all(Query.of("select payload from logstore order by position")))
+    assert [row["payload"] for row in rows] == ["second", *kept]
+
+
+def test_lists_of_runs(keeper: Keeper) -> None:
+    for number in range(5):
+        keeper.enqueue(f"r{number}", "even" if number % 2 == 0 else "odd")
+    keeper.cancel("r4")
+
+    def listed(**filters: object) -> list[str]:
+        request = ListRuns(**filters)  # type: ignore[arg-type]
+        return [run.run_id for run in keeper.store.read(lambda tx: views.list_runs(tx, request))]
+
+    assert listed() == ["r4", "r3", "r2", "r1", "r0"]
+    assert listed(limit=2, before="r3") == ["r2", "r1"]
+    assert listed(workflow_id="even") == ["r4", "r2", "r0"]
+    assert listed(statuses=[S.CANCELLED]) == ["r4"]
+    assert listed(workflow_id="odd", statuses=[S.CANCELLED]) == []
+
+
+def test_recent_statuses_are_the_latest_of_ten_workflows(keeper: Keeper) -> None:
+    for number in range(12):
+        keeper.enqueue(f"r{number}", f"w{number}")
+    keeper.cancel("r3")
+    recent = keeper.store.read(views.recent_statuses)
+    assert [status.workflow_id for status in recent][:3] == ["w3", "w11", "w10"] and len(recent) == 10
+    assert recent[0].status == "FAILED"
+
+
+def test_old_agents_after_a_crash(keeper: Keeper) -> None:
+    keeper.enqueue("a", requeues=1)
+    keeper.change(lambda change: old_peers.fetch(change, "old"))
+    running = AgentWorkflowStatus("old", "w", "slug", S.RUNNING)
+    keeper.change(lambda change: old_peers.report_workflow(change, running))
+    task = AgentTaskStatus("old", "t", "t1", "slug", S.RUNNING)
+    keeper.change(lambda change: old_peers.report_task(change, task))
+    assert keeper.detail("a").tasks[0].status is S.RUNNING
+    keeper.now += LEASE_MS
+    assert keeper.change(lambda change: old_peers.heartbeat(change, "old")) == 1
+    keeper.now += LEASE_MS + 1
+    assert [verdict.status for verdict in keeper.judge()] == [S.PENDING]
+    late = AgentWorkflowStatus("old", "w", "slug", S.COMPLETED)
+    keeper.change(lambda change: old_peers.report_workflow(change, late))
+    assert keeper.run("a").status is S.PENDING and history(keeper, "a")[-1] == ("COMPLETED", 1)
+
+
+def test_a_fetch_of_an_old_agent_that_is_never_confirmed_goes_back(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.change(lambda change: old_peers.fetch(change, "old"))
+    keeper.now += LEASE_MS
+    assert keeper.change(lambda change: old_peers.heartbeat(change, "old")) == 0
+    keeper.now += 1
+    keeper.judge()
+    assert keeper.claim("i") is not None

@@ -1,0 +1,287 @@
+"""A real principal and our own verbs: long polls, cancels, crashes, shipments, restarts by kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+import zmq
+from support.eventually import eventually
+from support.fleet_stores import log_record
+from support.old_peer import OldPeer
+from support.principals import PrincipalProcess, running_principal
+
+from afl.fleet.client import AsyncClient, Client
+from afl.fleet.errors import PrincipalAway, RequestRefused
+from afl.fleet.records import RunRecord
+from afl.fleet.requests import (
+    CancelRun,
+    CheckWorkflows,
+    FetchRun,
+    GetLogs,
+    GetRun,
+    Heartbeat,
+    ListAgents,
+    ListRuns,
+    Ping,
+    RunWorkflow,
+    Ship,
+    WatchRun,
+)
+from afl.fleet.settings import FleetSettings
+from afl.fleet.statuses import Status
+
+T = TypeVar("T")
+WAIT_MS = 30_000
+REQUEUED = "name: Again\non_crash: requeue\ntasks: {a: {name: A, config: !Subprocess {cmd: 'true'}}}\n"
+
+
+@pytest.fixture
+def principal(tmp_path: Path) -> Iterator[PrincipalProcess]:
+    with running_principal(tmp_path) as principal:
+        yield principal
+
+
+@pytest.fixture
+def client(principal: PrincipalProcess) -> Iterator[Client]:
+    with Client(principal.settings) as client:
+        yield client
+
+
+def together(principal: PrincipalProcess, work: Callable[[AsyncClient], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        async with AsyncClient(principal.settings) as client:
+            return await work(client)
+
+    return asyncio.run(connected())
+
+
+def status_of(seq: int, run_id: str, epoch: int, status: Status) -> RunRecord:
+    return RunRecord(seq=seq, run_id=run_id, epoch=epoch, status=status, at=1)
+
+
+def ship(*records: RunRecord, incarnation: str = "i") -> Ship:
+    return Ship(agent_id="a", incarnation=incarnation, records=list(records))
+
+
+def test_a_run_reaches_a_waiting_agent_and_its_watcher(principal: PrincipalProcess) -> None:
+    async def work(client: AsyncClient) -> None:
+        waiting = asyncio.create_task(client.call(FetchRun("a", "i", WAIT_MS, ())))
+        await eventually_async(lambda: client.call(ListAgents()))
+        run_id = (await client.call(RunWorkflow(workflow_id="hello", run_id="mine"))).run_id
+        fetched = await waiting
+        assert fetched is not None and (fetched.run_id, fetched.epoch, fetched.attempt) == (run_id, 1, 1)
+        assert msgspec.json.decode(fetched.workflow)["id"] == "hello"
+        assert (await client.call(RunWorkflow(workflow_id="hello", run_id="mine"))).run_id == "mine"
+        known = (await client.call(GetRun(run_id))).run.version
+        watching = asyncio.create_task(client.call(WatchRun(run_id, known, WAIT_MS)))
+        acked = await client.call(ship(status_of(1, run_id, 1, Status.RUNNING)))
+        assert acked.acked == 1 and (await watching).run.status is Status.RUNNING
+        assert (await client.call(FetchRun("a", "i", 1, (run_id,)))) is None
+
+    together(principal, work)
+
+
+async def eventually_async(look: Callable[[], Awaitable[T]]) -> T:
+    for _ in range(3000):
+        found = await look()
+        if found:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came about")
+
+
+def test_a_cancel_reaches_the_agent_through_its_parked_heartbeat(principal: PrincipalProcess) -> None:
+    async def work(client: AsyncClient) -> None:
+        run_id = (await client.call(RunWorkflow(workflow_id="hello"))).run_id
+        fetched = await client.call(FetchRun("a", "i", WAIT_MS, ()))
+        assert fetched is not None
+        beat = Heartbeat(agent_id="a", incarnation="i", slots=5, running=[(run_id, 1)], wait_ms=WAIT_MS)
+        parked = asyncio.create_task(client.call(beat))
+        await eventually_async(lambda: _has_slots(client))
+        cancelled = await client.call(CancelRun(run_id, "enough"))
+        assert (cancelled.status, cancelled.cancel_reason) == (Status.PENDING, "enough")
+        assert (await parked).cancel == [run_id]
+        stranger = Heartbeat(agent_id="a", incarnation="i", running=[(run_id, 9), ("none", 1)])
+        assert (await client.call(stranger)).lost == [run_id, "none"]
+
+    together(principal, work)
+
+
+async def _has_slots(client: AsyncClient) -> bool:
+    return any(agent.slots == 5 for agent in await client.call(ListAgents()))
+
+
+def test_an_agent_that_died_while_it_waited_keeps_no_run(principal: PrincipalProcess, client: Client) -> None:
+    with zmq.Context() as context, context.socket(zmq.REQ) as dead:
+        dead.setsockopt(zmq.LINGER, 0)
+        dead.connect(principal.settings.address(principal.settings.principal_port))
+        dead.send(FetchRun("dead", "gone", 60_000, ()).frame())
+        eventually(lambda: client.call(ListAgents()))
+    run_id = client.call(RunWorkflow(workflow_id="hello")).run_id
+    fetched = client.call(FetchRun("a", "i", WAIT_MS, ()))
+    assert fetched is not None and fetched.run_id == run_id
+
+
+def test_lines_are_shipped_once_watched_live_and_read_again(
+    principal: PrincipalProcess, client: Client
+) -> None:
+    lines = [f"STDOUT {number}" for number in range(1000)]
+    with OldPeer(principal.settings) as peer:
+        subscriber = peer.subscriber("w\x01")
+        probe = Ship(agent_id="a", incarnation="probe", records=[log_record(1, "probe", run_id="probe")])
+        sent = 0
+
+        def heard() -> bool:
+            nonlocal sent
+            sent += 1
+            record = msgspec.structs.replace(log_record(sent, "probe", run_id="probe"))
+            client.call(msgspec.structs.replace(probe, records=[record]))
+            return bool(subscriber.poll(50))
+
+        eventually(heard)
+        request = Ship(agent_id="a", incarnation="i", records=[log_record(1, *lines, run_id="r")])
+        assert client.call(request).acked == 1
+        assert client.call(request).acked == 1
+        live: list[bytes] = []
+        while len(live) < len(lines):
+            frame = subscriber.recv()
+            if b"\x01r\x01" in frame:
+                live.append(frame.rpartition(b"\x01")[2])
+        assert live == [line.encode() for line in lines]
+    page = client.call(GetLogs(run_id="r", limit=5000))
+    assert [line.payload for line in page.lines] == lines
+    assert client.call(GetLogs(run_id="r", after=page.position, wait_ms=1)).lines == []
+
+
+def test_a_reader_waits_for_lines(principal: PrincipalProcess) -> None:
+    async def work(client: AsyncClient) -> None:
+        waiting = asyncio.create_task(client.call(GetLogs(run_id="r", wait_ms=WAIT_MS)))
+        await client.call(Ping())
+        await client.call(Ship(agent_id="a", incarnation="i", records=[log_record(1, "x", run_id="r")]))
+        assert [line.payload for line in (await waiting).lines] == ["x"]
+
+    together(principal, work)
+
+
+def test_files_are_found_at_once_when_they_are_asked_for(principal: PrincipalProcess, client: Client) -> None:
+    with pytest.raises(RequestRefused, match=r"No workflow exists with id etl\.new"):
+        client.call(RunWorkflow(workflow_id="etl.new"))
+    principal.write_workflow("etl/new")
+    principal.write_workflow("etl/bad", "name: Bad\n")
+    assert client.call(RunWorkflow(workflow_id="etl.new")).run_id
+    assert {problem.path.rpartition("/")[2] for problem in client.call(CheckWorkflows())} == {"bad.yml"}
+    with pytest.raises(RequestRefused, match="has no parameter 'n'"):
+        client.call(RunWorkflow(workflow_id="hello", params={"n": 1}))
+
+
+def test_kill_9_loses_nothing(principal: PrincipalProcess, client: Client) -> None:
+    queued = [client.call(RunWorkflow(workflow_id="hello")).run_id for _ in range(4)]
+    for number in range(2):
+        assert client.call(FetchRun("a", "i", WAIT_MS, tuple(queued[:number]))) is not None
+    record = log_record(2, "kept", run_id=queued[0])
+    request = Ship(
+        agent_id="a", incarnation="i", records=[status_of(1, queued[0], 1, Status.RUNNING), record]
+    )
+    assert client.call(request).acked == 2
+    for _ in range(3):
+        principal.kill()
+        principal.start()
+        assert client.call(request, retry=True).acked == 2
+    runs = {run.run_id: run for run in client.call(ListRuns())}
+    assert [runs[run_id].status for run_id in queued] == [Status.RUNNING, *[Status.PENDING] * 3]
+    assert [line.payload for line in client.call(GetLogs(run_id=queued[0])).lines] == ["kept"]
+    given = [client.call(FetchRun("b", "j", 0, ())) for _ in range(1)]
+    assert given[0] is not None and given[0].run_id == queued[2]
+    again = client.call(FetchRun("a", "i", 0, (queued[0],)))
+    assert again is not None and (again.run_id, again.epoch) == (queued[1], 1)
+
+
+def test_the_store_may_be_postgresql(tmp_path: Path, postgres_database: str) -> None:
+    with running_principal(tmp_path, CDKTR_DB_PATH=postgres_database) as principal:
+        with Client(principal.settings) as client:
+            run_id = client.call(RunWorkflow(workflow_id="hello")).run_id
+            fetched = client.call(FetchRun("a", "i", WAIT_MS, ()))
+            assert fetched is not None and fetched.run_id == run_id
+            records = [status_of(1, run_id, 1, Status.RUNNING), log_record(2, "kept", run_id=run_id)]
+            client.call(Ship(agent_id="a", incarnation="i", records=list(records)))
+            principal.kill()
+            principal.start()
+            assert client.call(GetRun(run_id), retry=True).run.status is Status.RUNNING
+            assert [line.payload for line in client.call(GetLogs(run_id=run_id)).lines] == ["kept"]
+        assert principal.stop() == 0
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    nowhere = FleetSettings(principal_host="*", app_data_directory=str(tmp_path))
+    with Client(nowhere) as client, pytest.raises(PrincipalAway, match="no address"):
+        client.call(Ping())
+
+
+def test_a_request_is_repeated_while_the_principal_is_away(tmp_path: Path) -> None:
+    with running_principal(tmp_path) as principal:
+        hasty = replace(principal.settings, default_zmq_timeout_ms=100, retry_attempts=2)
+        principal.kill()
+        with Client(hasty) as client:
+            with pytest.raises(PrincipalAway, match="Call timed out"):
+                client.call(Ping())
+            with pytest.raises(PrincipalAway, match=r"connection with principal has been lost.* 2 attempts"):
+                client.call(Ping(), retry=True)
+        patient = replace(hasty, retry_attempts=200)
+
+        async def work() -> None:
+            async with AsyncClient(patient) as client:
+                asking = asyncio.create_task(client.call(Ping(), retry=True))
+                await asyncio.to_thread(principal.start)
+                await asking
+
+        asyncio.run(work())
+        assert principal.stop() == 0
+
+
+def test_sigterm_answers_who_waits_and_ends_cleanly(principal: PrincipalProcess) -> None:
+    async def work(client: AsyncClient) -> int:
+        waiting = asyncio.create_task(client.call(FetchRun("a", "i", WAIT_MS, ())))
+        await eventually_async(lambda: client.call(ListAgents()))
+        code = await asyncio.to_thread(principal.stop)
+        assert await waiting is None
+        return code
+
+    assert together(principal, work) == 0
+
+
+def test_a_silent_agent_crashes_in_time_and_its_run_goes_on_elsewhere(tmp_path: Path) -> None:
+    with running_principal(tmp_path, CDKTR_AGENT_HEARTBEAT_TIMEOUT_MS="1500") as principal:
+        principal.write_workflow("again", REQUEUED)
+        with Client(principal.settings) as client:
+            stays = client.call(RunWorkflow(workflow_id="hello")).run_id
+            moves = client.call(RunWorkflow(workflow_id="again")).run_id
+            for held in ((), (stays,)):
+                assert client.call(FetchRun("a", "i", WAIT_MS, held)) is not None
+            told = [
+                status_of(number, run_id, 1, Status.RUNNING) for number, run_id in ((1, stays), (2, moves))
+            ]
+            client.call(ship(*told))
+            taken = client.call(FetchRun("b", "j", WAIT_MS, ()))
+            assert taken is not None and (taken.run_id, taken.attempt) == (moves, 2)
+            eventually(lambda: client.call(GetRun(stays)).run.status is Status.CRASHED)
+            client.call(
+                ship(status_of(3, stays, 1, Status.COMPLETED), status_of(4, moves, 1, Status.COMPLETED))
+            )
+            assert client.call(GetRun(stays)).run.status is Status.COMPLETED
+            assert client.call(GetRun(moves)).run.status is Status.PENDING
+            client.call(ship(status_of(1, moves, taken.epoch, Status.COMPLETED), incarnation="j"))
+            assert client.call(GetRun(moves)).run.status is Status.COMPLETED
+
+
+def test_two_principals_cannot_have_one_port(principal: PrincipalProcess, tmp_path: Path) -> None:
+    second = PrincipalProcess(tmp_path)
+    second.settings = principal.settings
+    with pytest.raises(AssertionError, match="did not start: 1"):
+        second.start()
+    second.close()

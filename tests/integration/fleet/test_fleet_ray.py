@@ -1,0 +1,95 @@
+"""Tasks on a Ray cluster: a real one, on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.eventually import eventually
+from support.fleet_processes import is_gone
+from support.fleet_records import run, workflow
+from support.processes import python
+
+from afl.fleet.records import Level, LogRecord, Record
+from afl.fleet.statuses import Status
+from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_manager import TaskManager
+from afl.fleet.workflow import Ray, Task
+
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}  # else Ray looks for one in the home folder
+CLUSTER = """
+import logging, ray, sys
+found = ray.init(address="local", include_dashboard=False, num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
+print("at", found.address_info["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+JOBS = """
+import os, sys, ray
+
+def train(first, second):
+    double = ray.remote(lambda number: 2 * number)
+    print("trained", first, second, ray.get(double.remote(21)), os.environ["MODE"])
+    print("a warning", file=sys.stderr)
+
+def fail():
+    raise ValueError("no data")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    with python("-c", CLUSTER, RAY_USAGE_STATS_ENABLED="0", **TOKEN) as process:
+        assert process.stdout is not None and process.stdin is not None
+        line = eventually(process.stdout.readline)
+        while not line.startswith("at "):
+            line = process.stdout.readline()
+        yield line.split()[1]
+        process.stdin.close()
+        process.wait()
+
+
+def on_ray(cluster: str, folder: Path, **config: Any) -> Task:
+    return Task(
+        "T", Ray(address=cluster, **config), env={"MODE": "$(id)", **TOKEN}, working_directory=str(folder)
+    )
+
+
+def test_functions_and_programs_run_on_the_cluster(cluster: str, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    program = 'echo "in $MODE $1"; echo oops >&2; exit 3'
+    report = run(
+        workflow(
+            function=on_ray(cluster, tmp_path, function="jobs:train", args=("a b", "c")),
+            failing=on_ray(cluster, tmp_path, function="jobs:fail"),
+            program=on_ray(cluster, tmp_path, cmd="sh", args=("-c", program, "sh", "'x'"), num_cpus=0.5),
+        ),
+        limit=2,
+    )
+    assert report.last("function").status is Status.COMPLETED, report.lines(Level.ERROR)
+    assert (report.last("failing").exit_code, report.last("program").exit_code) == (1, 3)
+    assert set(report.lines(Level.INFO)) == {"trained a b c 42 $(id)", "in $(id) 'x'"}
+    assert {"a warning", "oops", "ValueError: no data"} <= set(report.lines(Level.ERROR))
+
+
+def test_cancel_ends_the_program_on_the_cluster(cluster: str, tmp_path: Path) -> None:
+    def hear(record: Record, manager: TaskManager) -> None:
+        if isinstance(record, LogRecord):
+            manager.stop("run", Status.CANCELLED, "enough")
+
+    task = on_ray(cluster, tmp_path, cmd="sh", args=("-c", "echo $$; sleep 600"))
+    report = run(workflow(t=task), workplace=Workplace(grace=60), hear=hear)
+    assert report.last("t").status is Status.CANCELLED
+    [pid] = report.lines(Level.INFO)
+    assert eventually(lambda: is_gone(int(pid)))
+    assert int(pid) != os.getpid()
+
+
+def test_without_ray_the_task_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    report = run(workflow(t=Task("T", Ray(cmd="true"))))
+    assert report.last("t").status is Status.FAILED
+    assert "pip install agentflow[ray]" in report.last("t").error

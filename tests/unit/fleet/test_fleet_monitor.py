@@ -1,0 +1,134 @@
+"""The monitor with a clock of the test's own, the registry of agents, and those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.fleet_stores import LEASE_MS, Keeper
+
+from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.fetchers import Fetchers
+from afl.fleet.principal.monitor import Monitor
+from afl.fleet.principal.parking import Parking
+from afl.fleet.principal.registry import Registry
+from afl.fleet.statuses import Status
+from afl.kernel.database import connect
+
+
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
+    keeper = Keeper(connect("memory://"))
+    with keeper.store.database:
+        yield keeper
+
+
+def desk_of(keeper: Keeper, folder: Path) -> Desk:
+    return Desk(keeper.store, Catalogue(folder), Registry(keeper.store.wall))
+
+
+def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, tmp_path: Path) -> None:
+    desk = desk_of(keeper, tmp_path)
+    keeper.enqueue("a", requeues=1)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, Status.RUNNING)
+    desk.registry.seen("agent i", "i")
+
+    async def watch() -> None:
+        monitor = Monitor(desk)
+        await monitor.start()
+        assert await monitor.look() == 5.0
+        keeper.now += LEASE_MS - 1_000
+        assert await monitor.look() == 1.001
+        keeper.now += 1_001
+        with desk.fetchers.place("agent", "other") as place:
+            await monitor.look()
+            assert place.is_rung
+
+    asyncio.run(watch())
+    assert keeper.run("a").status is Status.PENDING and desk.registry.agents == []
+
+
+def test_the_registry_survives_a_restart(keeper: Keeper, tmp_path: Path) -> None:
+    desk = desk_of(keeper, tmp_path)
+    desk.registry.seen("me", "i1", slots=3)
+    asyncio.run(_look(desk))
+    asyncio.run(_look(desk))
+    again = desk_of(keeper, tmp_path)
+    asyncio.run(_look(again))
+    [agent] = again.registry.agents
+    assert (agent.agent_id, agent.incarnation, agent.slots) == ("me", "i1", 3)
+    again.registry.seen("me", "i2", slots=4)
+    assert [(one.incarnation, one.slots) for one in again.registry.agents] == [("i2", 4)]
+    keeper.now += 86_400_001
+    again.registry.seen("other", "x")
+    asyncio.run(_look(again))
+    assert [one.agent_id for one in again.registry.agents] == ["other"]
+
+
+async def _look(desk: Desk) -> None:
+    monitor = Monitor(desk)
+    await monitor.start()
+    await monitor.look()
+
+
+def test_a_ring_between_look_and_wait_is_not_missed() -> None:
+    parking = Parking()
+    looks: list[int] = []
+
+    async def look() -> str | None:
+        looks.append(1)
+        if len(looks) == 1:
+            parking.ring(["t"])  # somebody commits right after this look
+            return None
+        return "found"
+
+    assert asyncio.run(parking.until(look, ["t"], 60)) == "found"
+    assert asyncio.run(parking.until(look, ["t"], 0)) == "found"
+
+
+def test_the_time_of_a_parked_request_ends() -> None:
+    async def look() -> str | None:
+        return None
+
+    async def park() -> str | None:
+        parking = Parking()
+        assert await parking.until(look, ["t"], 0.01) is None
+        parking.close()
+        return await parking.until(look, ["t"], 3600)
+
+    assert asyncio.run(park()) is None
+
+
+def test_one_new_run_wakes_one_agent_and_a_wake_is_passed_on() -> None:
+    fetchers = Fetchers()
+    with (
+        fetchers.place("agent", "a") as first,
+        fetchers.place("agent", "b") as second,
+        fetchers.place("agent", "c") as third,
+    ):
+        fetchers.wake()
+        assert (first.is_rung, second.is_rung, third.is_rung) == (True, False, False)
+        fetchers.wake()
+        assert (second.is_rung, third.is_rung) == (True, False)
+        first.calm()
+    with fetchers.place("agent", "a") as waiting:
+        with fetchers.place("agent", "d") as leaving:
+            waiting.ring()
+            fetchers.wake()
+            assert leaving.is_rung
+            waiting.calm()
+        assert waiting.is_rung  # the one that left had been woken for a run it did not take
+
+
+def test_an_agent_that_asks_again_has_given_up_its_earlier_request() -> None:
+    async def ask() -> bool:
+        fetchers = Fetchers()
+        with fetchers.place("agent", "a") as earlier, fetchers.place("agent", "a"):
+            assert earlier.gone
+            return await earlier.wait(3600)
+
+    assert asyncio.run(ask()) is False
