@@ -1,1 +1,4 @@
-"""The import name of the coordination API; see afl.coordination."""
+"""The import name of seed 004: everything is in `afl.coordination`."""
+
+from afl.coordination import *  # noqa: F403
+from afl.coordination import __all__ as __all__

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import afl.cli.agent_command
+import afl.cli.turns_command
 import afl.runtime.mongo_store
 import afl.runtime.runner.__main__ as module_runner
+import afl.turns.bus.nats
 from afl.cli import main
 
 
@@ -84,6 +86,7 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    assert afl.cli.agent_command and afl.runtime.mongo_store  # imported for the children
+    # Imported for the children.
+    assert afl.cli.agent_command and afl.cli.turns_command and afl.runtime.mongo_store and afl.turns.bus.nats
     print(json.dumps("ready"), flush=True)
     serve()

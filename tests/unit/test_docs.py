@@ -26,11 +26,21 @@ from afl.operations.sources import from_text
 __all__ = ["afl"]
 
 ROOT = Path(__file__).parents[2]
-EXECUTED = ("agents", "models", "operations", "runtime", "stores")
+EXECUTED = (
+    "agents",
+    "coordination",
+    "fleet",
+    "fleet-protocol",
+    "models",
+    "operations",
+    "runtime",
+    "stores",
+    "turns",
+)
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in EXECUTED)]
 LINKING = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"^(?://|#) (\S+\.(?:afl|py))\n")
+_FILE = re.compile(r"^(?://|#) (\S*\.(?:afl|py|env))\n")
 _LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)")
 
 

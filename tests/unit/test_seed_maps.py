@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[2]
 SEEDS = tuple(sorted(path.stem for path in (ROOT / "tests" / "seeds").glob("*.toml")))
@@ -139,17 +140,28 @@ def shape(kind: Any, given: list[inspect.Parameter]) -> list[tuple[Any, ...]]:
     return rows
 
 
+def model_shape(kind: type[BaseModel], wanted: list[str]) -> list[tuple[Any, ...]]:
+    """The same of a model's fields: those of the seed in its order (they go by name), then what we added."""
+    fields = kind.model_fields
+    rows: list[tuple[Any, ...]] = []
+    for name in sorted(fields, key=lambda each: wanted.index(each) if each in wanted else len(wanted)):
+        row: tuple[Any, ...] = (name, plain_type(str(kind.__annotations__[name])))
+        if not fields[name].is_required():
+            row = (*row, fields[name].get_default(call_default_factory=True))
+        rows.append(row)
+    return rows
+
+
 def printed(rows: list[list[str]]) -> list[tuple[Any, ...]]:
     return [(row[0], plain_type(row[1]), *(ast.literal_eval(text) for text in row[2:])) for row in rows]
 
 
 def accepts(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
-    """Whether a parameter takes what the seed's takes: the same, or one more way (a default, None)."""
+    """Whether a parameter takes what the seed's takes: the same, or one more way (a default, None, a fraction)."""
     if len(ours) > len(theirs):  # what the seed requires may be left out here
         ours = ours[: len(theirs)]
-    return ours == theirs or (
-        ours[0] == theirs[0] and ours[1] == f"{theirs[1]} | None" and ours[2:] == theirs[2:]
-    )
+    wider = {f"{theirs[1]} | None", "float" if theirs[1] == "int" else theirs[1]}
+    return ours[0] == theirs[0] and ours[1] in wider | {theirs[1]} and ours[2:] == theirs[2:]
 
 
 @pytest.mark.parametrize("entry", entries("signature"))
@@ -160,14 +172,18 @@ def test_signatures_are_those_of_the_seed(entry: dict[str, Any]) -> None:
     kind = locate(entry["object"])
     wanted = printed(entry["fields"] if "fields" in entry else entry["parameters"])
     parameters = [each for each in inspect.signature(kind).parameters.values() if each.name != "self"]
-    ours = shape(kind, parameters)
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        ours = model_shape(kind, [row[0] for row in wanted])
+        assert all(len(row) == 3 for row in ours[len(wanted) :]), "what we added may be left out"
+        parameters = parameters[: len(wanted)]
+    else:
+        ours = shape(kind, parameters)
     differing = [pair for pair in zip(ours, wanted, strict=False) if not accepts(*pair)]
     assert not differing, f"ours and the seed's: {differing}"
     assert len(ours) >= len(wanted)
     for added in parameters[len(wanted) :]:
-        assert added.kind is added.KEYWORD_ONLY or added.default is not added.empty, (
-            f"{added.name} is required"
-        )
+        optional = (added.KEYWORD_ONLY, added.VAR_KEYWORD, added.VAR_POSITIONAL)
+        assert added.kind in optional or added.default is not added.empty, f"{added.name} is required"
     if "returns" in entry:
         assert plain_type(str(inspect.signature(kind).return_annotation)) == plain_type(entry["returns"])
 
@@ -187,6 +203,8 @@ def test_constants_are_those_of_the_seed(entry: dict[str, Any]) -> None:
 def test_the_comparison_sees_what_differs() -> None:
     assert accepts(("a", "int", 1), ("a", "int", 1))
     assert accepts(("a", "dict | None", None), ("a", "dict"))
+    assert accepts(("a", "float", 5), ("a", "int", 5))
+    assert not accepts(("a", "int", 5), ("a", "float", 5))
     assert not accepts(("a", "int", 2), ("a", "int", 1))
     assert not accepts(("b", "int", 1), ("a", "int", 1))
     assert not accepts(("a", "int"), ("a", "int", 1))

@@ -45,7 +45,7 @@ class PythonTool:
 
     def __call__(self, given: Mapping[str, Any]) -> str:
         """What the function says to these arguments, as text; InputError if they do not fit its parameters."""
-        arguments = self._arguments(given)
+        arguments = self.arguments(given)
         answer = self.function(**arguments)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_outcome(answer))
@@ -53,7 +53,8 @@ class PythonTool:
             answer if isinstance(answer, str) else codec.encode(_plain(answer), what=f"what {self.name} gave")
         )
 
-    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function is called with; InputError names the argument that does not fit."""
         schema = self.tool.input_schema
         unknown = [name for name in given if name not in self.types]
         if unknown:

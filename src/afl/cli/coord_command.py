@@ -1,0 +1,306 @@
+"""`afl coord`: queues, agents, circuit breakers and dead letters of the coordination part."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import output, print_json, say
+from afl.cli.tables import Table, shortened
+from afl.coordination.models import DeadLetter
+from afl.kernel.settings import load_settings
+from afl.operations import coordination
+from afl.operations.coordination import BreakerLine, Where, agent_text
+from afl.operations.spans import ago, date, span
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+_STATES = {"closed": "green", "open": "red", "half_open": "yellow"}
+
+_HELP = """Look at messages, agents and circuit breakers, and set them right.
+
+[bold]Examples[/bold]
+
+  afl coord queues
+  afl coord breakers open external_service
+  afl coord dlq requeue writer:1 --all
+"""
+_DLQ_HELP = """Dead letters: messages that will not be tried again.
+
+[bold]Examples[/bold]
+
+  afl coord dlq list
+  afl coord dlq show writer:1 m-000017
+"""
+
+coord = typer.Typer(
+    help=_HELP,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    add_completion=False,
+    no_args_is_help=True,
+)
+dlq = typer.Typer(
+    help=_DLQ_HELP,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+)
+coord.add_typer(dlq, name="dlq")
+
+Redis = Annotated[str | None, typer.Option("--redis", metavar="URL", help="The Redis server (AFL_REDIS).")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="What the keys begin with.")]
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="type, or type:instance.")]
+Letters = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters or of their messages.")
+]
+All = Annotated[bool, typer.Option("--all", help="All of this agent.")]
+
+
+class Action(StrEnum):
+    """What can be done to a circuit breaker."""
+
+    OPEN = "open"
+    CLOSE = "close"
+    RESET = "reset"
+
+
+def _where(redis: str | None, prefix: str) -> Where:
+    return Where(load_settings({"redis": redis}).redis, prefix)
+
+
+@coord.command("queues")
+def queues(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson = False) -> None:
+    """List the queues: what is ready, delayed, in flight and dead.
+
+    [bold]Examples[/bold]
+
+      afl coord queues
+      afl coord queues --redis redis://10.0.0.5:6379/0 --prefix myapp --json
+    """
+    found = coordination.queues(_where(redis, prefix))
+    if as_json:
+        print_json([each.model_dump(mode="json") for each in found])
+        return
+    if not found:
+        say(f"No queue under prefix {prefix} holds anything")
+        return
+    shown = Table("AGENT", "READY", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST")
+    for each in found:
+        oldest = each.oldest_ready_seconds
+        shown.add(
+            agent_text(each.agent_id),
+            str(each.ready),
+            str(each.delayed),
+            str(each.in_flight),
+            Text(str(each.dead), "red" if each.dead else ""),
+            "" if oldest is None else span(oldest * 1000),
+        )
+    shown.print(output())
+
+
+@coord.command("agents")
+def agents(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson = False) -> None:
+    """List the registered agents, those that died of late too.
+
+    [bold]Examples[/bold]
+
+      afl coord agents
+      afl coord agents --prefix myapp --json
+    """
+    found = coordination.agents(_where(redis, prefix))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say(f"No agent is registered under prefix {prefix}")
+        return
+    shown = Table("AGENT", "NAME", "ALIVE", "STATUS", "HEARTBEAT", "CAPABILITIES", below=["CAPABILITIES"])
+    for each in found:
+        kind, instance = each["agent_id"]["type"], each["agent_id"]["instance"]
+        shown.add(
+            kind if instance is None else f"{kind}:{instance}",
+            each["name"] or "",
+            Text("yes", "green") if each["alive"] else Text("no", "red"),
+            _status(each["status"]),
+            Text(ago(int(each["last_heartbeat"] * 1000)), "dim"),
+            ", ".join(f"{one['name']} {one['version']}" for one in each.get("capabilities", ())),
+        )
+    shown.print(output())
+
+
+@coord.command("breakers")
+def breakers(
+    action: Annotated[Action | None, typer.Argument(help="What to do; nothing: list them.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="To which one.")] = "",
+    redis: Redis = None,
+    prefix: Prefix = "ao",
+    as_json: options.AsJson = False,
+) -> None:
+    """List the circuit breakers; or open, close or reset one, in every process.
+
+    One that you open stays open until you close or reset it. [bold]close[/bold] forgets the failures,
+    [bold]reset[/bold] the counts as well.
+
+    [bold]Examples[/bold]
+
+      afl coord breakers
+      afl coord breakers open external_service
+      afl coord breakers reset external_service
+    """
+    where = _where(redis, prefix)
+    if action is None:
+        found = coordination.breakers(where)
+    elif not name:
+        raise typer.BadParameter(f"say which one: afl coord breakers {action.value} NAME")
+    else:
+        found = [coordination.change_breaker(where, action.value, name)]
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif not found:
+        say(f"No circuit breaker is known under prefix {prefix}")
+    else:
+        _print_breakers(found)
+
+
+@dlq.command("list")
+def dlq_list(
+    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="type or type:instance; all.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many.")] = 100,
+    redis: Redis = None,
+    prefix: Prefix = "ao",
+    as_json: options.AsJson = False,
+) -> None:
+    """List dead letters, the oldest of each agent first.
+
+    [bold]Examples[/bold]
+
+      afl coord dlq list
+      afl coord dlq list writer:1 --limit 10
+    """
+    found = coordination.dead_letters(_where(redis, prefix), agent, limit)
+    if as_json:
+        rows = [
+            {"agent": agent_text(owner), **letter.model_dump(mode="json"), "message_id": letter.message_id}
+            for owner, letter in found
+        ]
+        print_json(rows)
+        return
+    if not found:
+        say("No dead letters")
+        return
+    shown = Table("ID", "AGENT", "MESSAGE", "ATTEMPTS", "DIED", "REASON", below=["REASON"])
+    for owner, letter in found:
+        attempts = "" if letter.queue_message is None else str(letter.queue_message.delivery_attempts)
+        shown.add(
+            letter.dead_id,
+            agent_text(owner),
+            letter.message_id or "",
+            attempts,
+            Text(letter.dead_at[:19], "dim"),
+            Text(shortened(_reason(letter)), "red"),
+        )
+    shown.print(output())
+
+
+@dlq.command("show")
+def dlq_show(
+    agent: Agent,
+    dead_id: Annotated[str, typer.Argument(metavar="ID", help="Of the dead letter or its message.")],
+    redis: Redis = None,
+    prefix: Prefix = "ao",
+) -> None:
+    """Show one dead letter with its message, as JSON.
+
+    [bold]Examples[/bold]
+
+      afl coord dlq show writer:1 m-000017
+    """
+    print_json(coordination.dead_letter(_where(redis, prefix), agent, dead_id).model_dump(mode="json"))
+
+
+@dlq.command("requeue")
+def dlq_requeue(
+    agent: Agent,
+    dead_ids: Letters = None,
+    every: All = False,
+    redis: Redis = None,
+    prefix: Prefix = "ao",
+    as_json: options.AsJson = False,
+) -> None:
+    """Put dead letters back in line, with no attempt counted.
+
+    [bold]Examples[/bold]
+
+      afl coord dlq requeue writer:1 m-000017
+      afl coord dlq requeue writer:1 --all
+    """
+    ids = _chosen(dead_ids, every)
+    count = coordination.requeue(_where(redis, prefix), agent, ids)
+    _told(count, "requeued", "put back in line", as_json)
+
+
+@dlq.command("purge")
+def dlq_purge(
+    agent: Agent,
+    dead_ids: Letters = None,
+    every: All = False,
+    redis: Redis = None,
+    prefix: Prefix = "ao",
+    as_json: options.AsJson = False,
+) -> None:
+    """Throw dead letters away for good.
+
+    [bold]Examples[/bold]
+
+      afl coord dlq purge writer:1 m-000017
+      afl coord dlq purge writer:1 --all
+    """
+    ids = _chosen(dead_ids, every)
+    count = coordination.purge(_where(redis, prefix), agent, ids)
+    _told(count, "purged", "thrown away", as_json)
+
+
+def _chosen(dead_ids: list[str] | None, every: bool) -> list[str] | None:
+    """The ids, or None for all; one of both must be said."""
+    if bool(dead_ids) == every:
+        raise typer.BadParameter("name the ids of dead letters, or say --all")
+    return None if every else dead_ids
+
+
+def _told(count: int, key: str, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({key: count})
+    else:
+        say(f"{count} {'message was' if count == 1 else 'messages were'} {done}")
+
+
+def _reason(letter: DeadLetter) -> str:
+    error = None if letter.queue_message is None else letter.queue_message.last_error
+    return f"{letter.reason}: {error}" if error else letter.reason
+
+
+def _status(snapshot: Any) -> str:
+    status = snapshot.get("status") if isinstance(snapshot, dict) else snapshot
+    return "" if status is None else str(status)
+
+
+def _print_breakers(found: list[BreakerLine]) -> None:
+    shown = Table("BREAKER", "STATE", "FAILURES", "CALLS", "FAILED", "REFUSED", "SINCE", "")
+    for each in found:
+        waits = f"half open in {span(each.retry_after)}" if each.retry_after > 0 else ""
+        shown.add(
+            each.name,
+            Text(each.state, _STATES[each.state]),
+            str(each.failure_count),
+            str(each.total_calls),
+            str(each.failed_calls),
+            str(each.rejected_calls),
+            Text(date(each.since), "dim"),
+            Text("opened by hand" if each.forced else waits, "yellow"),
+        )
+    shown.print(output())

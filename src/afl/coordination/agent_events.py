@@ -1,0 +1,35 @@
+"""What the registry tells those who watch it: one event per change, and none when nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from afl.coordination.keys import named_agent
+from afl.coordination.models import AgentId
+
+EventKind = Literal["registered", "status_changed", "deregistered", "died", "revived"]
+# What a snapshot counts grows without anything having happened.
+_VOLATILE = frozenset({"metrics"})
+
+
+class AgentEvent(BaseModel):
+    """`at` is the server's time in seconds since 1970; statuses come without what they count."""
+
+    event: EventKind
+    agent: str
+    at: float
+    status: dict[str, Any] | None = None
+    previous_status: dict[str, Any] | None = None
+
+    @property
+    def agent_id(self) -> AgentId:
+        """Whom it is about; `agent` is the same as text, type:instance."""
+        return named_agent(self.agent)
+
+
+def steady(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a status whose change is an event."""
+    return {name: value for name, value in snapshot.items() if name not in _VOLATILE}

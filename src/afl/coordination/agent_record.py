@@ -1,0 +1,90 @@
+"""An agent as the registry stores it, and as it lists it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from afl.coordination.agent_events import steady
+from afl.coordination.capabilities import capabilities_of
+from afl.coordination.errors import AgentRegistryError, RegistryInputError
+from afl.coordination.interfaces import Agent
+from afl.coordination.keys import agent_name
+from afl.kernel.codec import decode, encode
+from afl.kernel.errors import PayloadError
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is written of an agent. The store adds `last_heartbeat`: its own time decides who lives."""
+
+    name: str  # type:instance
+    data: str  # a JSON object
+    capabilities: str  # a JSON array; empty: none
+    status: dict[str, Any]  # what of the status an event tells
+
+
+async def record_of(agent: Agent, ttl_s: float) -> Record:
+    """Ask an agent for everything; what it answers must be plain data."""
+    name = agent_name(agent.agent_id)
+    try:
+        snapshot = agent.status_snapshot()
+        state = await agent.export_state()
+        declared = await capabilities_of(agent)
+    except AgentRegistryError:
+        raise
+    except Exception as error:
+        raise AgentRegistryError(
+            f"agent {name} cannot say how it is: {type(error).__name__}: {error}"
+        ) from error
+    data = {
+        "name": agent.name,
+        "agent_id": {"type": agent.agent_id.type, "instance": agent.agent_id.instance},
+        "status": snapshot,
+        "heartbeat_ttl_s": ttl_s,
+    }
+    if state:
+        data["state"] = state
+    listed = [each.model_dump(mode="json") for each in declared]
+    try:
+        text = encode(data, what=f"the status and state of agent {name}")
+        capabilities = encode(listed, what=f"the capabilities of agent {name}") if listed else ""
+    except PayloadError as error:
+        raise RegistryInputError(str(error)) from error
+    return Record(name, text, capabilities, steady(decode(text)["status"]))
+
+
+def listed(
+    name: str, data: str | bytes, capabilities: str | bytes | None, now: float
+) -> dict[str, Any] | None:
+    """An agent as `list_registered` gives it; None for what cannot be read, which is logged."""
+    try:
+        found = decode(data)
+        declared = decode(capabilities) if capabilities else None
+        alive = now - found["last_heartbeat"] <= found["heartbeat_ttl_s"]
+    except (ValueError, KeyError, TypeError) as error:
+        LOGGER.warning("the registry's record of agent %s cannot be read: %s", name, error)
+        return None
+    entry = {key: found.get(key) for key in ("name", "agent_id", "status", "last_heartbeat")}
+    entry["alive"] = alive
+    if found.get("state"):
+        entry["state"] = found["state"]
+    if declared is not None:
+        entry["capabilities"] = declared
+    return entry
+
+
+def stored_state(data: str | bytes | None) -> Mapping[str, Any] | None:
+    """The state in a record of an earlier life; None if there is none or it cannot be read."""
+    if data is None:
+        return None
+    try:
+        state = decode(data).get("state")
+    except (ValueError, AttributeError) as error:
+        LOGGER.warning("the state of an agent cannot be read, so it starts without: %s", error)
+        return None
+    return state if isinstance(state, dict) else None

@@ -1,0 +1,104 @@
+"""What a circuit breaker is told: when to open, how long to stay so, what to ask of a recovery."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from afl.coordination.errors import BreakerInputError
+
+_DAY_S = 86_400.0
+
+
+class CircuitBreakerState(StrEnum):
+    """Calls pass, are refused, or are let through one by one to see."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class BreakerMode(StrEnum):
+    """What is counted while the circuit is closed."""
+
+    CONSECUTIVE = "consecutive"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitBreakerConfig:
+    """Checked when it is made: a value that cannot be is a BreakerInputError.
+
+    failure_threshold         failures that open the circuit: in a row, or within the window
+    timeout_seconds           how long it stays open before a call is let through to see
+    recovery_timeout_seconds  how long that seeing (half open) may last; undecided until then, it opens again
+    half_open_max_calls       how many calls of such an episode are let through
+    success_threshold         how many of them must succeed for the circuit to close
+    mode                      "consecutive": a success sets the count back; "window": see below
+    window_seconds            the window: only calls that ended in this time count
+    failure_rate              the window opens the circuit only if this share of its calls failed
+    slot_lease_seconds        a half-open call whose process died gives its place back after this time
+    """
+
+    failure_threshold: int = 5
+    timeout_seconds: float = 60
+    recovery_timeout_seconds: float = 300
+    half_open_max_calls: int = 3
+    success_threshold: int = 2
+    mode: BreakerMode = BreakerMode.CONSECUTIVE
+    window_seconds: float = 60
+    failure_rate: float = 0.5
+    slot_lease_seconds: float = 10
+
+    def __post_init__(self) -> None:
+        for name in ("failure_threshold", "half_open_max_calls", "success_threshold"):
+            _require_count(name, getattr(self, name))
+        for name in ("timeout_seconds", "recovery_timeout_seconds", "window_seconds", "slot_lease_seconds"):
+            _require_seconds(name, getattr(self, name))
+        if self.success_threshold > self.half_open_max_calls:
+            raise BreakerInputError(
+                f"success_threshold is {self.success_threshold} and half_open_max_calls {self.half_open_max_calls}; "
+                "a circuit that lets through fewer calls than it asks successes of could never close"
+            )
+        if not 0 <= self.failure_rate <= 1:
+            raise BreakerInputError(f"failure_rate is {self.failure_rate!r}; expected a share from 0 to 1")
+        if self.mode not in list(BreakerMode):
+            raise BreakerInputError(f"mode is {self.mode!r}; expected consecutive or window")
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "mode": BreakerMode(self.mode).value}
+
+    def milliseconds(self) -> dict[str, Any]:
+        """As the transitions count: times in whole milliseconds, none of them 0."""
+        return {
+            "threshold": self.failure_threshold,
+            "timeout": _milliseconds(self.timeout_seconds),
+            "recovery": _milliseconds(self.recovery_timeout_seconds),
+            "max_calls": self.half_open_max_calls,
+            "successes": self.success_threshold,
+            "window": _milliseconds(self.window_seconds) if self.mode == BreakerMode.WINDOW else 0,
+            "rate": self.failure_rate,
+            "lease": _milliseconds(self.slot_lease_seconds),
+            # The state of a breaker that nobody uses any more is forgotten, but not while it still matters.
+            "keep": _milliseconds(
+                max(_DAY_S, 2 * (self.timeout_seconds + self.recovery_timeout_seconds + self.window_seconds))
+            ),
+        }
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _require_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BreakerInputError(f"{name} is {value!r}; expected a whole number of at least 1")
+
+
+def _require_seconds(name: str, value: Any) -> None:
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or value <= 0:
+        raise BreakerInputError(f"{name} is {value!r}; expected seconds, more than 0")

@@ -1,0 +1,110 @@
+"""What agents say they can do, and which of them fit what somebody looks for.
+
+The match: the name is the same, letter for letter; the version, if one is asked for, is at least that, compared number
+by number (so 10.0 is newer than 9.2); every tag that is asked for is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from afl.coordination.errors import RegistryInputError
+
+_VERSION = re.compile(r"\d+(\.\d+)*")
+
+
+class Capability(BaseModel):
+    """One thing an agent can do. What else it says about it is kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(..., min_length=1)
+    version: str = "1.0.0"
+    description: str = ""
+    tags: list[str] = Field(default_factory=list)
+
+    @field_validator("version")
+    @classmethod
+    def _is_numbers(cls, version: str) -> str:
+        if _VERSION.fullmatch(version) is None:
+            raise ValueError("a version is numbers with dots between them, as 2.10.0")
+        return version
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _in_order(cls, tags: Any) -> Any:
+        return sorted(tags) if isinstance(tags, (set, frozenset)) else tags
+
+
+CapabilityLike = str | Mapping[str, Any] | Capability
+
+
+@runtime_checkable
+class HasCapabilities(Protocol):
+    """An agent that knows what it can do: names, maps or `Capability` objects."""
+
+    @property
+    def capabilities(self) -> Iterable[CapabilityLike]: ...
+
+
+@runtime_checkable
+class TellsCapabilities(Protocol):
+    """An agent that has to find out first."""
+
+    async def get_capabilities(self) -> Iterable[CapabilityLike]: ...
+
+
+async def capabilities_of(agent: object) -> list[Capability]:
+    """What an agent declares; none if it is of neither kind."""
+    declared: Iterable[CapabilityLike] = ()
+    if isinstance(agent, TellsCapabilities):
+        declared = await agent.get_capabilities()
+    elif isinstance(agent, HasCapabilities):
+        declared = agent.capabilities
+    return parsed(declared)
+
+
+def parsed(declared: Iterable[CapabilityLike]) -> list[Capability]:
+    """Capabilities from whatever form they were given in, sorted by name."""
+    if isinstance(declared, (str, Mapping)):
+        raise RegistryInputError(
+            f"capabilities are {declared!r}; expected a list of names, maps or Capability"
+        )
+    return sorted((_one(each) for each in declared), key=lambda each: each.name)
+
+
+def _one(declared: CapabilityLike) -> Capability:
+    if isinstance(declared, Capability):
+        return declared
+    try:
+        return Capability.model_validate({"name": declared} if isinstance(declared, str) else declared)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RegistryInputError(
+            f"capability {declared!r}: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        ) from error
+
+
+def fits(
+    capability: Mapping[str, Any], name: str, version: str | None = None, tags: Iterable[str] = ()
+) -> bool:
+    """Whether a capability, as it is stored, is one that is looked for."""
+    if capability["name"] != name or not set(tags) <= set(capability.get("tags", ())):
+        return False
+    return version is None or numbers(capability.get("version", "0")) >= numbers(version)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version that can be compared; trailing zeros mean nothing."""
+    if _VERSION.fullmatch(version) is None:
+        raise RegistryInputError(
+            f"version is {version!r}; expected numbers with dots between them, as 2.10.0"
+        )
+    found = [int(part) for part in version.split(".")]
+    while found and found[-1] == 0:
+        found.pop()
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""A worker: receives messages, hands them to a function, and answers for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from afl.coordination.broker import EXPIRED
+from afl.coordination.coordinator import QueueCoordinator
+from afl.coordination.errors import (
+    CoordinatorInputError,
+    CoordinatorUnavailable,
+    MessageCoordinatorError,
+    PermanentFailure,
+)
+from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
+from afl.kernel.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[ReceivedMessage], Awaitable[Any]]
+_RETRIES = Backoff(0.1, 2.0, 5.0)
+
+
+class Consumer:
+    """Works on an agent's messages, `concurrency` at a time, until `stop`.
+
+    When the handler returns, the message is acknowledged; a dict it returns for a request is the response. What it
+    raises is a failure: PermanentFailure makes the message dead, TimeoutError and everything else have it tried again.
+    While a handler works its reservation is extended, so `visibility_timeout` bounds how late the death of this
+    process is noticed, not how long a handler may take. A handler whose reservation is lost all the same is cancelled.
+    A message that was in hand when a consumer died may be what killed it: it is worked on alone, so that it takes no
+    others along.
+    """
+
+    def __init__(
+        self,
+        coordinator: QueueCoordinator,
+        agent_id: AgentId,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        visibility_timeout: float = 30.0,
+    ) -> None:
+        if concurrency < 1:
+            raise CoordinatorInputError(f"concurrency is {concurrency}; expected at least 1")
+        if not visibility_timeout > 0:
+            raise CoordinatorInputError(f"visibility_timeout is {visibility_timeout!r}; expected more than 0")
+        self._coordinator = coordinator
+        self._agent_id = agent_id
+        self._handler = handler
+        self._concurrency = concurrency
+        self._visible = visibility_timeout
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._held: set[str] = set()
+        self._free = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._careful = False
+
+    @property
+    def in_hand(self) -> int:
+        """How many messages are being worked on."""
+        return len(self._working)
+
+    def start(self) -> None:
+        """Begin to receive; once."""
+        if self._loops:
+            raise CoordinatorInputError("the consumer was started already")
+        self._loops = [
+            asyncio.create_task(self._receive(), name="coordination consumer"),
+            asyncio.create_task(self._keep(), name="coordination heartbeat"),
+        ]
+
+    async def run(self) -> None:
+        """Start, and work until `stop` is called or this is cancelled; raises what ended it otherwise."""
+        self.start()
+        try:
+            await asyncio.wait([self._loops[0]])
+        finally:
+            if not self._stopping:
+                await self.stop(grace=0.0)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Receive nothing more, let the handlers end, at most `grace` seconds; what is unfinished goes back at once.
+
+        Goes back means: it stands where it stood, and no attempt is counted.
+        """
+        self._stopping = True
+        receiver = self._loops[0] if self._loops else None
+        if receiver is not None:
+            receiver.cancel()
+            await asyncio.wait([receiver])
+        if self._working:
+            await asyncio.wait(self._working.values(), timeout=grace)
+        unfinished = dict(self._working)
+        for task in unfinished.values():
+            task.cancel()
+        if unfinished:
+            await asyncio.wait(unfinished.values())
+            await self._coordinator.release(self._agent_id, list(unfinished))
+        for loop in self._loops[1:]:
+            loop.cancel()
+            await asyncio.wait([loop])
+        if receiver is not None and not receiver.cancelled() and (error := receiver.exception()) is not None:
+            raise error
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop(grace=None if kind is None else 0.0)
+
+    async def _receive(self) -> None:
+        failures = 0
+        while True:
+            room = self._room()
+            if room <= 0:
+                self._free.clear()
+                await self._free.wait()
+                continue
+            try:
+                wait = self._coordinator.options.fallback_interval
+                batch = await self._coordinator.receive_batch(self._agent_id, room, self._visible, wait=wait)
+                await self._sort(batch)
+            except CoordinatorUnavailable as error:
+                failures += 1
+                _log.warning("%s cannot receive, attempt %d: %s", self._agent_id, failures, error)
+                await asyncio.sleep(_RETRIES.delay(failures))
+                continue
+            failures = 0
+
+    def _room(self) -> int:
+        if self._careful:
+            return 0 if self._working else 1
+        return self._concurrency - len(self._working)
+
+    async def _sort(self, batch: list[ReceivedMessage]) -> None:
+        """Begin what was received; suspects go back, to be taken again one by one, unless there is nothing else."""
+        suspects = [each.token for each in batch if each.queue_message.last_error == EXPIRED]
+        if suspects and (len(batch) > 1 or self._working):
+            self._careful = True
+            for each in batch:
+                if each.token not in suspects:
+                    self._begin(each)
+            await self._coordinator.release(self._agent_id, suspects)
+            return
+        if batch:
+            self._careful = bool(suspects)
+        for each in batch:
+            self._begin(each)
+
+    def _begin(self, received: ReceivedMessage) -> None:
+        task = asyncio.create_task(self._work(received))
+        self._working[received.token] = task
+        self._held.add(received.token)
+        task.add_done_callback(lambda _: self._end(received.token))
+
+    def _end(self, token: str) -> None:
+        del self._working[token]
+        self._held.discard(token)
+        self._free.set()
+
+    async def _work(self, received: ReceivedMessage) -> None:
+        try:
+            answer = await self._handler(received)
+        except PermanentFailure as error:
+            await self._answer(received, FailureType.PERMANENT, error)
+        except TimeoutError as error:
+            await self._answer(received, FailureType.TIMEOUT, error)
+        except Exception as error:
+            _log.debug("a handler of %s failed", self._agent_id, exc_info=True)
+            await self._answer(received, FailureType.TRANSIENT, error)
+        else:
+            await self._finish(received, answer)
+
+    async def _finish(self, received: ReceivedMessage, answer: Any) -> None:
+        """The response first: a request that is acknowledged has been answered."""
+        self._held.discard(received.token)
+        try:
+            message = received.queue_message.message
+            if message.message_type is MessageType.REQUEST and isinstance(answer, dict):
+                await self._coordinator.respond(received, answer, sender=self._agent_id)
+            if not await self._coordinator.ack(self._agent_id, received.token):
+                _log.warning("%s was done too late: its reservation had ended", message.message_id)
+        except MessageCoordinatorError as error:
+            _log.warning("a message of %s was done but not acknowledged: %s", self._agent_id, error)
+
+    async def _answer(self, received: ReceivedMessage, failure: FailureType, error: Exception) -> None:
+        self._held.discard(received.token)
+        text = f"{type(error).__name__}: {error}"
+        try:
+            await self._coordinator.nack(self._agent_id, received.token, failure, text)
+        except MessageCoordinatorError as lost:
+            _log.warning("a failure of %s (%s) was not told: %s", self._agent_id, text, lost)
+
+    async def _keep(self) -> None:
+        """Extend what is in hand, three times per reservation."""
+        while True:
+            await asyncio.sleep(self._visible / 3)
+            tokens = list(self._held)
+            if not tokens:
+                continue
+            try:
+                kept = await self._coordinator.extend_batch(self._agent_id, tokens, self._visible)
+            except MessageCoordinatorError as error:
+                _log.warning("reservations of %s could not be extended: %s", self._agent_id, error)
+                continue
+            for token, held in zip(tokens, kept, strict=True):
+                if not held and token in self._held:
+                    self._working[token].cancel()

@@ -1,0 +1,301 @@
+"""The coordinator: the interface of the API's document over any broker, and what users expect beyond it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from afl.coordination.broker import EXPIRED, Broker
+from afl.coordination.dead_letters import DeadLetters
+from afl.coordination.errors import CoordinatorClosed, CoordinatorInputError
+from afl.coordination.inspection import Inspection
+from afl.coordination.interfaces import MessageCoordinator, MessageMetrics
+from afl.coordination.keys import queue_name
+from afl.coordination.meter import Meter
+from afl.coordination.metrics import InMemoryMessageMetrics
+from afl.coordination.models import (
+    AgentId,
+    AgentMessage,
+    AuditEntry,
+    FailureType,
+    MessagePriority,
+    MessageResult,
+    MessageSubscription,
+    MessageType,
+    QueueStatistics,
+    ReceivedMessage,
+)
+from afl.coordination.options import CoordinatorOptions, microseconds
+from afl.coordination.posting import Posting
+from afl.coordination.receiving import Receiving
+from afl.coordination.replies import Replies
+from afl.coordination.subscriptions import Subscriptions
+from afl.coordination.wire import encode_error
+
+
+class QueueCoordinator(MessageCoordinator):
+    """Coordinates over a broker. `async with` closes it at the end; it belongs to one event loop."""
+
+    def __init__(self, broker: Broker, metrics: MessageMetrics | None, options: dict[str, Any]) -> None:
+        broker.options = CoordinatorOptions().changed(**options)
+        self._broker = broker
+        self._meter = Meter(InMemoryMessageMetrics() if metrics is None else metrics)
+        self._posting = Posting(broker, self._meter)
+        self._receiving = Receiving(broker, self._meter)
+        self._subscriptions = Subscriptions(broker)
+        self._replies = Replies(self._posting, self._receiving)
+        self._inspection = Inspection(broker, self._meter)
+        self._closed = False
+        self.dead_letters = DeadLetters(broker)
+
+    @property
+    def options(self) -> CoordinatorOptions:
+        """As the constructor and `configure` set them."""
+        return self._broker.options
+
+    @property
+    def metrics(self) -> MessageMetrics:
+        """What counts: the given one, else counters in memory."""
+        return self._meter.metrics
+
+    async def send_message(
+        self,
+        sender: AgentId,
+        recipient: AgentId,
+        message: AgentMessage,
+        *,
+        delay_seconds: float = 0.0,
+        ttl_seconds: float | None = None,
+    ) -> MessageResult:
+        """See the interface. It can be received after `delay_seconds`; after `ttl_seconds` it is gone.
+
+        The arguments win over the message's own sender and recipient. A duplicate within the window counts as
+        delivered: it was, before.
+        """
+        self._check_open()
+        return await self._posting.send(sender, recipient, message, delay_seconds, ttl_seconds)
+
+    async def broadcast_message(
+        self,
+        sender: AgentId,
+        message: AgentMessage,
+        recipients: list[AgentId],
+        *,
+        delay_seconds: float = 0.0,
+        ttl_seconds: float | None = None,
+    ) -> list[MessageResult]:
+        """See the interface. Each copy names its own recipient; all go in one round trip."""
+        self._check_open()
+        return await self._posting.broadcast(sender, recipients, message, delay_seconds, ttl_seconds)
+
+    async def receive(
+        self, agent_id: AgentId, visibility_timeout: float = 5, *, wait: float = 0.0
+    ) -> ReceivedMessage | None:
+        """See the interface. With `wait` it blocks up to so many seconds until there is a message."""
+        self._check_open()
+        found = await self._receiving.batch(queue_name(agent_id), 1, visibility_timeout, wait)
+        return found[0] if found else None
+
+    async def receive_batch(
+        self, agent_id: AgentId, limit: int, visibility_timeout: float = 5, *, wait: float = 0.0
+    ) -> list[ReceivedMessage]:
+        """Reserve up to `limit` messages that are there; with `wait` it blocks until there is at least one."""
+        self._check_open()
+        return await self._receiving.batch(queue_name(agent_id), limit, visibility_timeout, wait)
+
+    async def stream(
+        self, agent_id: AgentId, visibility_timeout: float = 5
+    ) -> AsyncIterator[ReceivedMessage]:
+        """`async for received in coordinator.stream(agent)`: messages as they come, until the coordinator closes.
+
+        Each is to be acknowledged, or not, by the body of the loop.
+        """
+        while not self._closed:
+            received = await self.receive(agent_id, visibility_timeout, wait=self.options.fallback_interval)
+            if received is not None:
+                yield received
+
+    async def ack(self, agent_id: AgentId, token: str) -> bool:
+        self._check_open()
+        return (await self._broker.ack(queue_name(agent_id), _sound([token])))[0]
+
+    async def ack_batch(self, agent_id: AgentId, tokens: Sequence[str]) -> list[bool]:
+        """`ack` of many in one round trip; one answer per token."""
+        self._check_open()
+        return await self._broker.ack(queue_name(agent_id), _sound(tokens))
+
+    async def extend(self, agent_id: AgentId, token: str, visibility_timeout: float = 5) -> bool:
+        """Hold a message for so many seconds from now; False when it is not held any more."""
+        return (await self.extend_batch(agent_id, [token], visibility_timeout))[0]
+
+    async def extend_batch(
+        self, agent_id: AgentId, tokens: Sequence[str], visibility_timeout: float = 5
+    ) -> list[bool]:
+        """`extend` of many in one round trip; one answer per token."""
+        self._check_open()
+        visible = microseconds("visibility_timeout", visibility_timeout)
+        return await self._broker.extend(queue_name(agent_id), _sound(tokens), visible)
+
+    async def release(self, agent_id: AgentId, tokens: Sequence[str]) -> list[bool]:
+        """Give messages back unworked: they stand where they stood, and no attempt is counted."""
+        self._check_open()
+        return await self._broker.release(queue_name(agent_id), _sound(tokens))
+
+    async def nack(
+        self,
+        agent_id: AgentId,
+        token: str,
+        failure: FailureType = FailureType.TRANSIENT,
+        error: str | None = None,
+    ) -> bool:
+        self._check_open()
+        queue, kind = queue_name(agent_id), _failure(failure)
+        text = encode_error(error)
+        reason = encode_error(f"{kind.value} failure" if error is None else f"{kind.value} failure: {error}")
+        share = 1.0 - self.options.jitter * random.random()
+        final = kind is FailureType.PERMANENT
+        refusal = await self._broker.nack(queue, _sound([token])[0], text, reason, final=final, share=share)
+        if refusal is None:
+            return False
+        if refusal.burial is not None:
+            self._meter.mourn(queue, [refusal.burial], error)
+        elif refusal.delay is not None:
+            self._meter.count(self.metrics.inc_retries_scheduled, 1, refusal.delay / 1_000_000)
+            self._meter.count(self.metrics.inc_nacks, 1)
+        return True
+
+    async def recover_pending(self, agent_id: AgentId | None = None) -> int:
+        """See the interface. What is dead instead of back is not counted; `receive` does the same by itself."""
+        self._check_open()
+        queues = await self._broker.queues() if agent_id is None else [queue_name(agent_id)]
+        back = 0
+        for queue in queues:
+            taken = await self._broker.recover(queue)
+            self._meter.mourn(queue, taken.buried, EXPIRED)
+            back += taken.back
+        return back
+
+    async def request(
+        self,
+        sender: AgentId,
+        recipient: AgentId,
+        payload: dict[str, Any],
+        *,
+        timeout: float = 30.0,
+        priority: MessagePriority = MessagePriority.NORMAL,
+    ) -> AgentMessage:
+        """Send a request and wait for its response.
+
+        RequestRefused when the queue does not take it, RequestTimeout when no response comes in time; the request
+        is then gone from the queue, unless somebody is working on it.
+        """
+        self._check_open()
+        microseconds("timeout", timeout, least=0.001)
+        return await self._replies.ask(sender, recipient, payload, timeout, priority)
+
+    async def respond(
+        self,
+        request: AgentMessage | ReceivedMessage,
+        payload: dict[str, Any],
+        *,
+        sender: AgentId | None = None,
+    ) -> MessageResult:
+        """Answer a request: to the one who waits for it, else into the sender's queue."""
+        self._check_open()
+        asked = request.queue_message.message if isinstance(request, ReceivedMessage) else request
+        return await self._replies.answer(asked, payload, sender or asked.recipient, self.options.reply_ttl)
+
+    def subscribe_to_messages(
+        self, agent_id: AgentId, message_types: list[MessageType]
+    ) -> MessageSubscription:
+        """See the interface. It is stored in the background: `await flush()` waits for it and raises what failed.
+
+        From then on `send_message` refuses other types with "not subscribed"; what is in the queue stays.
+        """
+        self._check_open()
+        return self._subscriptions.begin(agent_id, message_types)
+
+    async def subscribe(self, agent_id: AgentId, message_types: list[MessageType]) -> MessageSubscription:
+        """`subscribe_to_messages` that is stored when it returns."""
+        self._check_open()
+        return await self._subscriptions.add(agent_id, message_types)
+
+    async def unsubscribe(self, subscription: MessageSubscription) -> bool:
+        """End a subscription; without any, all types are let in. False when it had ended."""
+        self._check_open()
+        return await self._subscriptions.end(subscription)
+
+    async def flush(self) -> None:
+        """Wait for subscriptions that are being stored; raises the first error."""
+        await self._subscriptions.flush()
+
+    async def queues(self) -> list[AgentId]:
+        """Agents whose queues hold messages or dead letters."""
+        self._check_open()
+        return await self._inspection.queues()
+
+    async def statistics(self, agent_id: AgentId) -> QueueStatistics:
+        """How many messages of an agent's queue are in which state; the metrics' gauges are set to it, too."""
+        self._check_open()
+        return await self._inspection.statistics(agent_id)
+
+    async def audit_trail(self, agent_id: AgentId, limit: int = 100) -> list[AuditEntry]:
+        """The latest lines of what happened to a queue's messages, the oldest of them first."""
+        self._check_open()
+        return await self._inspection.trail(agent_id, limit)
+
+    async def configure(
+        self,
+        *,
+        queue_size: int | None = None,
+        retry_attempts: int | None = None,
+        backoff_base: float | None = None,
+        backoff_factor: float | None = None,
+        backoff_max: float | None = None,
+        **more: Any,
+    ) -> None:
+        """See the interface; `more` are the other options of CoordinatorOptions."""
+        more |= {"queue_size": queue_size, "retry_attempts": retry_attempts, "backoff_base": backoff_base}
+        more |= {"backoff_factor": backoff_factor, "backoff_max": backoff_max}
+        self._broker.options = self._broker.options.changed(**more)
+
+    async def close(self) -> None:
+        """End what runs in the background. Connections given to it stay open; nothing in the queues changes."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._replies.close()
+        try:
+            await self.flush()
+        finally:
+            await self._broker.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CoordinatorClosed("the coordinator was closed; make another one")
+
+
+def _failure(failure: FailureType) -> FailureType:
+    try:
+        return FailureType(failure)
+    except ValueError as error:
+        raise CoordinatorInputError(f"failure is {failure!r}; expected a FailureType") from error
+
+
+def _sound(tokens: Sequence[str]) -> Sequence[str]:
+    for token in tokens:
+        if not isinstance(token, str):
+            raise CoordinatorInputError(
+                f"token is a {type(token).__name__}; expected the text that receive gave"
+            )
+    return tokens

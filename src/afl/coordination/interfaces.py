@@ -1,0 +1,145 @@
+"""The contracts of this part: signatures as the API's document prints them, additions keyword-only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, runtime_checkable
+
+from afl.coordination.models import (
+    AgentId,
+    AgentMessage,
+    FailureType,
+    MessageResult,
+    MessageSubscription,
+    MessageType,
+    ReceivedMessage,
+)
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """What the registry asks of an agent. `capabilities` may be empty; state survives a restart within the TTL."""
+
+    @property
+    def agent_id(self) -> AgentId: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def status_snapshot(self) -> dict[str, Any]:
+        """What the agent does just now, as plain data."""
+
+    async def export_state(self) -> dict[str, Any]:
+        """What the agent wants back when it registers again under the same id; empty for nothing."""
+
+    async def import_state(self, state: dict[str, Any]) -> None:
+        """Take back what `export_state` gave."""
+
+
+class MessageMetrics(Protocol):
+    """Optional metrics protocol for message coordination. Called with positional arguments."""
+
+    def inc_delivered_ok(self, count: int) -> None:
+        """Increment successful deliveries."""
+
+    def inc_delivered_error(self, count: int) -> None:
+        """Increment delivery errors."""
+
+    def inc_retries_scheduled(self, count: int, last_backoff_seconds: float) -> None:
+        """Increment retry scheduling."""
+
+    def inc_nacks(self, count: int) -> None:
+        """Increment negative acknowledgments."""
+
+    def inc_permanent(self, count: int) -> None:
+        """Increment permanent failures (DLQ)."""
+
+
+class MessageCoordinator(ABC):
+    """Abstract interface for agent message coordination.
+
+    Delivery is at least once: a message is gone when it is acknowledged, and comes back when its reservation ends
+    before that. Within one priority messages come in the order in which they were sent.
+    """
+
+    @abstractmethod
+    async def send_message(self, sender: AgentId, recipient: AgentId, message: AgentMessage) -> MessageResult:
+        """Send a message to a specific agent.
+
+        What the queue refuses (full, too large, not JSON, not subscribed) is a result with `delivered=False` and the
+        reason. Raises MessageCoordinatorError when the server cannot be asked.
+        """
+
+    @abstractmethod
+    async def broadcast_message(
+        self, sender: AgentId, message: AgentMessage, recipients: list[AgentId]
+    ) -> list[MessageResult]:
+        """Send a copy to each recipient; one result per recipient, in their order."""
+
+    @abstractmethod
+    def subscribe_to_messages(
+        self, agent_id: AgentId, message_types: list[MessageType]
+    ) -> MessageSubscription:
+        """Let only messages of these types into the agent's queue (and those of its other subscriptions)."""
+
+    @abstractmethod
+    async def receive(self, agent_id: AgentId, visibility_timeout: float = 5) -> ReceivedMessage | None:
+        """Reserve the next available message for so many seconds; None when there is none."""
+
+    @abstractmethod
+    async def ack(self, agent_id: AgentId, token: str) -> bool:
+        """The message is done. False when the token is unknown or its reservation ended."""
+
+    @abstractmethod
+    async def nack(
+        self,
+        agent_id: AgentId,
+        token: str,
+        failure: FailureType = FailureType.TRANSIENT,
+        error: str | None = None,
+    ) -> bool:
+        """The message failed: it is tried again after a while, or is dead. False as for `ack`."""
+
+    @abstractmethod
+    async def recover_pending(self, agent_id: AgentId | None = None) -> int:
+        """Put back what was reserved and never answered, of one agent or of all; how many came back."""
+
+    @abstractmethod
+    async def configure(
+        self,
+        *,
+        queue_size: int | None = None,
+        retry_attempts: int | None = None,
+        backoff_base: float | None = None,
+        backoff_factor: float | None = None,
+        backoff_max: float | None = None,
+    ) -> None:
+        """Change the given options of this coordinator; all of them or, when one is wrong, none."""
+
+
+class AgentRegistry(ABC):
+    """Abstract interface for agent registration and discovery."""
+
+    @abstractmethod
+    def register(self, agent: Agent) -> None:
+        """Register an agent."""
+
+    @abstractmethod
+    def deregister(self, agent_id: AgentId) -> None:
+        """Deregister an agent."""
+
+    @abstractmethod
+    async def list_registered(self) -> list[dict[str, Any]]:
+        """List all registered agents with liveness status.
+
+        Each has `name`, `agent_id` (as a dict), `status`, `alive`, `last_heartbeat` and, when the agent has them,
+        `capabilities`.
+        """
+
+    @abstractmethod
+    def start_heartbeats(self) -> None:
+        """Start background heartbeat task."""
+
+    @abstractmethod
+    def stop_heartbeats(self) -> None:
+        """Stop background heartbeat task."""

@@ -1,0 +1,2 @@
+-- The names of all queues that hold something.
+return redis.call('SMEMBERS', KEYS[1])

@@ -1,0 +1,123 @@
+"""Queues in memory, for tests and single processes. Coordinators that share a `MemoryWorld` share its queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from afl.coordination.broker import Admission, Broker, Counts, Parcel, Refusal, Taken, new_tokens
+from afl.coordination.memory_queue import MemoryQueue
+from afl.coordination.waiting import Waiters
+
+
+def _microseconds() -> int:
+    return time.time_ns() // 1_000
+
+
+class MemoryWorld:
+    """What stands in for a server: queues, and a time that never goes back."""
+
+    def __init__(self, clock: Callable[[], int] = _microseconds) -> None:
+        self.queues: dict[str, MemoryQueue] = {}
+        self.waiters = Waiters()
+        self._clock = clock
+        self._latest = 0
+
+    def now(self) -> int:
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
+    def queue(self, name: str) -> MemoryQueue:
+        """The queue of a name; one that is empty is made anew whenever it is asked for."""
+        return self.queues.setdefault(name, MemoryQueue())
+
+
+class MemoryBroker(Broker):
+    """The mechanism of a coordinator in memory: no method gives way to another task before it is done."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        super().__init__(world.waiters)
+        self._world = world
+
+    async def hear(self, queue: str) -> None:
+        """Whoever waits in this process is rung anyway."""
+
+    async def send(self, queue: str, parcel: Parcel) -> Admission:
+        admission = self._world.queue(queue).send(parcel, self.options, self._world.now())
+        if admission is Admission.STORED:
+            self._waiters.ring(queue, 1)
+        return admission
+
+    async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
+        return [await self.send(queue, parcel) for queue, parcel in parcels]
+
+    async def take(self, queue: str, most: int, visible: int, *, keep: bool = True) -> Taken:
+        it, now = self._world.queue(queue), self._world.now()
+        taken = it.take(new_tokens(most), visible, keep, self.options, now)
+        self._waiters.ring(queue, taken.back - len(taken.entries))
+        return taken
+
+    async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:
+        it, now = self._world.queue(queue), self._world.now()
+        return [it.ack(token, self.options, now) for token in tokens]
+
+    async def extend(self, queue: str, tokens: Sequence[str], visible: int) -> list[bool]:
+        it, now = self._world.queue(queue), self._world.now()
+        return [it.extend(token, visible, now) for token in tokens]
+
+    async def release(self, queue: str, tokens: Sequence[str]) -> list[bool]:
+        it, now = self._world.queue(queue), self._world.now()
+        answers = [it.release(token, self.options, now) for token in tokens]
+        self._waiters.ring(queue, sum(answers))
+        return answers
+
+    async def nack(
+        self, queue: str, token: str, error: bytes, reason: bytes, *, final: bool, share: float
+    ) -> Refusal | None:
+        it, now = self._world.queue(queue), self._world.now()
+        refusal = it.nack(token, error, reason, self.options, now, final=final, share=share)
+        if refusal is not None and refusal.delay is not None:
+            self._waiters.ring(queue, 1)
+        return refusal
+
+    async def recover(self, queue: str) -> Taken:
+        taken = self._world.queue(queue).recover(self.options, self._world.now())
+        self._waiters.ring(queue, taken.back)
+        return taken
+
+    async def queues(self) -> list[str]:
+        return sorted(name for name, queue in self._world.queues.items() if not queue.is_unlisted)
+
+    async def count(self, queue: str) -> Counts:
+        return self._world.queue(queue).count(self._world.now())
+
+    async def subscribe(self, queue: str, subscription: str, types: Sequence[str]) -> bool:
+        subscriptions = self._world.queue(queue).subscriptions
+        if types:
+            subscriptions[subscription] = tuple(types)
+            return True
+        return subscriptions.pop(subscription, None) is not None
+
+    async def letters(self, queue: str, start: int, stop: int) -> list[bytes]:
+        return _stretch([letter.text for letter in self._world.queue(queue).dead], start, stop)
+
+    async def trail(self, queue: str, start: int, stop: int) -> list[bytes]:
+        return _stretch(list(self._world.queue(queue).trail), start, stop)
+
+    async def requeue(self, queue: str, dead_id: str, most: int) -> int:
+        went = self._world.queue(queue).requeue(dead_id, most, self.options, self._world.now())
+        self._waiters.ring(queue, went)
+        return went
+
+    async def purge(self, queue: str, dead_id: str) -> int:
+        return self._world.queue(queue).purge(dead_id)
+
+    async def close(self) -> None:
+        """Others may still use the world."""
+
+
+def _stretch(items: list[bytes], start: int, stop: int) -> list[bytes]:
+    """As the server's LRANGE has it: both ends included, counted from the end when negative."""
+    first = max(0, start + len(items) if start < 0 else start)
+    last = stop + len(items) if stop < 0 else stop
+    return items[first : last + 1]

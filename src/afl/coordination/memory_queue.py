@@ -1,0 +1,303 @@
+"""One queue in memory, with the transitions of lua/*.lua. Pure: the time is passed in."""
+
+from __future__ import annotations
+
+import json
+from bisect import insort
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from afl.coordination.broker import (
+    EXPIRED,
+    Admission,
+    Burial,
+    Counts,
+    Entry,
+    Parcel,
+    Refusal,
+    Taken,
+)
+from afl.coordination.options import CoordinatorOptions
+from afl.coordination.wire import decode_message
+
+LEVELS = (9, 5, 1)
+_EXPIRED = f'"{EXPIRED}"'.encode()
+
+
+@dataclass(slots=True, eq=False)
+class Stored:
+    """A message and what is known of it. `place` is its score and number in line, which order it."""
+
+    message_id: str
+    priority: int
+    body: bytes
+    enqueued: int
+    expires: int
+    place: tuple[int, int]
+    attempts: int = 0
+    error: bytes = b""
+
+    def __lt__(self, other: Stored) -> bool:
+        return self.place < other.place
+
+    def is_lapsed(self, now: int) -> bool:
+        return 0 < self.expires <= now
+
+
+@dataclass(slots=True)
+class Hold:
+    """A reservation."""
+
+    stored: Stored
+    deadline: int
+
+
+@dataclass(slots=True)
+class Letter:
+    """A dead letter: its JSON text, and what is needed to send it again."""
+
+    dead_id: str
+    text: bytes
+    stored: Stored
+
+
+@dataclass(slots=True)
+class MemoryQueue:
+    """What one agent has waiting."""
+
+    lines: dict[int, list[Stored]] = field(default_factory=lambda: {level: [] for level in LEVELS})
+    held: dict[str, Hold] = field(default_factory=dict)
+    dead: list[Letter] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    trail: deque[bytes] = field(default_factory=deque)
+    sequence: int = 0
+    clock: int = 0
+    is_volatile: bool = False
+
+    @property
+    def size(self) -> int:
+        """What counts towards the queue's size."""
+        return sum(map(len, self.lines.values())) + len(self.held)
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether it is in no index: there is nothing in it, or it ends by itself."""
+        return self.is_volatile or (not self.size and not self.dead)
+
+    def send(self, parcel: Parcel, options: CoordinatorOptions, now: int) -> Admission:
+        wanted = {kind for types in self.subscriptions.values() for kind in types}
+        if wanted and parcel.message_type not in wanted:
+            return Admission.NOT_SUBSCRIBED
+        window = int(options.dedup_window * 1_000_000)
+        if window and self.seen.get(parcel.message_id, 0) > now:
+            return Admission.DUPLICATE
+        self._drop_lapsed(options, now)
+        if self.size >= options.queue_size:
+            return Admission.FULL
+        if window:
+            self.seen = {known: until for known, until in self.seen.items() if until > now}
+            self.seen[parcel.message_id] = now + window
+        self.is_volatile = parcel.volatile > 0
+        expires = now + parcel.ttl if parcel.ttl else 0
+        stored = Stored(parcel.message_id, parcel.priority, parcel.body, now, expires, (0, 0))
+        self._line_up(stored, parcel.delay, now)
+        self._note(options, now, "sent", stored)
+        return Admission.STORED
+
+    def take(
+        self, tokens: Sequence[str], visible: int, keep: bool, options: CoordinatorOptions, now: int
+    ) -> Taken:
+        taken = self.recover(options, now)
+        taken.deadline = now + visible
+        at = max(now, self.clock)
+        for token in tokens:
+            stored = self._next(at, int(options.ageing * 1_000_000))
+            if stored is None:
+                break
+            self.lines[stored.priority].remove(stored)
+            if keep:
+                self.held[token] = Hold(stored, taken.deadline)
+            taken.entries.append(
+                Entry(token, stored.attempts, stored.priority, stored.enqueued, stored.error, stored.body)
+            )
+        taken.due = self._due(now)
+        return taken
+
+    def ack(self, token: str, options: CoordinatorOptions, now: int) -> bool:
+        hold = self._end_hold(token, now)
+        if hold is not None:
+            self._note(options, now, "acked", hold.stored)
+        return hold is not None
+
+    def extend(self, token: str, visible: int, now: int) -> bool:
+        hold = self.held.get(token)
+        if hold is None or hold.deadline <= now:
+            return False
+        hold.deadline = now + visible
+        return True
+
+    def release(self, token: str, options: CoordinatorOptions, now: int) -> bool:
+        hold = self._end_hold(token, now)
+        if hold is None:
+            return False
+        insort(self.lines[hold.stored.priority], hold.stored)
+        self._note(options, now, "released", hold.stored)
+        return True
+
+    def nack(
+        self,
+        token: str,
+        error: bytes,
+        reason: bytes,
+        options: CoordinatorOptions,
+        now: int,
+        *,
+        final: bool,
+        share: float,
+    ) -> Refusal | None:
+        hold = self._end_hold(token, now)
+        if hold is None:
+            return None
+        stored = hold.stored
+        stored.attempts += 1
+        stored.error = error
+        if final or stored.attempts > options.retry_attempts:
+            return Refusal(burial=self._bury(stored, reason, options, now))
+        delay = _backoff(options, stored.attempts, share)
+        if not self._put_back(stored, delay, "retried", options, now):
+            return Refusal()
+        return Refusal(delay=delay)
+
+    def recover(self, options: CoordinatorOptions, now: int) -> Taken:
+        """Put back what expired, in the order of the deadlines."""
+        result = Taken()
+        expired = sorted((hold.deadline, token) for token, hold in self.held.items() if hold.deadline <= now)
+        for _, token in expired:
+            stored = self.held.pop(token).stored
+            stored.attempts += 1
+            stored.error = _EXPIRED
+            if stored.attempts > options.retry_attempts:
+                result.buried.append(self._bury(stored, _EXPIRED, options, now))
+            elif self._put_back(stored, 0, "expired", options, now):
+                result.back += 1
+        self._drop_lapsed(options, now)
+        return result
+
+    def count(self, now: int) -> Counts:
+        at = max(now, self.clock)
+        ready = {level: [each for each in line if each.place[0] <= at] for level, line in self.lines.items()}
+        scores = [each.place[0] for line in ready.values() for each in line]
+        later = [each.place[0] for line in self.lines.values() for each in line if each.place[0] > at]
+        return Counts(
+            (len(ready[9]), len(ready[5]), len(ready[1])),
+            len(scores) + len(later),
+            len(self.held),
+            len(self.dead),
+            at - min(scores) if scores else None,
+            min(later) - at if later else None,
+        )
+
+    def requeue(self, dead_id: str, most: int, options: CoordinatorOptions, now: int) -> int:
+        went = 0
+        for letter in list(self.dead):
+            if went >= most or self.size >= options.queue_size:
+                break
+            if (dead_id and letter.dead_id != dead_id) or not _is_readable(letter.stored.body):
+                continue
+            self.dead.remove(letter)
+            old = letter.stored
+            stored = Stored(old.message_id, old.priority, old.body, now, 0, (0, 0))
+            self._line_up(stored, 0, now)
+            self._note(options, now, "requeued", stored)
+            went += 1
+        return went
+
+    def purge(self, dead_id: str) -> int:
+        kept = [letter for letter in self.dead if dead_id and letter.dead_id != dead_id]
+        gone = len(self.dead) - len(kept)
+        self.dead = kept
+        return gone
+
+    def _next(self, at: int, ageing: int) -> Stored | None:
+        heads = [line[0] for line in self.lines.values() if line and line[0].place[0] <= at]
+        if not heads or not ageing:
+            return heads[0] if heads else None
+
+        def rank(stored: Stored) -> tuple[int, int]:
+            level = 3 - LEVELS.index(stored.priority) + (at - stored.place[0]) // ageing
+            return -min(3, level), stored.place[0]
+
+        return min(heads, key=rank)
+
+    def _due(self, now: int) -> int | None:
+        times = [line[0].place[0] for line in self.lines.values() if line]
+        times += [hold.deadline for hold in self.held.values()]
+        return max(0, min(times) - now) if times else None
+
+    def _end_hold(self, token: str, now: int) -> Hold | None:
+        hold = self.held.get(token)
+        if hold is None or hold.deadline <= now:
+            return None
+        return self.held.pop(token)
+
+    def _line_up(self, stored: Stored, delay: int, now: int) -> None:
+        self.clock = max(self.clock, now)
+        self.sequence += 1
+        stored.place = (self.clock + delay, self.sequence)
+        insort(self.lines[stored.priority], stored)
+
+    def _put_back(
+        self, stored: Stored, delay: int, event: str, options: CoordinatorOptions, now: int
+    ) -> bool:
+        if stored.is_lapsed(now):
+            self._note(options, now, "lapsed", stored)
+            return False
+        stored.place = (max(self.clock, now) + delay, stored.place[1])
+        insort(self.lines[stored.priority], stored)
+        self._note(options, now, event, stored)
+        return True
+
+    def _drop_lapsed(self, options: CoordinatorOptions, now: int) -> None:
+        for level, line in self.lines.items():
+            lapsed = [stored for stored in line if stored.is_lapsed(now)]
+            if lapsed:
+                self.lines[level] = [stored for stored in line if not stored.is_lapsed(now)]
+            for stored in lapsed:
+                self._note(options, now, "lapsed", stored)
+
+    def _bury(self, stored: Stored, reason: bytes, options: CoordinatorOptions, now: int) -> Burial:
+        dead_id = f"{now}-{stored.place[1]:016d}"
+        head = {"dead_id": dead_id, "dead_at": now, "reason": json.loads(reason)}
+        head["delivery_attempts"] = stored.attempts
+        head["last_error"] = json.loads(stored.error) if stored.error else None
+        head |= {"priority": stored.priority, "enqueued_at": stored.enqueued}
+        text = json.dumps(head)[:-1].encode() + b', "message": ' + stored.body + b"}"
+        self.dead.append(Letter(dead_id, text, stored))
+        del self.dead[: -options.dead_letter_limit]
+        self._note(options, now, "dead", stored)
+        return Burial(stored.message_id, stored.attempts)
+
+    def _note(self, options: CoordinatorOptions, now: int, event: str, stored: Stored) -> None:
+        self.trail.append(f"{now} {event} {stored.message_id}".encode())
+        while len(self.trail) > options.audit_length:
+            self.trail.popleft()
+
+
+def _backoff(options: CoordinatorOptions, attempts: int, share: float) -> int:
+    if not options.backoff_base:
+        return 0
+    try:
+        delay = options.backoff_base * options.backoff_factor ** (attempts - 1)
+    except OverflowError:
+        delay = options.backoff_max
+    return int(min(delay, options.backoff_max) * 1_000_000 * share)
+
+
+def _is_readable(body: bytes) -> bool:
+    try:
+        decode_message(body)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""A circuit breaker's state in Redis: every transition is one run of lua/breaker.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from afl.coordination.breaker_config import CircuitBreakerConfig, CircuitBreakerState
+from afl.coordination.breaker_standing import COUNTS, Counts, Outcome, Standing
+from afl.coordination.errors import BREAKER_FAULTS, BreakerInputError
+from afl.coordination.keys import MAX_NAME_LENGTH, Keys
+from afl.coordination.scripts import Argument, ScriptRunner
+from afl.kernel.codec import encode
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+
+@dataclass(frozen=True)
+class BreakerKeys:
+    """The keys of one breaker, in the order in which the script takes them."""
+
+    keys: Keys
+    name: str
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """Each key with the kind of value it must hold."""
+        prefix = self.keys.prefix
+        return {
+            self.keys.breaker_state(self.name): "hash",
+            f"{prefix}:cb:slots:{self.name}": "zset",
+            f"{prefix}:cb:window:{self.name}": "hash",
+            self.keys.breaker_metrics(self.name): "hash",
+            self.keys.breakers_index: "set",
+        }
+
+
+class RedisBreaker:
+    """A `BreakerKeeper` on a server. `stored`: look with the configuration of those who call through it."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        name: str,
+        config: CircuitBreakerConfig,
+        key_prefix: str = "ao",
+        *,
+        stored: bool = False,
+    ) -> None:
+        if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise BreakerInputError(
+                f"the name of a circuit breaker is {name[:80]!r}; expected 1 to {MAX_NAME_LENGTH} printable characters"
+            )
+        self._name = name
+        self._keys = BreakerKeys(Keys.under(key_prefix), name)
+        self._config = encode(config.milliseconds())
+        self._scripts = ScriptRunner(redis, BREAKER_FAULTS)
+        self._stored = stored
+
+    async def enter(self, call_id: str) -> Standing:
+        return _standing(await self._run("enter", call_id, self._name))
+
+    async def leave(self, call_id: str, entered: Standing, outcome: Outcome) -> Standing:
+        return _standing(await self._run("leave", call_id, entered.epoch, outcome))
+
+    async def renew(self, call_id: str, entered: Standing) -> bool:
+        return bool(await self._run("renew", call_id, entered.epoch))
+
+    async def force(self, state: Literal["open", "closed"]) -> Standing:
+        return _standing(await self._run("force", state, self._name))
+
+    async def reset(self) -> Standing:
+        return _standing(await self._run("reset"))
+
+    async def look(self) -> tuple[Standing, Counts]:
+        row, pairs = await self._run("look", *(["stored"] if self._stored else []))
+        found = {
+            key.decode(): value
+            for key, value in zip(pairs[::2], pairs[1::2], strict=True)
+            if key != b"config"
+        }
+        counts = {name: int(found.get(name, 0)) for name in COUNTS}
+        return _standing(row), Counts(
+            counts, int(found.get("last_failure_time", 0)), int(found.get("last_success_time", 0))
+        )
+
+    async def _run(self, verb: str, *arguments: Argument) -> Any:
+        kinds = self._keys.kinds
+        return await self._scripts.run("breaker", list(kinds), [verb, self._config, *arguments], kinds=kinds)
+
+
+def _standing(row: list[Any]) -> Standing:
+    permitted, state, epoch, failures, successes, running, changed_at, forced, retry_after, now = row
+    return Standing(
+        permitted=bool(permitted),
+        state=CircuitBreakerState(state.decode()),
+        epoch=epoch,
+        failure_count=failures,
+        successes=successes,
+        running=running,
+        changed_at=changed_at,
+        forced=bool(forced),
+        retry_after=retry_after,
+        now=now,
+        shared=True,
+    )
+
+
+async def known_breakers(redis: Redis, key_prefix: str = "ao") -> list[str]:
+    """The names of all breakers that were ever called through, and not forgotten since; sorted."""
+    keys = Keys.under(key_prefix)
+    kinds = {keys.breakers_index: "set"}
+    found = await ScriptRunner(redis, BREAKER_FAULTS).run("members", list(kinds), kinds=kinds)
+    return sorted(each.decode() for each in found)

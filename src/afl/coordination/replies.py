@@ -1,0 +1,123 @@
+"""Requests and the responses to them: who asked waits until the answer of the same correlation comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+from uuid import uuid4
+
+from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
+from afl.coordination.keys import queue_name
+from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageResult, MessageType
+from afl.coordination.posting import Posting
+from afl.coordination.receiving import Receiving
+from afl.coordination.wire import decode_message
+
+_log = logging.getLogger(__name__)
+
+_INBOX = "replies"
+_BATCH = 100
+_LISTEN_SECONDS = 60.0
+
+
+class Replies:
+    """The inbox of one coordinator: a queue of its own, which ends by itself when nobody is left to read it."""
+
+    def __init__(self, posting: Posting, receiving: Receiving) -> None:
+        self._posting = posting
+        self._receiving = receiving
+        self._inbox = AgentId(type=_INBOX, instance=uuid4().hex)
+        self._asked: dict[str, asyncio.Future[AgentMessage]] = {}
+        self._reader: asyncio.Task[None] | None = None
+
+    async def ask(
+        self,
+        sender: AgentId,
+        recipient: AgentId,
+        payload: dict[str, Any],
+        timeout: float,
+        priority: MessagePriority,
+    ) -> AgentMessage:
+        """The response to a request."""
+        correlation = f"request_{uuid4().hex}"
+        message = AgentMessage(
+            message_id=correlation,
+            sender=sender,
+            recipient=recipient,
+            message_type=MessageType.REQUEST,
+            payload=payload,
+            priority=priority,
+            correlation_id=correlation,
+            reply_to=self._inbox,
+        )
+        answer: asyncio.Future[AgentMessage] = asyncio.get_running_loop().create_future()
+        self._asked[correlation] = answer
+        try:
+            async with asyncio.timeout(timeout):
+                result = await self._posting.send(sender, recipient, message, ttl=timeout)
+                if not result.delivered:
+                    raise RequestRefused(f"request to {queue_name(recipient)} was refused: {result.error}")
+                self._listen()
+                return await answer
+        except TimeoutError:
+            raise RequestTimeout(f"no response from {queue_name(recipient)} within {timeout:g} s") from None
+        finally:
+            del self._asked[correlation]
+
+    async def answer(
+        self, asked: AgentMessage, payload: dict[str, Any], sender: AgentId, ttl: float
+    ) -> MessageResult:
+        """To the one who waits, else into the queue of the sender."""
+        to = asked.reply_to or asked.sender
+        message = AgentMessage(
+            message_id=f"response_{uuid4().hex}",
+            sender=sender,
+            recipient=to,
+            message_type=MessageType.RESPONSE,
+            payload=payload,
+            priority=asked.priority,
+            correlation_id=asked.correlation_id or asked.message_id,
+        )
+        if asked.reply_to is None:
+            return await self._posting.send(sender, to, message)
+        return await self._posting.send(sender, to, message, ttl=ttl, volatile=int(ttl * 1_000) + 1_000)
+
+    async def close(self) -> None:
+        """Whoever still waits is told."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.cancel()
+            await asyncio.wait([reader])
+        self._fail(CoordinatorClosed("the coordinator was closed before a response came"))
+
+    def _listen(self) -> None:
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.create_task(self._read(), name="coordination replies")
+
+    async def _read(self) -> None:
+        """Responses are taken away at once: a second reader there is not, and a lost one is a request unanswered."""
+        queue = queue_name(self._inbox)
+        while self._asked:
+            try:
+                taken = await self._receiving.wait_for(queue, _BATCH, 0, _LISTEN_SECONDS, keep=False)
+            except MessageCoordinatorError as error:
+                self._fail(error)
+                return
+            for entry in taken.entries:
+                self._hand_over(entry.body)
+
+    def _hand_over(self, body: bytes) -> None:
+        try:
+            message = decode_message(body)
+        except ValueError as error:
+            _log.warning("a response cannot be read: %s", error)
+            return
+        waiting = self._asked.get(message.correlation_id or "")
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def _fail(self, error: MessageCoordinatorError) -> None:
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(error)

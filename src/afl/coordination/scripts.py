@@ -1,0 +1,276 @@
+"""Lua scripts: read from `lua/`, run by hash, loaded again when the server forgot them.
+
+A script may begin with `-- uses: clock other`; the named files of `lua/parts/` are then put before it. To make a
+function costs time on every run, so the parts of a line `-- rarely: ...` are made by calling `rarely()`. All keys a
+script touches are passed as KEYS. A script that was sent is never sent a second time when the connection breaks:
+nobody could tell whether it ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from afl.coordination.errors import Faults
+from afl.kernel.errors import MissingExtraError
+
+try:
+    from redis.asyncio import Redis
+    from redis.asyncio.connection import AbstractConnection
+    from redis.exceptions import ConnectionError as RedisConnectionError
+    from redis.exceptions import NoScriptError, RedisError, ResponseError
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+except ModuleNotFoundError as missing:
+    if missing.name is None or missing.name.partition(".")[0] != "redis":
+        raise
+    raise MissingExtraError(
+        "redis is required for coordination. Install it with: pip install agentflow[coordination]"
+    ) from missing
+
+Argument = bytes | str | int | float
+_AWAY = (RedisConnectionError, RedisTimeoutError, OSError)
+_USES, _RARELY = "-- uses:", "-- rarely:"
+_FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
+_SMALL = 32 * 1024  # bytes
+_PIPELINE = 500  # commands in one flush: bounds what the server must keep of the answers
+
+
+class Script:
+    """One script and its hash."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.sha = hashlib.sha1(text.encode()).hexdigest()
+
+    def head(self, keys: Sequence[str], fixed: Sequence[Argument], more: int) -> bytes:
+        """The part of the command that is the same on every call; `more` arguments follow it."""
+        parts: list[Argument] = ["EVALSHA", self.sha, len(keys), *keys, *fixed]
+        return b"*%d\r\n" % (len(parts) + more) + packed(*parts)
+
+
+@cache
+def script(name: str) -> Script:
+    """The script of `lua/<name>.lua`, with the parts it uses before it."""
+    text = _read(f"{name}.lua")
+    return Script(name, "\n".join([_parts(text, _USES), _seldom(_parts(text, _RARELY)), text]))
+
+
+def _parts(text: str, mark: str) -> str:
+    """The parts that a line at the top names."""
+    lines = [line.removeprefix(mark).split() for line in text.splitlines()[:2] if line.startswith(mark)]
+    return "\n".join(_read(f"parts/{part}.lua") for line in lines for part in line)
+
+
+def _seldom(parts: str) -> str:
+    """A function `rarely` that makes the functions of the parts when it is called, and gives them in a table."""
+    if not parts:
+        return ""
+    names = ", ".join(f"{name} = {name}" for name in _FUNCTION.findall(parts))
+    return f"local function rarely()\n{parts}\nreturn {{{names}}}\nend"
+
+
+def _read(path: str) -> str:
+    return resources.files("afl.coordination").joinpath("lua", *path.split("/")).read_text(encoding="utf-8")
+
+
+def packed(*arguments: Argument) -> bytes:
+    """Arguments as the protocol has them."""
+    out = bytearray()
+    for each in arguments:
+        data = each if isinstance(each, bytes) else str(each).encode()
+        out += b"$%d\r\n%b\r\n" % (len(data), data)
+    return bytes(out)
+
+
+_Asked = tuple[Script, bytes, "asyncio.Future[Any]"]
+
+
+class ScriptRunner:
+    """Runs scripts for one part, and turns what the driver raises into that part's errors."""
+
+    def __init__(self, redis: Redis, faults: Faults) -> None:
+        self.redis = redis
+        self._faults = faults
+        self._under_way = False
+        self._queue: list[_Asked] = []
+        self._driver: asyncio.Task[None] | None = None
+
+    async def run(
+        self,
+        name: str,
+        keys: Sequence[str],
+        arguments: Sequence[Argument] = (),
+        *,
+        kinds: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The answer of one script. With `kinds` a key of another kind is named in the error."""
+        it = script(name)
+        head = it.head(keys, (), len(arguments))
+        return await self.call(it, head + packed(*arguments), kinds)
+
+    async def call(self, it: Script, command: bytes, kinds: Mapping[str, str] | None = None) -> Any:
+        """The answer to one packed command of a script.
+
+        Those that are asked for while another is under way go together, in one exchange: the more that goes on at
+        once, the less each costs.
+        """
+        try:
+            if self._under_way:
+                return await self._queued(it, command)
+            self._under_way = True
+            try:
+                return await self._exchange_one(it, command)
+            finally:
+                self._go_on()
+        except (RedisError, OSError) as error:
+            raise await self.fault(error, kinds) from error
+
+    async def _exchange_one(self, it: Script, command: bytes) -> Any:
+        pool = self.redis.connection_pool
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            await _revive(connection)
+            await _write(connection, command)
+            try:
+                return await connection.read_response(disable_decoding=True)
+            except NoScriptError:
+                await _load(connection, it)
+                await _write(connection, command)
+                return await connection.read_response(disable_decoding=True)
+        finally:
+            await pool.release(connection)
+
+    def _queued(self, it: Script, command: bytes) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append((it, command, answer))
+        return answer
+
+    def _go_on(self) -> None:
+        """One exchange is over; what was asked for meanwhile is the next."""
+        if self._queue:
+            self._driver = asyncio.create_task(self._drive(), name="coordination exchange")
+        else:
+            self._under_way = False
+
+    async def _drive(self) -> None:
+        try:
+            while self._queue:
+                batch = self._queue[:_PIPELINE]
+                del self._queue[:_PIPELINE]
+                await self._exchange_many([each for each in batch if not each[2].cancelled()])
+        finally:
+            self._under_way = False
+            for _, _, answer in self._queue:  # only when this was cancelled with its loop
+                answer.cancel()
+            self._queue.clear()
+
+    async def _exchange_many(self, batch: Sequence[_Asked]) -> None:
+        pool = self.redis.connection_pool
+        try:
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+            try:
+                await _revive(connection)
+                answers = await _exchange(connection, [command for _, command, _ in batch])
+                forgotten = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+                for it in {batch[n][0] for n in forgotten}:
+                    await _load(connection, it)
+                again = await _exchange(connection, [batch[n][1] for n in forgotten])
+            finally:
+                await pool.release(connection)
+        except (RedisError, OSError) as error:
+            answers, forgotten, again = [error] * len(batch), [], []
+        except asyncio.CancelledError:
+            for _, _, future in batch:
+                future.cancel()
+            raise
+        for n, answer in zip(forgotten, again, strict=True):
+            answers[n] = answer
+        for (_, _, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+    async def call_all(self, it: Script, commands: Sequence[bytes]) -> list[Any]:
+        """The answers to many commands of one script, in their order; an error of one is an answer, too."""
+        answers: list[Any] = []
+        pool = self.redis.connection_pool
+        try:
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+            try:
+                await _revive(connection)
+                await _load(connection, it)
+                for start in range(0, len(commands), _PIPELINE):
+                    answers += await _exchange(connection, commands[start : start + _PIPELINE])
+            finally:
+                await pool.release(connection)
+        except (RedisError, OSError) as error:
+            raise await self.fault(error, None) from error
+        return answers
+
+    async def fault(self, error: Exception, kinds: Mapping[str, str] | None) -> Exception:
+        """The error of this part for one of the driver's."""
+        if isinstance(error, _AWAY):
+            return self._faults.unavailable(
+                f"the Redis server does not answer ({error}); it is asked again by the next call"
+            )
+        if str(error).startswith("WRONGTYPE"):
+            return self._faults.wrong_key(await self._wrong_key(kinds or {}))
+        return self._faults.refused(f"the Redis server refused: {error}")
+
+    async def _wrong_key(self, kinds: Mapping[str, str]) -> str:
+        for key, expected in kinds.items():
+            try:
+                found = await self.redis.execute_command("TYPE", key)  # type: ignore[no-untyped-call]
+            except RedisError as error:
+                return f"a key holds another kind of value than expected; which one cannot be told ({error})"
+            kind = found.decode() if isinstance(found, bytes) else found
+            if kind not in ("none", expected):
+                return f"key {key!r} holds a {kind}, expected a {expected}; choose another key_prefix or remove it"
+        return "a key holds another kind of value than expected; choose another key_prefix"
+
+
+async def _revive(connection: AbstractConnection) -> None:
+    """A connection that the server closed while it lay in the pool has an end to read; nothing was sent on it yet."""
+    if await connection.can_read():
+        await connection.disconnect()
+        await connection.connect()  # type: ignore[no-untyped-call]
+
+
+async def _write(connection: AbstractConnection, command: bytes) -> None:
+    """The driver starts a task for each write that has a timeout; one that fits the buffers cannot block anyway."""
+    timeout = connection.socket_timeout
+    if timeout is None or len(command) > _SMALL:
+        await connection.send_packed_command(command)
+        return
+    connection.socket_timeout = None
+    try:
+        await connection.send_packed_command(command)
+    finally:
+        connection.socket_timeout = timeout
+
+
+async def _load(connection: AbstractConnection, it: Script) -> None:
+    await connection.send_packed_command(b"*3\r\n" + packed("SCRIPT", "LOAD", it.text))
+    await connection.read_response(disable_decoding=True)
+
+
+async def _exchange(connection: AbstractConnection, commands: Sequence[bytes]) -> list[Any]:
+    if not commands:
+        return []
+    await _write(connection, b"".join(commands))
+    answers: list[Any] = []
+    for _ in commands:
+        try:
+            answers.append(await connection.read_response(disable_decoding=True))
+        except ResponseError as error:
+            answers.append(error)
+    return answers

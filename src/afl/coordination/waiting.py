@@ -1,0 +1,70 @@
+"""Those who wait for a queue, and how they are rung."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Waiter:
+    """Somebody who waits. A ring that comes while it is awake counts for its next wait."""
+
+    def __init__(self) -> None:
+        self.rung = False
+        self._sleep: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        self.rung = True
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when rung, at the latest after so many seconds. The ring is used up unless the wait is cancelled."""
+        if not self.rung:
+            self._sleep = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._sleep
+            except TimeoutError:
+                pass
+            finally:
+                self._sleep = None
+        self.rung = False
+
+
+class Waiters:
+    """All who wait, by queue. One message wakes one of them, the one who has waited longest."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[Waiter, None]] = {}
+
+    @contextmanager
+    def waiting(self, queue: str) -> Iterator[Waiter]:
+        waiter = Waiter()
+        self._waiting.setdefault(queue, {})[waiter] = None
+        try:
+            yield waiter
+        finally:
+            line = self._waiting[queue]
+            del line[waiter]
+            if not line:
+                del self._waiting[queue]
+            elif waiter.rung:  # it leaves with a ring it did not answer: another must
+                self.ring(queue, 1)
+
+    def ring(self, queue: str, count: int) -> None:
+        """Wake so many of those who were not rung yet."""
+        for waiter in self._waiting.get(queue, ()):
+            if count <= 0:
+                return
+            if not waiter.rung:
+                waiter.ring()
+                count -= 1
+
+    def ring_all(self, queue: str | None = None) -> None:
+        """Wake everybody, of one queue or of all: something may have been missed."""
+        for name, line in self._waiting.items():
+            if queue is None or name == queue:
+                for waiter in line:
+                    waiter.ring()

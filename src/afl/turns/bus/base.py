@@ -1,0 +1,88 @@
+"""The bus as everyone sees it: in process on the kernel's doorbell, or NATS JetStream.
+
+What must arrive (`cmd.*`, `evt.agent.*.task`) goes through the outbox and the relay, which alone calls `store`.
+Everything else (wake-ups, `evt.*.state`, `evt.*.step`, `str.*`) is told once and lost if nobody listens.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from afl.turns.message import Message
+from afl.turns.outbox import Stored
+
+Callback = Callable[[Message], Awaitable[None]]
+MAX_DELIVER = 5  # how often a consumer is given a message that it cannot handle
+
+
+@dataclass(slots=True)
+class Published:
+    """What the bus took: position in the outbox -> sequence on the bus. Not all of it during an outage."""
+
+    sequences: dict[int, int] = field(default_factory=dict)
+    error: Exception | None = None
+
+
+class Subscription(ABC):
+    """A listener; `close` ends it."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class WakeupEar(ABC):
+    """Hears the doorbell of some worker targets. Losing a ring costs latency, never work."""
+
+    @abstractmethod
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Whether it rang, at once or within `timeout` seconds; what rang before is remembered."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """End the wait under way, or the next one; from any thread."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class Bus(ABC):
+    """Used from one event loop. `start` it before anything else."""
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    def publish(self, message: Message) -> None:
+        """Tell whoever listens. Never waits and never fails."""
+
+    @abstractmethod
+    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+        """Publish rows of the outbox, per subject in order and each once. For the relay alone.
+
+        `last` is the sequence recorded last for each subject; whoever comes with an older one is found out.
+        """
+
+    @abstractmethod
+    def stored(self, rows: Sequence[Stored]) -> None:
+        """The relay has recorded that these are published."""
+
+    @abstractmethod
+    async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
+        """Hear what is published from now on; what is published while away is missed."""
+
+    @abstractmethod
+    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
+        """Hear everything that went through the outbox, at least once, also what was published while away.
+
+        Consumers of one name share the messages. A callback that raises is given the message again, at most
+        MAX_DELIVER times.
+        """
+
+    @abstractmethod
+    async def listen(self, targets: Iterable[str]) -> WakeupEar:
+        """An ear for the doorbell of worker targets; it hears from now on."""

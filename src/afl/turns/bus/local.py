@@ -1,0 +1,205 @@
+"""The bus without a server: the doorbell rings for workers, the outbox itself is the stream.
+
+The relay numbers what it publishes; followers in this process and in others read on from the last number they have
+seen. What does not go through the outbox is heard in this process only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from afl.kernel.database import Database
+from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
+from afl.kernel.errors import StoreError
+from afl.turns import outbox
+from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar
+from afl.turns.bus.cursor import Cursor
+from afl.turns.errors import SubjectError
+from afl.turns.inbox import topic
+from afl.turns.message import Message
+from afl.turns.outbox import Q, Stored
+from afl.turns.subjects import matches, parse_subject
+
+PUBLISHED = "turns:published"
+_LOOK_SECONDS = 1.0  # a ring may be lost
+_ROWS = 200
+_log = logging.getLogger(__name__)
+
+
+class LocalBus(Bus):
+    """On one database. The doorbell is opened with it unless one is given."""
+
+    def __init__(self, database: Database, bell: Doorbell | None = None) -> None:
+        self._database = database
+        self._bell = bell
+        self._own_bell = bell is None
+        self._listeners: list[_Listener] = []
+        self._running: set[_Running] = set()
+
+    @property
+    def bell(self) -> Doorbell:
+        assert self._bell is not None, "the bus was not started"
+        return self._bell
+
+    async def start(self) -> None:
+        if self._bell is None:
+            self._bell = open_doorbell(self._database)
+
+    async def close(self) -> None:
+        for running in list(self._running):
+            await running.close()
+        if self._own_bell and self._bell is not None:
+            self._bell.close()
+            self._bell = None
+
+    def publish(self, message: Message) -> None:
+        with contextlib.suppress(SubjectError):
+            subject = parse_subject(message.subject)
+            if subject.is_wakeup:
+                self.bell.ring(topic(subject.target))
+        for listener in self._listeners:
+            listener.hear(message)
+
+    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+        """Number the rows: only the relay does, and it records the numbers under its lease."""
+        found = await self._database.run("read", lambda tx: tx.one(Q.last_sequence))
+        first = (found["sequence"] if found is not None else 0) + 1
+        return Published({row.position: first + place for place, row in enumerate(rows)})
+
+    def stored(self, rows: Sequence[Stored]) -> None:
+        self.bell.ring(PUBLISHED)
+
+    async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
+        after = (await self._database.run("read", lambda tx: tx.all(Q.last_sequence)))[0]["sequence"]
+        listener = _Listener(tuple(patterns), callback)
+        self._listeners.append(listener)
+        return self._start(_Follower(self, self._database, listener, after))
+
+    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
+        cursor = Cursor(self._database, durable, tuple(patterns), callback)
+        await cursor.open()
+        return self._start(_Consumer(self, cursor))
+
+    async def listen(self, targets: Iterable[str]) -> WakeupEar:
+        return _LocalEar(self.bell.listen([topic(target) for target in targets]))
+
+    def forget(self, running: _Running, listener: _Listener | None = None) -> None:
+        self._running.discard(running)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def _start(self, running: _Running) -> Subscription:
+        self._running.add(running)
+        running.start()
+        return running
+
+
+class _Listener:
+    """A callback and what it wants to hear; messages come one after another."""
+
+    def __init__(self, patterns: tuple[str, ...], callback: Callback) -> None:
+        self._patterns = patterns
+        self._callback = callback
+        self.queue: asyncio.Queue[Message] = asyncio.Queue()
+
+    def hear(self, message: Message) -> None:
+        if any(matches(pattern, message.subject) for pattern in self._patterns):
+            self.queue.put_nowait(message)
+
+    async def serve(self) -> None:
+        while True:
+            message = await self.queue.get()
+            try:
+                await self._callback(message)
+            except Exception:
+                _log.exception("a listener failed on %s", message.subject)
+
+
+class _Running(Subscription):
+    """A subscription with tasks of its own."""
+
+    def __init__(self, bus: LocalBus) -> None:
+        self._bus = bus
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._ear = self._bus.bell.listen([PUBLISHED])
+        self._tasks = [asyncio.create_task(self._follow())]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._ear.close()
+        self._bus.forget(self)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                more = await self._look()
+            except StoreError as error:
+                _log.warning("cannot read the outbox: %s; trying again", error)
+                more = False
+            if not more:
+                await self._ear.wait_async(_LOOK_SECONDS)
+
+    async def _look(self) -> bool:
+        """Read on; whether there may be more."""
+        raise NotImplementedError
+
+
+class _Follower(_Running):
+    """Hears what goes through the outbox from now on."""
+
+    def __init__(self, bus: LocalBus, database: Database, listener: _Listener, after: int) -> None:
+        super().__init__(bus)
+        self._database = database
+        self._listener = listener
+        self._after = after
+
+    def start(self) -> None:
+        super().start()
+        self._tasks.append(asyncio.create_task(self._listener.serve()))
+
+    async def close(self) -> None:
+        await super().close()
+        self._bus.forget(self, self._listener)
+
+    async def _look(self) -> bool:
+        rows = await self._database.run("read", lambda tx: outbox.following(tx, self._after, _ROWS))
+        for row in rows:
+            self._listener.hear(row.message)
+            self._after = row.sequence or self._after
+        return len(rows) == _ROWS
+
+
+class _Consumer(_Running):
+    """Hears everything, and remembers in the store how far it is."""
+
+    def __init__(self, bus: LocalBus, cursor: Cursor) -> None:
+        super().__init__(bus)
+        self._cursor = cursor
+
+    async def close(self) -> None:
+        await super().close()
+        await self._cursor.close()
+
+    async def _look(self) -> bool:
+        return await self._cursor.advance()
+
+
+class _LocalEar(WakeupEar):
+    def __init__(self, ear: Ear) -> None:
+        self._ear = ear
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        return bool(await self._ear.wait_async(timeout))
+
+    def wake(self) -> None:
+        self._ear.wake()
+
+    async def close(self) -> None:
+        self._ear.close()

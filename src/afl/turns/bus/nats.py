@@ -1,0 +1,286 @@
+"""The bus on NATS: commands and events in JetStream, doorbells and chunks as plain messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from afl.kernel.codec import encode
+from afl.kernel.errors import MissingExtraError
+from afl.kernel.setting_kinds import mask_url
+from afl.turns.bus.base import MAX_DELIVER, Bus, Callback, Published, Subscription, WakeupEar
+from afl.turns.errors import BusUnavailable
+from afl.turns.message import Message
+from afl.turns.outbox import Stored
+from afl.turns.subjects import PREFIX, VERSION
+
+try:
+    import nats.errors
+    import nats.js.errors
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
+    from nats.js.api import ConsumerConfig, StreamConfig
+
+    from afl.turns.bus.nats_listening import LOST, MESSAGE_ID, Group, NatsEar, guarded, repeated, unsubscribe
+except ModuleNotFoundError as missing:
+    if missing.name is None or not missing.name.startswith("nats"):
+        raise
+    raise MissingExtraError("NATS needs its client: pip install agentflow[nats]") from missing
+
+DAY = 24 * 3600
+STREAMS = {"cmd": (f"cg_cmd_{VERSION}", DAY), "evt": (f"cg_evt_{VERSION}", 7 * DAY)}
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+WRONG_LAST = 10071  # the server's code for an expected sequence that is not the last
+_CONNECT_SECONDS = 3
+_ACK_SECONDS = 5
+_ACK_WAIT = 30
+_MOST_UNSENT = 10_000
+_log = logging.getLogger(__name__)
+
+
+class NatsBus(Bus):
+    """One connection. The client reconnects by itself, for ever; meanwhile what is not stored is lost."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._client = Client()
+        self._unsent: asyncio.Queue[Message] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ears: set[NatsEar] = set()
+        self._complained = False
+        self._ready = False  # the streams are there
+        self._closed = False
+
+    @property
+    def client(self) -> Client:
+        """The connection, for whoever needs more of NATS than the bus gives."""
+        return self._client
+
+    async def start(self) -> None:
+        """Connect; a server that does not answer within seconds is an error here, later it is not."""
+        try:
+            await asyncio.wait_for(self._connect(), _CONNECT_SECONDS)
+            await self._prepare()
+        except (*LOST, TimeoutError) as error:
+            await self._client.close()
+            raise BusUnavailable(f"NATS at {mask_url(self._url)} does not answer: {error!r}") from error
+        self._spawn(self._send())
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._client.is_connected:
+            await self._flush()
+        await self._client.close()
+
+    def publish(self, message: Message) -> None:
+        if self._unsent.qsize() < _MOST_UNSENT:
+            self._unsent.put_nowait(message)
+
+    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+        """Subjects side by side, each in order: the sequence of one message is what the next expects."""
+        published = Published()
+        lanes: dict[str, list[Stored]] = {}
+        for row in rows:
+            lanes.setdefault(row.message.subject, []).append(row)
+        try:
+            await self._prepare()
+        except LOST as error:
+            published.error = error
+            return published
+        await asyncio.gather(
+            *(self._lane(lane, last.get(name, 0), published) for name, lane in lanes.items())
+        )
+        return published
+
+    def stored(self, rows: Sequence[Stored]) -> None:
+        """They are on the stream already."""
+
+    async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
+        group = Group()
+        seen: OrderedDict[str, None] = OrderedDict()
+
+        async def hear(message: Msg) -> None:
+            if not repeated(message, seen):
+                await guarded(callback, message)
+
+        for pattern in patterns:
+            group.parts.append(await self._client.subscribe(pattern, cb=hear))
+        await self._flush()
+        return group
+
+    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
+        group = Group()
+        by_stream: dict[str, list[str]] = {}
+        for pattern in patterns:
+            by_stream.setdefault(_category(pattern), []).append(pattern)
+        for category, wanted in by_stream.items():
+            stream = STREAMS[category][0]
+            name = f"{durable}_{category}" if len(by_stream) > 1 else durable
+            task = self._spawn(self._pull(stream, name, wanted, callback))
+            group.tasks.append(task)
+        return group
+
+    async def listen(self, targets: Iterable[str]) -> WakeupEar:
+        ear = NatsEar(self._ears)
+        for target in targets:
+            subject = f"{PREFIX}.*.*.cmd.agent.{target}.wakeup"
+            queue = f"agent_worker_{target}_wakeup_{VERSION}"
+            ear.parts.append(await self._client.subscribe(subject, queue=queue, cb=ear.hear))
+        await self._flush()
+        self._ears.add(ear)
+        return ear
+
+    @property
+    def _stream(self) -> JetStreamContext:
+        return self._client.jetstream(timeout=_ACK_SECONDS)
+
+    async def _connect(self) -> None:
+        await self._client.connect(
+            self._url,
+            name="afl turns",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=1,
+            connect_timeout=2,
+            ping_interval=10,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_loss,
+            reconnected_cb=self._on_return,
+        )
+
+    async def _prepare(self) -> None:
+        """The streams, made when they are missing: also after a server lost its data."""
+        if self._ready:
+            return
+        for category, (name, age) in STREAMS.items():
+            config = StreamConfig(name=name, subjects=[f"{PREFIX}.*.*.{category}.*.*.>"], max_age=age)
+            try:
+                await self._stream.stream_info(name)
+            except nats.js.errors.NotFoundError:
+                await self._stream.add_stream(config)
+        self._ready = True
+
+    async def _lane(self, rows: Sequence[Stored], last: int, published: Published) -> None:
+        try:
+            for row in rows:
+                last = await self._store_one(row, last)
+                published.sequences[row.position] = last
+        except LOST as error:
+            self._ready = False
+            published.error = error
+
+    async def _store_one(self, row: Stored, last: int) -> int:
+        """Publish one row behind the sequence that its subject must have; the sequence it got."""
+        while True:
+            headers = {**row.message.headers, MESSAGE_ID: row.out_id, EXPECTED: str(last)}
+            data = encode(dict(row.message.payload)).encode()
+            try:
+                answer = await self._stream.publish(row.message.subject, data, headers=headers)
+                return answer.seq
+            except nats.js.errors.APIError as error:
+                if error.err_code != WRONG_LAST:
+                    raise
+            found, last = await self._look_back(row, last)
+            if found:
+                return last
+
+    async def _look_back(self, row: Stored, last: int) -> tuple[bool, int]:
+        """Whether the row is on the stream already, behind the sequence we know, and the last of its subject now.
+
+        A relay may have died between publishing and recording; another one, or a stranger, may have published since.
+        """
+        subject, stream = row.message.subject, STREAMS[_category(row.message.subject)][0]
+        place = last
+        while True:
+            try:
+                message = await self._stream.get_msg(stream, seq=place + 1, subject=subject, next=True)
+            except nats.js.errors.NotFoundError:
+                break
+            place = message.seq or place + 1
+            if (message.headers or {}).get(MESSAGE_ID) == row.out_id:
+                return True, place
+        try:
+            newest = await self._stream.get_last_msg(stream, subject)
+        except nats.js.errors.NotFoundError:
+            return False, 0  # all of them are too old to be kept
+        return False, newest.seq or 0
+
+    async def _pull(self, stream: str, durable: str, patterns: list[str], callback: Callback) -> None:
+        """Fetch one by one for ever; an outage, or a lost consumer, is waited for."""
+        config = ConsumerConfig(
+            durable_name=durable, filter_subjects=patterns, ack_wait=_ACK_WAIT, max_deliver=MAX_DELIVER
+        )
+        while not self._closed:
+            try:
+                await self._prepare()
+                await self._stream.add_consumer(stream, config)
+                pulling = await self._stream.pull_subscribe_bind(durable, stream)
+                try:
+                    while True:
+                        await self._fetch(pulling, callback)
+                finally:
+                    await unsubscribe(pulling)
+            except LOST as error:
+                self._ready = False
+                _log.warning("consumer %s is out of order: %r; trying again", durable, error)
+                await asyncio.sleep(0.2)
+
+    async def _fetch(self, pulling: JetStreamContext.PullSubscription, callback: Callback) -> None:
+        try:
+            (message,) = await pulling.fetch(1, timeout=_ACK_SECONDS)
+        except TimeoutError:
+            if not self._client.is_connected:
+                raise
+            await pulling.consumer_info()  # a server that restarted may have forgotten it
+            return
+        if await guarded(callback, message):
+            await message.ack()
+        else:
+            await message.nak(delay=0.2)
+
+    async def _send(self) -> None:
+        """What was told, in order; during an outage it is dropped."""
+        while True:
+            message = await self._unsent.get()
+            if not self._client.is_connected:
+                continue
+            try:
+                data = encode(dict(message.payload)).encode()
+                await self._client.publish(message.subject, data, headers=dict(message.headers))
+            except LOST as error:
+                _log.debug("%s was not published: %r", message.subject, error)
+
+    async def _flush(self) -> None:
+        try:
+            await self._client.flush(_ACK_SECONDS)
+        except LOST as error:
+            _log.debug("NATS did not answer: %r", error)
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _on_error(self, error: Exception) -> None:
+        level = logging.DEBUG if self._complained else logging.WARNING
+        _log.log(level, "NATS at %s is out of order: %r; trying again", mask_url(self._url), error)
+        self._complained = True
+
+    async def _on_loss(self) -> None:
+        self._ready = False
+
+    async def _on_return(self) -> None:
+        self._complained = False
+        for ear in list(self._ears):  # whatever rang meanwhile is lost
+            ear.ring()
+
+
+def _category(subject: str) -> str:
+    return subject.split(".")[4]

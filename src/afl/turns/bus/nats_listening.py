@@ -1,0 +1,106 @@
+"""Listeners on NATS: what they hear, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+import nats.errors
+import nats.js.errors
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsSubscription
+from nats.js import JetStreamContext
+
+from afl.kernel.codec import decode
+from afl.turns.bus.base import Callback, Subscription, WakeupEar
+from afl.turns.message import Message
+
+MESSAGE_ID = "Nats-Msg-Id"
+LOST = (TimeoutError, OSError, nats.errors.Error, nats.js.errors.Error)
+_REMEMBERED = 4096
+_log = logging.getLogger(__name__)
+
+
+class Group(Subscription):
+    """Subscriptions and tasks that end together."""
+
+    def __init__(self) -> None:
+        self.parts: list[NatsSubscription] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for part in self.parts:
+            await unsubscribe(part)
+
+
+class NatsEar(WakeupEar):
+    def __init__(self, ears: set[NatsEar]) -> None:
+        self.parts: list[NatsSubscription] = []
+        self._ears = ears
+        self._news = asyncio.Event()
+        self._rang = False
+        self._loop = asyncio.get_running_loop()
+
+    async def hear(self, message: Msg) -> None:
+        self.ring()
+
+    def ring(self) -> None:
+        self._rang = True
+        self._news.set()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        try:
+            await asyncio.wait_for(self._news.wait(), timeout)
+        except TimeoutError:
+            return False
+        rang, self._rang = self._rang, False
+        self._news.clear()
+        return rang
+
+    def wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._news.set)
+
+    async def close(self) -> None:
+        self._ears.discard(self)
+        for part in self.parts:
+            await unsubscribe(part)
+
+
+async def unsubscribe(part: NatsSubscription | JetStreamContext.PullSubscription) -> None:
+    try:
+        await part.unsubscribe()
+    except LOST as error:
+        _log.debug("a subscription was gone already: %r", error)
+
+
+async def guarded(callback: Callback, message: Msg) -> bool:
+    """Whether the callback took the message; one that is no JSON map is nobody's."""
+    try:
+        payload = decode(message.data)
+        assert isinstance(payload, dict)
+    except Exception as error:
+        _log.warning("a message on %s is no JSON map: %r", message.subject, error)
+        return True
+    try:
+        await callback(Message(message.subject, dict(message.headers or {}), payload))
+    except Exception:
+        _log.exception("a listener failed on %s", message.subject)
+        return False
+    return True
+
+
+def repeated(message: Msg, seen: OrderedDict[str, None]) -> bool:
+    """A relay that is refused, and looks back, has told plain listeners already."""
+    name = (message.headers or {}).get(MESSAGE_ID)
+    if name is None:
+        return False
+    if name in seen:
+        return True
+    seen[name] = None
+    if len(seen) > _REMEMBERED:
+        seen.popitem(last=False)
+    return False

@@ -1,0 +1,21 @@
+"""From an address to a bus."""
+
+from __future__ import annotations
+
+import importlib
+
+from afl.kernel.database import Database
+from afl.kernel.errors import InputError
+from afl.kernel.setting_kinds import mask_url
+from afl.turns.bus.base import Bus
+from afl.turns.bus.local import LocalBus
+
+
+def open_bus(database: Database, url: str | None = None) -> Bus:
+    """The bus of a database: `local` (or None) needs no server, `nats://host` uses that one."""
+    if url in (None, "", "local"):
+        return LocalBus(database)
+    if url.startswith(("nats://", "tls://")):
+        bus: Bus = importlib.import_module("afl.turns.bus.nats").NatsBus(url)
+        return bus
+    raise InputError(f"bus {mask_url(url)!r}: expected local, nats://... or tls://...")

@@ -1,0 +1,58 @@
+"""Agents as declarations: what a module says at its top level, and a worker or a chat makes true in a store.
+
+guide = agent("guide", "You help travellers.", tools=[weather, book])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.turns.agents import Agents, AnyTool
+from afl.turns.worker.worker import TARGET
+
+
+@dataclass(frozen=True)
+class AgentDefinition:
+    """An agent that is to be. `tools` None: all there are."""
+
+    agent_id: str
+    prompt: str = ""
+    tools: tuple[AnyTool | str, ...] | None = ()
+    worker_target: str = TARGET
+    tags: tuple[str, ...] = ()
+    profile: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> list[AnyTool]:
+        """Those of its tools that are functions of this process."""
+        return [tool for tool in self.tools or () if not isinstance(tool, str)]
+
+
+def agent(
+    agent_id: str,
+    prompt: str = "",
+    *,
+    tools: Iterable[AnyTool | str] | None = (),
+    worker_target: str = TARGET,
+    tags: Sequence[str] = (),
+    **profile: Any,
+) -> AgentDefinition:
+    """Declare an agent. What else a profile may have is given by name: must_end_with, delegation_policy ..."""
+    return AgentDefinition(
+        agent_id, prompt, None if tools is None else tuple(tools), worker_target, tuple(tags), profile
+    )
+
+
+async def establish(agents: Agents, definitions: Iterable[AgentDefinition]) -> None:
+    """Enter them into the project."""
+    for each in definitions:
+        await agents.define(
+            each.agent_id,
+            each.prompt,
+            tools=each.tools,
+            worker_target=each.worker_target,
+            tags=each.tags,
+            **each.profile,
+        )

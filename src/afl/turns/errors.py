@@ -1,0 +1,65 @@
+"""Errors of turns, and the codes by which an L0Result and an `evt.agent.*.task` name what went wrong.
+
+InputError
+├── ProtocolViolation     a message breaks the protocol; it has a code, and nothing was written
+│   ├── CardError         a card's content does not fit its type, or is too large
+│   └── SubjectError      a subject cannot be read or made
+StoreError
+└── BusUnavailable        the server behind the bus does not answer
+
+A write of somebody who no longer holds the turn raises the kernel's FencedError, and has no effect.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from afl.kernel.errors import InputError, StoreUnavailable
+
+
+class ErrorCode(StrEnum):
+    """Why a primitive refused, or how a turn failed."""
+
+    PROTOCOL_VIOLATION = "protocol_violation"
+    INVALID_SOURCE_ACTOR = "invalid_source_actor"
+    RECURSION_DEPTH_EXCEEDED = "recursion_depth_exceeded"
+    AGENT_BUSY = "agent_busy"
+    STORAGE_ERROR = "storage_error"
+    INTERNAL_ERROR = "internal_error"
+    UNKNOWN_AGENT = "unknown_agent"
+    UNKNOWN_TURN = "unknown_turn"
+    UNKNOWN_BOX = "unknown_box"
+    UNKNOWN_CARD = "unknown_card"
+    UNKNOWN_TOOL = "unknown_tool"
+    FOREIGN_AUTHOR = "foreign_author"
+    FORBIDDEN_FIELD = "forbidden_field"
+    MALFORMED_PAYLOAD = "malformed_payload"
+    MALFORMED_CARD = "malformed_card"
+    MALFORMED_SCHEMA = "malformed_schema"
+    CARD_TOO_LARGE = "card_too_large"
+    STALE_TURN = "stale_turn"
+    STOPPED = "stopped"
+    TAKEOVERS_EXCEEDED = "takeovers_exceeded"
+
+
+class ProtocolViolation(InputError):
+    """A message breaks the protocol; nothing was written."""
+
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.PROTOCOL_VIOLATION) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class CardError(ProtocolViolation):
+    """A card cannot be: its content does not fit its type, or it is too large."""
+
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.MALFORMED_CARD) -> None:
+        super().__init__(text, code)
+
+
+class SubjectError(ProtocolViolation):
+    """A subject has too few parts, or parts with signs that it cannot hold."""
+
+
+class BusUnavailable(StoreUnavailable):
+    """The server behind the bus does not answer; what is stored is published when it does."""

@@ -1,0 +1,136 @@
+"""What is told to those who watch: `evt.agent.*.state`, `.step` and `.task`, and the doorbell of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from afl.turns import headers as names
+from afl.turns.context import TurnContext, stamped
+from afl.turns.ids import new_span
+from afl.turns.message import Message
+from afl.turns.model import Head
+from afl.turns.statuses import Activity, StepPhase, TaskStatus, WakeupReason
+from afl.turns.subjects import event_subject, wakeup_subject
+
+
+def state_event(
+    head: Head,
+    *,
+    turn_id: str | None = None,
+    channel_id: str | None = None,
+    activity: Activity | None = None,
+    current_tool: str | None = None,
+    waiting: Iterable[str] = (),
+    error: str | None = None,
+) -> Message:
+    """Where an agent is. Of an idle head the caller says which turn it came from, and on which channel."""
+    metadata: dict[str, Any] = {"waiting_tool_count": head.waiting_tool_count}
+    if activity is not None:
+        metadata["activity"] = str(activity)
+    if current_tool is not None:
+        metadata["current_tool"] = current_tool
+    if calls := list(waiting):
+        metadata["waiting_tool_call_ids"] = calls
+    if head.resume_deadline is not None:
+        metadata["resume_deadline"] = _iso(head.resume_deadline)
+    if error is not None:
+        metadata["error"] = error
+    turn = head.active_agent_turn_id or turn_id or ""
+    payload: dict[str, Any] = {
+        "agent_id": head.agent_id,
+        "agent_turn_id": turn,
+        "status": str(head.status),
+        "turn_epoch": head.turn_epoch,
+        "updated_at": _iso(head.updated_at),
+        "metadata": metadata,
+    }
+    if head.output_box_id is not None:
+        payload["output_box_id"] = head.output_box_id
+    channel = head.active_channel_id or channel_id or "public"
+    return _event(head, channel, turn, "state", payload)
+
+
+def step_event(
+    head: Head,
+    step_id: str,
+    phase: StepPhase,
+    *,
+    turn_id: str | None = None,
+    channel_id: str | None = None,
+    new_card_ids: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Message:
+    """How far a step is."""
+    turn = head.active_agent_turn_id or turn_id or ""
+    payload = {
+        "agent_turn_id": turn,
+        "step_id": step_id,
+        "phase": str(phase),
+        "metadata": dict(metadata or {}),
+        "new_card_ids": list(new_card_ids),
+    }
+    return _event(head, head.active_channel_id or channel_id or "public", turn, "step", payload)
+
+
+def task_event(
+    headers: Mapping[str, str],
+    *,
+    turn_id: str,
+    status: TaskStatus,
+    output_box_id: str,
+    deliverable_card_id: str,
+    tool_result_card_id: str | None = None,
+    error: str | None = None,
+    error_code: str | None = None,
+    stats: Mapping[str, Any] | None = None,
+) -> Message:
+    """How a turn ended: pointers only, what it delivered stands in the card. The headers are the turn's."""
+    payload: dict[str, Any] = {
+        "agent_turn_id": turn_id,
+        "status": str(status),
+        "output_box_id": output_box_id,
+        "deliverable_card_id": deliverable_card_id,
+    }
+    optional = {"tool_result_card_id": tool_result_card_id, "error": error, "error_code": error_code}
+    payload |= {name: str(value) for name, value in optional.items() if value is not None}
+    if stats:
+        payload["stats"] = dict(stats)
+    plain = {name: value for name, value in headers.items() if name not in names.TOPOLOGY}
+    subject = event_subject(headers[names.PROJECT], headers[names.CHANNEL], headers[names.AGENT], "task")
+    return Message(subject, stamped(plain, "evt.agent.task", headers[names.AGENT]), payload)
+
+
+def wakeup_message(
+    context: TurnContext,
+    target: str,
+    agent_id: str,
+    reason: WakeupReason,
+    inbox_id: str | None = None,
+) -> Message:
+    """A ring for the workers of a target. The inbox is the truth; whoever hears it looks there."""
+    found = context.headers(topology=False) | {names.AGENT: agent_id}
+    payload = {"agent_id": agent_id, "reason": str(reason)}
+    if inbox_id is not None:
+        payload["inbox_id"] = inbox_id
+    subject = wakeup_subject(context.project_id, context.channel_id, target)
+    return Message(subject, stamped(found, "cmd.agent.wakeup"), payload)
+
+
+def _event(head: Head, channel: str, turn: str, kind: str, payload: Mapping[str, Any]) -> Message:
+    found = {
+        names.PROJECT: head.project_id,
+        names.CHANNEL: channel,
+        names.AGENT: head.agent_id,
+        names.TURN: turn,
+        names.EPOCH: str(head.turn_epoch),
+    }
+    if names.TRACE in head.context_headers:
+        found[names.TRACE] = new_span(head.context_headers[names.TRACE])
+    subject = event_subject(head.project_id, channel, head.agent_id, kind)
+    return Message(subject, stamped(found, f"evt.agent.{kind}", head.agent_id), payload)
+
+
+def _iso(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat()

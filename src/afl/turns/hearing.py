@@ -1,0 +1,73 @@
+"""Hearing of the ends of turns and of words while they come. A hint: the store says what is true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from afl.turns.bus import Subscription
+from afl.turns.engine import L0Engine
+from afl.turns.message import Message
+from afl.turns.subjects import chunk_subject, event_subject
+
+
+class Hearing:
+    """Listens to one project."""
+
+    def __init__(self, engine: L0Engine, project: str) -> None:
+        self._engine = engine
+        self._project = project
+        self._ends: dict[str, asyncio.Event] = {}
+        self._words: dict[str, list[Callable[[str], None]]] = {}
+        self._subscription: Subscription | None = None
+
+    async def start(self) -> None:
+        patterns = [event_subject(self._project, "*", "*", "task"), chunk_subject(self._project, "*", "*")]
+        self._subscription = await self._engine.bus.subscribe(patterns, self._hear)
+
+    async def close(self) -> None:
+        if self._subscription is not None:
+            await self._subscription.close()
+
+    @contextmanager
+    def end_of(self, turn_id: str) -> Iterator[Callable[[], asyncio.Future[bool]]]:
+        """A function that gives something to wait for: that the turn is said to have ended."""
+        event = self._ends.setdefault(turn_id, asyncio.Event())
+        waiting: list[asyncio.Future[bool]] = []
+
+        def heard() -> asyncio.Future[bool]:
+            if not waiting or waiting[0].done():
+                waiting[:] = [asyncio.ensure_future(event.wait())]
+                event.clear()
+            return waiting[0]
+
+        try:
+            yield heard
+        finally:
+            self._ends.pop(turn_id, None)
+            for each in waiting:
+                each.cancel()
+
+    @contextmanager
+    def words_of(self, agent_id: str, on_text: Callable[[str], None] | None) -> Iterator[None]:
+        """Give the words of an agent to a function while the block lasts."""
+        if on_text is None:
+            yield
+            return
+        listeners = self._words.setdefault(agent_id, [])
+        listeners.append(on_text)
+        try:
+            yield
+        finally:
+            listeners.remove(on_text)
+
+    async def _hear(self, message: Message) -> None:
+        parts = message.subject.split(".")
+        if parts[-1] == "task":
+            event = self._ends.get(message.payload.get("agent_turn_id", ""))
+            if event is not None:
+                event.set()
+        elif message.payload.get("chunk_type") == "content":
+            for listener in list(self._words.get(parts[6], ())):
+                listener(message.payload["content"])

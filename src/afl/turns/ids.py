@@ -1,0 +1,26 @@
+"""Identifiers of turns: a word that says of what, and the time they were made."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from afl.kernel.ids import sortable_id
+
+Kind = Literal["turn", "step", "card", "box", "call", "inbox", "edge", "out", "batch", "task", "agent"]
+
+
+def new_id(kind: Kind) -> str:
+    """`turn_01k...`: ids of one process sort in the order in which they were made."""
+    return f"{kind}_{sortable_id()}"
+
+
+def new_trace() -> str:
+    """A W3C traceparent that begins a trace."""
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
+
+
+def new_span(traceparent: str) -> str:
+    """Another span of the same trace."""
+    version, trace, _, flags = traceparent.split("-")
+    return f"{version}-{trace}-{os.urandom(8).hex()}-{flags}"

@@ -1,0 +1,78 @@
+"""The built-in tools that answer at once: another agent is set to work, or made, in the step's own transaction.
+
+So there is no moment at which the call is on the record and its effect is not. Nothing is written before a request was
+found to be in order: what is refused is an answer to the model, and leaves no trace but that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
+from afl.turns.message import Message
+from afl.turns.orchestration.child import Child, ChildSource, assign, checked_child
+from afl.turns.orchestration.provision import provision
+from afl.turns.orchestration.requests import (
+    AskExpert,
+    Assignment,
+    LaunchPrincipal,
+    ProvisionAgent,
+    read_request,
+)
+from afl.turns.statuses import DepthPolicy
+from afl.turns.tools.outcome import Outcome, failed, outcome_of
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """What a built-in came to: an outcome, or a wait of so many milliseconds; and what to publish after the commit."""
+
+    outcome: Outcome | None
+    signals: Sequence[Message] = ()
+    wait_ms: int = 0
+
+
+def perform(tx: Transaction, source: ChildSource, name: str, arguments: Mapping[str, Any]) -> Performed:
+    """Do what a built-in is for; a request that cannot be done is a failed outcome."""
+    try:
+        if name == "provision_agent":
+            told = provision(tx, source, read_request(ProvisionAgent, arguments, name))
+            return Performed(outcome_of(told, tool=name))
+        assignment, extra = _assignment(source, name, arguments)
+        child = checked_child(tx, source, assignment, extra)
+    except InputError as error:
+        return Performed(failed(str(getattr(error, "code", "refused")), str(error)))
+    return _set_off(tx, source, child, name)
+
+
+def _assignment(
+    source: ChildSource, name: str, arguments: Mapping[str, Any]
+) -> tuple[Assignment, Sequence[str]]:
+    """Who is to do what, and which boxes of the caller it may read besides."""
+    if name == "ask_expert":
+        asked = read_request(AskExpert, arguments, name)
+        extra = (source.output_box_id,) if asked.include_history else ()
+        return Assignment("new", asked.expert_profile, asked.question), extra
+    if name == "launch_principal":
+        launch = read_request(LaunchPrincipal, arguments, name)
+        return Assignment("new", launch.profile_name, launch.instruction), ()
+    return read_request(Assignment, arguments, name), ()
+
+
+def _set_off(tx: Transaction, source: ChildSource, child: Child, name: str) -> Performed:
+    made, result = assign(tx, source, child, correlation_id=source.tool_call_id, policy=DepthPolicy.DESCEND)
+    if not result.accepted:
+        return Performed(failed(str(result.error_code), result.error or "the turn was refused"))
+    told = {
+        "status": "accepted",
+        "agent_id": made.agent_id,
+        "agent_turn_id": result.payload["agent_turn_id"],
+        "context_box_id": made.context_box_id,
+        "output_box_id": result.payload.get("output_box_id", made.output_box_id),
+    }
+    if "turn_epoch" in result.payload:
+        told["turn_epoch"] = result.payload["turn_epoch"]
+    return Performed(outcome_of(told, tool=name), result.signals)

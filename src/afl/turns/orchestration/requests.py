@@ -1,0 +1,100 @@
+"""The built-in tools by which agents set other agents to work, as the model sees them and as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from afl.kernel.errors import InputError
+from afl.models import Tool
+
+MAX_TASKS = 8
+DEADLINE_SECONDS = 900.0
+
+Strategy = Literal["new", "reuse", "clone"]
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Work for one agent: `new` takes the name of a profile, `reuse` and `clone` the id of an agent."""
+
+    target_strategy: Strategy
+    target_ref: str
+    instruction: str
+    context_box_id: str | None = None
+
+
+class AskExpert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    expert_profile: str
+    question: str
+    include_history: bool = False
+
+
+class LaunchPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    profile_name: str
+    instruction: str
+
+
+class ForkJoin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: list[Assignment]
+    fail_fast: bool = False
+    deadline_seconds: float | None = None
+
+
+class ProvisionAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    action: Literal["ensure", "create", "derive"]
+    agent_id: str
+    profile_name: str | None = None
+    profile_box_id: str | None = None
+    derived_from: str | None = None
+    display_name: str | None = None
+    owner_agent_id: str | None = None
+    worker_target: str | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+KINDS: Mapping[str, type[msgspec.Struct]] = {
+    "delegate_async": Assignment,
+    "ask_expert": AskExpert,
+    "launch_principal": LaunchPrincipal,
+    "fork_join": ForkJoin,
+    "provision_agent": ProvisionAgent,
+}
+_ABOUT: Mapping[str, str] = {
+    "delegate_async": "Set another agent to work and go on at once; its result is not awaited.",
+    "ask_expert": "Ask an agent of the given profile a question and go on at once; its answer is not awaited.",
+    "launch_principal": "Start an agent of the given profile with an instruction; it works on its own.",
+    "fork_join": f"Set up to {MAX_TASKS} agents to work side by side and wait for their results, in order.",
+    "provision_agent": "Make sure that an agent exists: ensure, create, or derive it from another one.",
+}
+
+
+def builtin_tool(name: str) -> Tool:
+    """A built-in as the model sees it."""
+    (schema,), shared = msgspec.json.schema_components([KINDS[name]], ref_template="#/$defs/{name}")
+    root = shared.pop(KINDS[name].__name__, dict(schema))
+    root.pop("title", None)
+    return Tool(name, _ABOUT[name], {**root, "$defs": shared} if shared else root)
+
+
+def read_request(kind: type[R], arguments: Mapping[str, Any], tool: str) -> R:
+    """The arguments of a call as their type; InputError names the one that does not fit."""
+    try:
+        return msgspec.convert(dict(arguments), kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{tool}: {error}") from error
+
+
+def checked_fork(request: ForkJoin) -> ForkJoin:
+    """The request; InputError if it cannot be done."""
+    if not 1 <= len(request.tasks) <= MAX_TASKS:
+        raise InputError(f"fork_join: {len(request.tasks)} tasks; expected 1 to {MAX_TASKS}")
+    if request.deadline_seconds is not None and not request.deadline_seconds > 0:
+        raise InputError(f"fork_join: deadline_seconds is {request.deadline_seconds}; expected more than 0")
+    reused = [task.target_ref for task in request.tasks if task.target_strategy == "reuse"]
+    if len(set(reused)) < len(reused):
+        raise InputError("fork_join: two tasks reuse the same agent; one agent has one turn at a time")
+    return request

@@ -1,0 +1,65 @@
+-- name: add_identity
+insert into {schema:state}identity_edges (
+    edge_id, project_id, channel_id, action, source_agent_id, target_agent_id, trace_id, parent_step_id, metadata,
+    created_at
+) values (:edge, :project, :channel, :action, :source, :target, :trace, :step, :metadata, {now})
+
+-- name: add_batch
+insert into {schema:state}pmo_batches (
+    project_id, batch_id, parent_agent_id, parent_agent_turn_id, parent_tool_call_id, parent_turn_epoch,
+    parent_channel_id, task_count, status, deadline_at, metadata, created_at, updated_at
+) values (
+    :project, :batch, :agent, :turn, :call, :epoch, :channel, :tasks, 'running', {now} + :deadline_ms, :metadata,
+    {now}, {now}
+)
+
+-- name: add_task
+insert into {schema:state}pmo_batch_tasks (
+    project_id, batch_task_id, batch_id, task_index, agent_id, status, next_retry_at, attempt_count,
+    current_agent_turn_id, current_turn_epoch, profile_box_id, context_box_id, output_box_id, error_detail, metadata,
+    created_at, updated_at
+) values (
+    :project, :task, :batch, :index, :agent, :status, {now}, 1, :turn, :epoch, :profile_box, :context_box,
+    :output_box, :error, :metadata, {now}, {now}
+)
+
+-- name: batch_of_turn
+select batch_id from {schema:state}pmo_batch_tasks where project_id = :project and current_agent_turn_id = :turn
+
+-- name: lock_batch
+select project_id, batch_id, parent_agent_id, parent_agent_turn_id, parent_tool_call_id, parent_turn_epoch,
+    parent_channel_id, status, metadata, case when deadline_at < {now} then 1 else 0 end as expired
+from {schema:state}pmo_batches
+where project_id = :project and batch_id = :batch and status = 'running' {for_update}
+
+-- What the children came to stands in the outbox, in this same store: no message has to arrive for it.
+
+-- name: tasks_of_batch
+select t.batch_task_id, t.task_index, t.agent_id, t.status, t.current_agent_turn_id, t.error_detail, t.metadata,
+    coalesce(o.output_box_id, t.output_box_id) as output_box_id, o.status as ended, o.payload as told,
+    c.content as deliverable
+from {schema:state}pmo_batch_tasks as t
+left join {schema:state}outbox as o on o.project_id = t.project_id and o.agent_turn_id = t.current_agent_turn_id
+    and o.kind = 'task'
+left join {schema:cardbox}cards as c on c.project_id = o.project_id and c.card_id = o.deliverable_card_id
+where t.project_id = :project and t.batch_id = :batch
+order by t.task_index
+
+-- name: end_task
+update {schema:state}pmo_batch_tasks set
+    status = :status, output_box_id = coalesce(:output_box, output_box_id), error_detail = :error,
+    metadata = :metadata, updated_at = {now}
+where project_id = :project and batch_task_id = :task and status in ('pending', 'dispatched')
+
+-- name: end_batch
+update {schema:state}pmo_batches set status = :status, updated_at = {now}
+where project_id = :project and batch_id = :batch and status = 'running'
+
+-- name: ripe_batches
+select distinct b.project_id, b.batch_id from {schema:state}pmo_batches as b
+join {schema:state}pmo_batch_tasks as t on t.project_id = b.project_id and t.batch_id = b.batch_id
+left join {schema:state}outbox as o on o.project_id = t.project_id and o.agent_turn_id = t.current_agent_turn_id
+    and o.kind = 'task'
+where b.status = 'running'
+    and (b.deadline_at < {now} or (t.status in ('pending', 'dispatched') and o.status is not null))
+limit :limit

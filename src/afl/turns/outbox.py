@@ -1,0 +1,108 @@
+"""The outbox: what must be published, written in the transaction that it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.codec import decode, encode
+from afl.kernel.database import Row, Transaction, queries
+from afl.turns.ids import new_id
+from afl.turns.message import Message
+
+Q = queries("afl.turns", "sql/outbox")
+TOPIC = "turns:outbox"  # the doorbell topic of the relay
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row of the outbox."""
+
+    position: int
+    out_id: str
+    kind: str
+    agent_id: str
+    agent_turn_id: str
+    message: Message
+    created_at: int
+    sequence: int | None
+
+    @classmethod
+    def of(cls, row: Row) -> Stored:
+        message = Message(row["subject"], decode(row["headers"]), decode(row["payload"]))
+        return cls(
+            row["position"],
+            row["out_id"],
+            row["kind"],
+            row["agent_id"],
+            row["agent_turn_id"],
+            message,
+            row["created_at"],
+            row["sequence"],
+        )
+
+
+def store_commands(
+    tx: Transaction, project_id: str, messages: Iterable[Message], *, agent_id: str, turn_id: str
+) -> int:
+    """Commands to tools; how many."""
+    rows = [out_row(project_id, "cmd", message, agent_id, turn_id) for message in messages]
+    if len(rows) == 1:
+        tx.run(Q.store, **rows[0])
+    elif rows:
+        tx.many(Q.store, rows)
+    return len(rows)
+
+
+def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> Stored | None:
+    """How a turn ended; None while it has not."""
+    row = tx.one(Q.task_of_turn, project=project_id, turn=turn_id)
+    return Stored.of(row) if row is not None else None
+
+
+def unpublished(tx: Transaction, limit: int) -> list[Stored]:
+    """What the relay has to publish, in order."""
+    return [Stored.of(row) for row in tx.all(Q.unpublished, limit=limit)]
+
+
+def last_sequences(tx: Transaction, subjects: Iterable[str]) -> dict[str, int]:
+    """The last sequence that was recorded for each subject; 0 for none."""
+    rows = tx.all(Q.last_sequences, subjects=sorted(set(subjects)))
+    return {row["subject"]: row["sequence"] or 0 for row in rows}
+
+
+def record(tx: Transaction, sequences: Mapping[int, int], *, name: str, owner: str, epoch: int) -> bool:
+    """Write down what the bus has taken (position -> sequence), as the relay; False when it is another one by now."""
+    positions = sorted(sequences)
+    numbers = [sequences[position] for position in positions]
+    listed = (positions, numbers) if tx.dialect == "postgres" else (encode(positions), encode(numbers))
+    rows = tx.all(Q.record, positions=listed[0], sequences=listed[1], name=name, owner=owner, epoch=epoch)
+    return len(rows) == len(positions)
+
+
+def prune(tx: Transaction, older_ms: int, limit: int = 1000) -> int:
+    """Forget commands that were published so long ago; the ends of turns stay. How many."""
+    return tx.run(Q.prune, older_ms=older_ms, limit=limit)
+
+
+def following(tx: Transaction, after: int, limit: int = 100) -> list[Stored]:
+    """What was published behind a sequence, in order."""
+    return [Stored.of(row) for row in tx.all(Q.following, after=after, limit=limit)]
+
+
+def out_row(project_id: str, kind: str, message: Message, agent_id: str, turn_id: str) -> dict[str, Any]:
+    """The parameters of a row; those of a task are completed by whoever ends the turn."""
+    return {
+        "out": new_id("out"),
+        "project": project_id,
+        "kind": kind,
+        "subject": message.subject,
+        "headers": encode(dict(message.headers), what=f"headers of {message.subject}"),
+        "payload": encode(dict(message.payload), what=f"payload of {message.subject}"),
+        "agent": agent_id,
+        "turn": turn_id,
+        "status": None,
+        "box": None,
+        "card": None,
+    }

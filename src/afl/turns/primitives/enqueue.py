@@ -1,0 +1,297 @@
+"""enqueue: one request is one turn. It waits in the queue of its agent, and begins at once when that is idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from afl.kernel.codec import decode, encode_canonical, encode_rows
+from afl.kernel.database import Row, Transaction
+from afl.kernel.errors import FencedError
+from afl.turns import inbox
+from afl.turns.boxes import create_output_box
+from afl.turns.context import TurnContext
+from afl.turns.edges import Q as HEADS
+from afl.turns.edges import add_edge, edge_row
+from afl.turns.errors import ErrorCode, ProtocolViolation
+from afl.turns.events import wakeup_message
+from afl.turns.headers import without_identity
+from afl.turns.ids import new_id, new_span
+from afl.turns.intents import SpawnIntent
+from afl.turns.model import InboxRow, L0Result, Limits, accepted, busy, rejected
+from afl.turns.payloads import check_turn, check_ui_action
+from afl.turns.primitives.dispatch_next import dispatch_next, told
+from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
+from afl.turns.primitives.sources import Q, check_source_status
+from afl.turns.statuses import (
+    BoxKind,
+    DepthPolicy,
+    EdgePhase,
+    HeadStatus,
+    InboxStatus,
+    MessageType,
+    Primitive,
+    WakeupReason,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spawn:
+    """A request that was found to be in order."""
+
+    context: TurnContext  # of the new turn
+    source: TurnContext
+    payload: Mapping[str, Any]
+    inbox_id: str
+    correlation_id: str
+    worker_target: str
+    message_type: MessageType
+
+
+def enqueue(
+    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits | None = None
+) -> L0Result:
+    """A new turn (T1, and T2 when the agent is idle), or a UI action (T2u, or busy and nothing written).
+
+    The same correlation_id with the same target and payload again is the same turn: it is acknowledged, and
+    nothing changes.
+    """
+    try:
+        spawn = _checked(tx, context, intent, limits or Limits())
+    except ProtocolViolation as violation:
+        return rejected(violation.code, str(violation))
+    known = _known(tx, spawn) if intent.correlation_id is not None else None
+    if known is not None:
+        return known
+    if intent.message_type is MessageType.UI_ACTION:
+        return _begin_action(tx, spawn)
+    return _queue(tx, spawn)
+
+
+def _queue(tx: Transaction, spawn: _Spawn) -> L0Result:
+    row, edge = _row(spawn, InboxStatus.QUEUED, 0), _edge(spawn)
+    following = (_queue_call if tx.dialect == "postgres" else _queue_run)(tx, row, edge)
+    if following is None:
+        return _known(tx, spawn) or rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {spawn.inbox_id} exists")
+    mine = following.payload.get("dispatched") == spawn.context.agent_turn_id
+    return accepted(_acknowledgement(spawn, following.payload if mine else None), signals=following.signals)
+
+
+def _queue_call(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0Result | None:
+    """One call on PostgreSQL; None when there is such a message."""
+    answered = tx.one(Q.enqueue, message=encode_rows(row), edges=encode_rows([edge]))
+    assert answered is not None
+    answer = decode(answered["enqueued"])
+    return None if "known" in answer else told(answer.get("next"))
+
+
+def _queue_run(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0Result | None:
+    """The head is locked first: whoever ends a turn at this moment sees the message, or we see the idle head."""
+    project, agent = row["project"], row["agent"]
+    head = tx.one(HEADS.lock_head, project=project, agent=agent)
+    if not inbox.put(tx, row):
+        return None
+    add_edge(tx, edge)
+    if head is not None and head["status"] != HeadStatus.IDLE:
+        return told(None)
+    return dispatch_next(tx, project, agent, locked=True)
+
+
+def _begin_action(tx: Transaction, spawn: _Spawn) -> L0Result:
+    """The agent is taken first, so that a busy one leaves no trace of the action."""
+    context, box = spawn.context, new_id("box")
+    lease = Lease(
+        project_id=context.project_id,
+        agent_id=context.agent_id,
+        agent_turn_id=context.agent_turn_id,
+        channel_id=context.channel_id,
+        inbox_id=spawn.inbox_id,
+        output_box_id=box,
+        profile_box_id=spawn.payload["profile_box_id"],
+        recursion_depth=context.recursion_depth,
+        parent_step_id=context.parent_step_id or None,
+        trace_id=context.trace_id,
+        expecting_correlation_id=spawn.payload["action_id"],
+        headers=context.headers(),
+    )
+    head = lease_agent_turn_with_conn(tx, lease)
+    if head is None:
+        return busy(f"agent {context.agent_id} has a turn; try again when it is idle")
+    action = {name: value for name, value in spawn.payload.items() if name != "profile_box_id"}
+    plain = replace(spawn, payload=action)
+    create_output_box(tx, context.project_id, box, context.agent_turn_id)
+    if not inbox.put(tx, _row(plain, InboxStatus.PENDING, head.turn_epoch)):
+        raise FencedError(
+            f"ui_action {spawn.correlation_id!r} was begun by somebody else; nothing was written"
+        )
+    add_edge(tx, _edge(plain))
+    leased = replace(context, turn_epoch=head.turn_epoch)
+    ring = wakeup_message(leased, spawn.worker_target, context.agent_id, WakeupReason.ENQUEUE, spawn.inbox_id)
+    found = {"turn_epoch": head.turn_epoch, "output_box_id": box}
+    return accepted(_acknowledgement(spawn, found), signals=(ring,))
+
+
+def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> _Spawn:
+    if intent.message_type not in (MessageType.TURN, MessageType.UI_ACTION):
+        raise ProtocolViolation(f"{intent.message_type} begins no turn; expected turn or ui_action")
+    where = f"{intent.message_type} for {intent.target_agent_id}"
+    turn = new_id("turn")
+    child = _descendant(context, intent, turn)
+    payload = without_identity(intent.payload, child.headers(), where)
+    is_turn = intent.message_type is MessageType.TURN
+    payload = check_turn(payload) if is_turn else check_ui_action(payload)
+    about = tx.one(
+        Q.about_enqueue,
+        project=context.project_id,
+        source=context.agent_id,
+        source_turn=context.agent_turn_id,
+        target=intent.target_agent_id,
+        context_box=payload.get("context_box_id"),
+        output_box=payload.get("output_box_id"),
+        profile_box=payload.get("profile_box_id"),
+    )
+    _check_target(context, intent, about)
+    assert about is not None
+    child = _deep_enough(context, child, about, intent.depth_policy, limits)
+    if is_turn:
+        _check_boxes(payload, about, where)
+    payload["profile_box_id"] = payload.get("profile_box_id") or about["profile_box_id"]
+    return _Spawn(
+        context=child,
+        source=context,
+        payload=payload,
+        inbox_id=turn,
+        correlation_id=intent.correlation_id or turn,
+        worker_target=about["worker_target"],
+        message_type=intent.message_type,
+    )
+
+
+def _check_target(context: TurnContext, intent: SpawnIntent, about: Row | None) -> None:
+    if about is None or about["target_status"] != "active":
+        why = "is not active in" if about is not None else "is not in the roster of"
+        raise ProtocolViolation(
+            f"agent {intent.target_agent_id!r} {why} {context.project_id}", ErrorCode.UNKNOWN_AGENT
+        )
+    check_source_status(context, about["source_status"])
+
+
+def _descendant(context: TurnContext, intent: SpawnIntent, turn: str) -> TurnContext:
+    """The context of the new turn; its depth is settled once the store was asked."""
+    root = intent.depth_policy is DepthPolicy.ROOT
+    return TurnContext(
+        project_id=context.project_id,
+        channel_id=context.channel_id,
+        agent_id=intent.target_agent_id,
+        agent_turn_id=turn,
+        parent_agent_id="" if root else context.agent_id,
+        parent_agent_turn_id="" if root else context.agent_turn_id,
+        parent_step_id="" if root else context.step_id,
+        traceparent=new_span(context.traceparent),
+        tracestate=context.tracestate,
+    )
+
+
+def _deep_enough(
+    context: TurnContext, child: TurnContext, about: Row, policy: DepthPolicy, limits: Limits
+) -> TurnContext:
+    """The depth grows from where the asking turn really is, whatever its headers say."""
+    base = max(context.recursion_depth, about["source_depth"] or 0)
+    depth = {DepthPolicy.ROOT: 0, DepthPolicy.PEER: base, DepthPolicy.DESCEND: base + 1}[policy]
+    if policy is DepthPolicy.DESCEND and not context.agent_turn_id:
+        depth = base  # outside of any turn there is nothing to descend from
+    if depth >= limits.max_depth:
+        raise ProtocolViolation(
+            f"a turn of {child.agent_id} would be {depth} deep; the limit is {limits.max_depth}",
+            ErrorCode.RECURSION_DEPTH_EXCEEDED,
+        )
+    return replace(child, recursion_depth=depth)
+
+
+def _check_boxes(payload: Mapping[str, Any], about: Row, where: str) -> None:
+    wanted = {
+        "context": (payload["context_box_id"], {BoxKind.CONTEXT, BoxKind.OUTPUT}),
+        "output": (payload["output_box_id"], {BoxKind.OUTPUT}),
+        "profile": (payload.get("profile_box_id"), {BoxKind.PROFILE}),
+    }
+    for name, (box, kinds) in wanted.items():
+        kind = about[f"{name}_kind"]
+        if box is not None and kind is None:
+            raise ProtocolViolation(f"{where}: there is no {name} box {box}", ErrorCode.UNKNOWN_BOX)
+        if box is not None and kind not in kinds:
+            raise ProtocolViolation(f"{where}: box {box} is a {kind} box, it cannot be the {name} box")
+
+
+def _known(tx: Transaction, spawn: _Spawn) -> L0Result | None:
+    """What was answered when this was asked before; refused when it is something else under the same name."""
+    row = tx.one(
+        inbox.Q.enqueued_row,
+        project=spawn.context.project_id,
+        type=str(spawn.message_type),
+        correlation=spawn.correlation_id,
+    )
+    if row is None:
+        return None
+    message = InboxRow.of(row)
+    wanted = {n: v for n, v in spawn.payload.items() if n != "profile_box_id"}
+    given = {n: v for n, v in message.payload.items() if n != "profile_box_id"}
+    if message.agent_id != spawn.context.agent_id or encode_canonical(given) != encode_canonical(wanted):
+        return rejected(
+            ErrorCode.PROTOCOL_VIOLATION,
+            f"correlation {spawn.correlation_id!r} names another {spawn.message_type} of {message.agent_id}",
+        )
+    answer = {
+        "inbox_id": message.inbox_id,
+        "correlation_id": message.correlation_id,
+        "agent_turn_id": message.agent_turn_id,
+        "channel_id": message.channel_id,
+        "duplicate": True,
+    }
+    return accepted(answer | ({"turn_epoch": message.turn_epoch} if message.turn_epoch else {}))
+
+
+def _row(spawn: _Spawn, status: InboxStatus, epoch: int) -> dict[str, Any]:
+    context = spawn.context
+    return inbox.message_row(
+        project_id=context.project_id,
+        inbox_id=spawn.inbox_id,
+        agent_id=context.agent_id,
+        worker_target=spawn.worker_target,
+        channel_id=context.channel_id,
+        message_type=spawn.message_type,
+        agent_turn_id=context.agent_turn_id,
+        turn_epoch=epoch,
+        headers=context.headers(),
+        payload=spawn.payload,
+        status=status,
+        correlation_id=spawn.correlation_id if spawn.correlation_id != context.agent_turn_id else None,
+    )
+
+
+def _edge(spawn: _Spawn) -> dict[str, Any]:
+    return edge_row(
+        spawn.source,
+        Primitive.ENQUEUE,
+        EdgePhase.REQUEST,
+        spawn.correlation_id,
+        target_agent_id=spawn.context.agent_id,
+        target_turn_id=spawn.context.agent_turn_id,
+        depth=spawn.context.recursion_depth,
+        mode="call",
+        metadata={"message_type": str(spawn.message_type)},
+    )
+
+
+def _acknowledgement(spawn: _Spawn, leased: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "inbox_id": spawn.inbox_id,
+        "correlation_id": spawn.correlation_id,
+        "trace_id": spawn.context.trace_id,
+        "agent_turn_id": spawn.context.agent_turn_id,
+        "channel_id": spawn.context.channel_id,
+        "recursion_depth": spawn.context.recursion_depth,
+    }
+    if leased is not None:
+        answer |= {"turn_epoch": leased["turn_epoch"], "output_box_id": leased["output_box_id"]}
+    return answer

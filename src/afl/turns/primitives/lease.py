@@ -1,0 +1,58 @@
+"""lease_agent_turn_with_conn: an idle agent gets a turn. Here, and only here, a turn's first epoch is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from afl.kernel.codec import encode
+from afl.kernel.database import Transaction
+from afl.turns.edges import Q
+from afl.turns.model import Head
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What the head is to know of the turn."""
+
+    project_id: str
+    agent_id: str
+    agent_turn_id: str
+    channel_id: str
+    inbox_id: str
+    output_box_id: str
+    context_box_id: str | None = None
+    profile_box_id: str | None = None
+    recursion_depth: int = 0
+    parent_step_id: str | None = None
+    trace_id: str | None = None
+    expecting_correlation_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def lease_agent_turn_with_conn(conn: Transaction, lease: Lease) -> Head | None:
+    """idle -> dispatched with epoch + 1; None when the agent is busy. T2, T2u."""
+    found = _lease(conn, lease)
+    if found is None and conn.run(Q.ensure_head, project=lease.project_id, agent=lease.agent_id):
+        found = _lease(conn, lease)
+    return found
+
+
+def _lease(tx: Transaction, lease: Lease) -> Head | None:
+    row = tx.one(
+        Q.lease,
+        project=lease.project_id,
+        agent=lease.agent_id,
+        turn=lease.agent_turn_id,
+        channel=lease.channel_id,
+        depth=lease.recursion_depth,
+        parent_step=lease.parent_step_id,
+        trace=lease.trace_id,
+        profile_box=lease.profile_box_id,
+        context_box=lease.context_box_id,
+        output_box=lease.output_box_id,
+        expecting=lease.expecting_correlation_id,
+        inbox=lease.inbox_id,
+        headers=encode(dict(lease.headers), what="headers of a turn"),
+    )
+    return Head.of(row) if row is not None else None

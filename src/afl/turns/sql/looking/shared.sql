@@ -1,0 +1,41 @@
+-- name: turns_between
+select agent_turn_id, agent_id from {schema:state}agent_inbox
+where project_id = :project and message_type in ('turn', 'ui_action')
+    and agent_turn_id >= :low and agent_turn_id < :high
+order by agent_turn_id limit 3
+
+-- name: latest_turns
+select i.agent_turn_id, i.agent_id, i.message_type, i.status, i.channel_id, i.payload, i.created_at, i.last_error,
+    h.status as head_status, o.status as end_status, o.payload as told, o.created_at as ended_at
+from {schema:state}agent_inbox as i
+left join {schema:state}agent_state_head as h
+    on h.project_id = i.project_id and h.active_agent_turn_id = i.agent_turn_id
+left join {schema:state}outbox as o
+    on o.project_id = i.project_id and o.agent_turn_id = i.agent_turn_id and o.kind = 'task'
+where i.project_id = :project and i.message_type in ('turn', 'ui_action')
+    and (:agent = '' or i.agent_id = :agent) and (:turn = '' or i.agent_turn_id = :turn)
+order by i.position desc limit :limit
+
+-- name: queued_counts
+select agent_id, count(*) as queued from {schema:state}agent_inbox
+where project_id = :project and status = 'queued' group by agent_id
+
+-- name: queue_ahead
+select count(*) as ahead from {schema:state}agent_inbox
+where project_id = :project and agent_id = :agent and status = 'queued' and position < (
+    select position from {schema:state}agent_inbox where project_id = :project and agent_turn_id = :turn
+        and message_type in ('turn', 'ui_action')
+)
+
+-- name: edges_about
+select * from {schema:state}execution_edges
+where project_id = :project and source_agent_turn_id = :turn and source_agent_turn_id <> ''
+union
+select * from {schema:state}execution_edges
+where project_id = :project and trace_id = :trace and target_agent_turn_id = :turn
+order by created_at, edge_id
+
+-- name: pending_of_agent
+select * from {schema:state}agent_inbox
+where project_id = :project and agent_id = :agent and status in ('pending', 'deferred', 'processing')
+order by next_retry_at, position

@@ -1,0 +1,1 @@
+-- One file has one name space: state.agent_inbox is the table state_agent_inbox.

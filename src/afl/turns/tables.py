@@ -1,0 +1,18 @@
+"""The tables of turns, and their names in the store."""
+
+from __future__ import annotations
+
+from afl.kernel.database import Database, Schema
+
+SCHEMAS = (
+    Schema("afl.turns", "sql/spaces", component="turns-spaces"),
+    Schema("afl.turns", "sql/tables", component="turns"),
+    Schema("afl.turns", "sql/guards", component="turns-guards"),
+    Schema("afl.turns", "sql/functions", component="turns-functions"),
+)
+
+
+def ensure_tables(database: Database) -> None:
+    """Make the tables, or bring them up to date."""
+    for schema in SCHEMAS:
+        database.ensure(schema)

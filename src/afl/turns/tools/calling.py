@@ -1,0 +1,59 @@
+"""Calling Python tools from the worker's loop: async ones in it, sync ones on threads, each with its time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from afl.kernel.errors import InputError
+from afl.turns.tools.local import LocalTool, ToolCall, enter_call
+from afl.turns.tools.outcome import Outcome, failed, outcome_of
+
+_log = logging.getLogger("afl.turns")
+THREADS = 32
+
+
+class Caller:
+    """Calls tools. Its threads are its own, so that slow tools do not hold up the loop's other work."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
+
+    async def call(self, tool: LocalTool, call: ToolCall, arguments: Mapping[str, Any]) -> Outcome:
+        """What came of it. A tool never raises into a turn: what it raises is its answer."""
+        try:
+            given = tool.python.arguments(arguments)
+        except InputError as error:
+            return failed("invalid_arguments", str(error))
+        try:
+            async with asyncio.timeout(tool.timeout):
+                answer = await self._answer(tool, call, given)
+        except TimeoutError:
+            return failed(
+                "tool_timeout", f"{tool.name} was not done after {tool.timeout:g} s", status="timeout"
+            )
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _log.info("tool %s failed", tool.name, exc_info=True)
+            return failed(type(error).__name__, str(error) or type(error).__name__)
+        return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
+
+    async def _answer(self, tool: LocalTool, call: ToolCall, given: dict[str, Any]) -> Any:
+        context = contextvars.copy_context()
+        context.run(enter_call, call)
+        function = tool.python.function
+        if inspect.iscoroutinefunction(function):
+            return await asyncio.create_task(function(**given), context=context)
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(self._threads, lambda: context.run(lambda: function(**given)))
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def close(self) -> None:
+        """Take no more calls. A call that hangs is left alone: a thread cannot be ended from outside."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,75 @@
+"""What a tool call came to: the content of its `tool.result` card, made so that it always holds together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from afl.kernel import codec
+from afl.kernel.errors import PayloadError
+from afl.turns.cards import tool_result_content
+from afl.turns.statuses import AfterExecution, TaskStatus
+
+SUSPEND = AfterExecution.SUSPEND
+AFTER_EXECUTION = frozenset(AfterExecution)
+STATUSES = frozenset(TaskStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Status, result and error of one call. `error` is None exactly when the call succeeded."""
+
+    status: str
+    result: Any = None
+    error: Mapping[str, Any] | None = None
+    after_execution: str = SUSPEND
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == TaskStatus.SUCCESS
+
+    def content(self) -> dict[str, Any]:
+        """As the card has it."""
+        return tool_result_content(self.status, self.after_execution, self.result, self.error)
+
+
+def failed(code: str, message: str, *, status: str = "failed", after_execution: str = SUSPEND) -> Outcome:
+    """A call that came to nothing."""
+    return Outcome(status, None, {"code": code, "message": message}, after_execution)
+
+
+def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Outcome:
+    """A call that gave an answer; one that is no JSON data is a failure, not an accident of the turn."""
+    try:
+        plain = msgspec.to_builtins(_dumped(answer), str_keys=True)
+        codec.encode(plain, what=f"what {tool} gave")
+    except (TypeError, ValueError, PayloadError) as error:
+        return failed("result_not_serializable", str(error), after_execution=after_execution)
+    return Outcome("success", plain, None, after_execution)
+
+
+def checked(status: str, result: Any, error: Any, after_execution: str) -> Outcome:
+    """What somebody else says a call came to. What contradicts itself is a failure that says so."""
+    if status not in STATUSES:
+        return failed("invalid_status", f"the tool answered with the status {status!r}")
+    if after_execution not in AFTER_EXECUTION:
+        return failed(
+            "invalid_after_execution", f"the tool answered with after_execution {after_execution!r}"
+        )
+    if status == "success" and error is not None:
+        return failed("error_with_success", f"the tool succeeded with an error: {error}")
+    if status != "success" and not _is_error(error):
+        error = {"code": status, "message": str(error or f"the tool ended {status}")}
+    return Outcome(status, result, error, after_execution)
+
+
+def _is_error(error: Any) -> bool:
+    return isinstance(error, Mapping) and "code" in error and "message" in error
+
+
+def _dumped(answer: Any) -> Any:
+    dump = getattr(answer, "model_dump", None)
+    return dump(mode="json") if callable(dump) else answer

@@ -1,0 +1,151 @@
+"""Tools of another process: it hears `cmd.tool.*`, calls a function, and reports what came of it.
+
+    service = ToolService(engine, "main", [search])
+    await service.register()
+    await service.start()
+
+A command may come more than once. The first result card of a call is its result, whoever wrote it: a call that has one
+is not made again, only reported again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from afl.kernel.database import Transaction
+from afl.models import PythonTool
+from afl.turns.bus import Subscription
+from afl.turns.card_store import find_cards, result_card_of, save_result
+from afl.turns.cards import Card, NewCard
+from afl.turns.context import TurnContext, context_of_headers
+from afl.turns.engine import L0Engine
+from afl.turns.intents import ReportIntent
+from afl.turns.message import Message
+from afl.turns.model import L0Result, TurnRef
+from afl.turns.resources import Tool as ToolRow
+from afl.turns.resources import put_tool
+from afl.turns.statuses import AfterExecution, CardType
+from afl.turns.subjects import PREFIX
+from afl.turns.tools.calling import Caller
+from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, near
+from afl.turns.tools.outcome import Outcome, failed
+
+_log = logging.getLogger("afl.turns")
+
+
+class ToolService:
+    """Serves tools of one project under the name `target`; processes of one name share the commands."""
+
+    def __init__(
+        self,
+        engine: L0Engine,
+        project: str,
+        tools: Iterable[Callable[..., Any] | PythonTool | LocalTool],
+        *,
+        target: str = "python",
+    ) -> None:
+        self._engine = engine
+        self._project = project
+        self._toolbox = Toolbox(tools)
+        self._target = target
+        self._caller = Caller()
+        self._subscription: Subscription | None = None
+
+    async def register(self) -> None:
+        """Enter the tools into `resource.tools`, so that agents can call them."""
+        rows = [self._row(tool) for tool in self._toolbox]
+
+        def work(tx: Transaction) -> None:
+            for row in rows:
+                put_tool(tx, row)
+
+        await self._engine.database.run("write", work)
+
+    async def start(self) -> None:
+        pattern = f"{PREFIX}.{self._project}.*.cmd.tool.{self._target}.>"
+        self._subscription = await self._engine.bus.consume(
+            f"tool_{self._target}_{self._project}", [pattern], self.handle
+        )
+
+    async def stop(self) -> None:
+        if self._subscription is not None:
+            await self._subscription.close()
+        self._caller.close()
+
+    async def handle(self, command: Message) -> None:
+        """One command: call the function unless that was done before, then report."""
+        context = context_of_headers(command.headers, subject=command.subject)
+        found = await self._engine.database.run("read", lambda tx: self._look(tx, context, command))
+        call, result = found
+        if call is None:
+            _log.warning("command %s: there is no card of call %s", command.subject, context.tool_call_id)
+            return
+        if result is None:
+            outcome = await self._outcome(context, call)
+            await self._report(context, _result(context, call, outcome))
+        else:
+            await self._report(context, result)
+
+    async def _outcome(self, context: TurnContext, call: Card) -> Outcome:
+        tool = self._toolbox.find(call.function_name)
+        if tool is None:
+            known = near(call.function_name, [tool.name for tool in self._toolbox])
+            return failed("unknown_tool", f"{self._target} has no tool {call.function_name!r}; {known}")
+        about = ToolCall(
+            context.tool_call_id, tool.name, context.project_id, context.agent_id, context.agent_turn_id
+        )
+        return await self._caller.call(tool, about, call.content.get("arguments") or {})
+
+    async def _report(self, context: TurnContext, card: NewCard) -> None:
+        """Save the card, if nobody has by now, and report what is there."""
+        turn = TurnRef(context.project_id, context.agent_id, context.agent_turn_id)
+
+        def work(tx: Transaction) -> L0Result:
+            told = save_result(tx, context.project_id, card, self._engine.limits)
+            payload = {
+                "status": told.content["status"],
+                "after_execution": told.content["after_execution"],
+                "tool_result_card_id": told.card_id,
+            }
+            source = context.acting_as(told.author_id)
+            return self._engine.report(tx, source, ReportIntent(turn, payload, context.tool_call_id))
+
+        result = await self._engine.run(work)
+        if not result.accepted:
+            _log.warning("report of call %s was refused: %s", context.tool_call_id, result.error)
+
+    def _look(
+        self, tx: Transaction, context: TurnContext, command: Message
+    ) -> tuple[Card | None, Card | None]:
+        named = str(command.payload.get("tool_call_card_id", ""))
+        card = find_cards(tx, context.project_id, [named]).get(named)
+        if card is None or card.type != CardType.TOOL_CALL or card.tool_call_id != context.tool_call_id:
+            return None, None
+        return card, result_card_of(tx, context.project_id, context.tool_call_id)
+
+    def _row(self, tool: LocalTool) -> ToolRow:
+        subject = f"{PREFIX}.{{project_id}}.{{channel_id}}.cmd.tool.{self._target}.{tool.name}"
+        seen = tool.tool
+        return ToolRow(
+            self._project,
+            tool.name,
+            seen.description,
+            dict(seen.input_schema),
+            subject,
+            AfterExecution(tool.after_execution),
+            {"timeout_seconds": tool.timeout},
+        )
+
+
+def _result(context: TurnContext, call: Card, outcome: Outcome) -> NewCard:
+    return NewCard(
+        CardType.TOOL_RESULT,
+        outcome.content(),
+        f"tool.{call.function_name}",
+        agent_turn_id=context.agent_turn_id,
+        step_id=context.step_id,
+        tool_call_id=context.tool_call_id,
+        function_name=call.function_name,
+    )

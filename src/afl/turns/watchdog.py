@@ -1,0 +1,201 @@
+"""The watchdog: looks for what nobody moves, and moves it. Any worker runs it, and several may at once.
+
+Every single thing it finds is a transaction of its own: one that cannot be helped is told in the log, and does not
+keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from afl.kernel.database import Transaction
+from afl.kernel.errors import AgentFlowError, StoreUnavailable
+from afl.kernel.presence.base import Life
+from afl.turns import heads, inbox, watching
+from afl.turns.card_store import save_result
+from afl.turns.cards import NewCard
+from afl.turns.engine import L0Engine
+from afl.turns.intents import ReportIntent
+from afl.turns.message import Message
+from afl.turns.model import Head, L0Result, accepted
+from afl.turns.orchestration.joining import join_batch, ripe_batches
+from afl.turns.primitives.dispatch_next import dispatch_next
+from afl.turns.primitives.wakeup import wakeup
+from afl.turns.resources import get_agent, get_tools
+from afl.turns.statuses import (
+    AfterExecution,
+    CardType,
+    HeadStatus,
+    InboxStatus,
+    MessageType,
+    TaskStatus,
+    WaitStatus,
+    WakeupReason,
+)
+from afl.turns.tools.outcome import failed
+from afl.turns.watching import ExpiredWait
+
+AUTHOR = "sys.watchdog"
+STALE_MS = 300_000
+PENDING_MS = 5_000
+DISPATCHED_MS = 10_000
+SUSPENDED_MS = 60_000
+_OVER = (InboxStatus.CONSUMED, InboxStatus.ERROR, InboxStatus.SKIPPED)
+_log = logging.getLogger("afl.turns")
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Watchdog:
+    """For the worker `owner` of some targets."""
+
+    def __init__(self, engine: L0Engine, owner: str, targets: Iterable[str]) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._targets = frozenset(targets)
+
+    async def sweep(self) -> None:
+        """Everything but what was lost with a worker; that goes on in a worker's hands (`lost_turns`)."""
+        await self.guarded(self._requeue, await self.dead_owners())
+        await self._each(watching.expired_waits, self._time_out)
+        await self._each(watching.idle_with_queue, self._dispatch)
+        await self._each(lambda tx: watching.unclaimed_agents(tx, PENDING_MS), self._ring)
+        await self._each(
+            lambda tx: watching.stuck_heads(tx, HeadStatus.DISPATCHED, DISPATCHED_MS), self._undispatched
+        )
+        await self._each(
+            lambda tx: watching.stuck_heads(tx, HeadStatus.SUSPENDED, SUSPENDED_MS), self._unanswered
+        )
+        await self._each(ripe_batches, self._join)
+
+    async def lost_turns(self, limit: int) -> list[Head]:
+        """Running turns of our targets whose worker is gone."""
+        dead = await self.dead_owners()
+        found = await self._read(lambda tx: watching.unleased_turns(tx, dead, max(1, limit)))
+        return [head for head in found if await self._is_ours(head)][:limit]
+
+    async def dead_owners(self) -> list[str]:
+        """Workers that hold something and are proven dead; their leases need not be waited for."""
+
+        def holders(tx: Transaction) -> set[str]:
+            running = {head.owner for head in watching.running_of_others(tx, self._owner)}
+            return running | set(inbox.claimers(tx))
+
+        found = await self._read(holders)
+        return [owner for owner in found if await asyncio.to_thread(self._is_dead, owner)]
+
+    async def guarded(self, work: Callable[[A], Awaitable[T]], thing: A) -> T | None:
+        """One thing; when it cannot be helped, the next one is looked at all the same."""
+        try:
+            return await work(thing)
+        except StoreUnavailable:
+            raise
+        except AgentFlowError as error:
+            _log.warning("the watchdog leaves %r: %s", thing, error)
+        except Exception:
+            _log.exception("the watchdog stumbled over %r", thing)
+        return None
+
+    async def _each(
+        self, find: Callable[[Transaction], Sequence[A]], work: Callable[[Transaction, A], L0Result | None]
+    ) -> None:
+        """Look, then a transaction for each thing found, and its signals after the commit."""
+
+        async def one(thing: A) -> None:
+            result = await self._engine.database.run("write", lambda tx: work(tx, thing))
+            if result is not None:
+                self._engine.publish(result)
+
+        for thing in await self._read(find):
+            await self.guarded(one, thing)
+
+    async def _read(self, find: Callable[[Transaction], T]) -> T:
+        return await self._engine.database.run("read", find)
+
+    def _is_dead(self, owner: str) -> bool:
+        return self._engine.database.presence.proof(owner.split("#", maxsplit=1)[0]) is Life.DEAD
+
+    async def _is_ours(self, head: Head) -> bool:
+        agent = await self._read(lambda tx: get_agent(tx, head.project_id, head.agent_id))
+        return agent is not None and agent.worker_target in self._targets
+
+    # -- what is done -----------------------------------------------------------------------------------------
+
+    async def _requeue(self, dead: Sequence[str]) -> None:
+        """Messages that were claimed and forgotten go back."""
+
+        def work(tx: Transaction) -> list[Message]:
+            rows = inbox.requeue_stale(tx, older_ms=STALE_MS, dead_owners=dead)
+            agents = dict.fromkeys((row.project_id, row.agent_id) for row in rows)
+            rings = [wakeup(tx, *agent, WakeupReason.WATCHDOG_RETRANSMIT) for agent in agents]
+            return [message for ring in rings for message in ring.signals]
+
+        self._engine.tell(*await self._engine.database.run("write", work))
+
+    def _time_out(self, tx: Transaction, wait: ExpiredWait) -> L0Result | None:
+        """A call whose time is up is reported so; if its result is there and only the report was lost, with that."""
+        project, call = wait.turn.project_id, wait.tool_call_id
+        late = self._timeout_card(tx, wait)
+        card = save_result(tx, project, late)
+        kind = MessageType.TIMEOUT if card.card_id == late.card_id else MessageType.TOOL_RESULT
+        payload = {
+            "status": card.content["status"],
+            "after_execution": card.content["after_execution"],
+            "tool_result_card_id": card.card_id,
+        }
+        intent = ReportIntent(wait.turn, payload, call, kind)
+        result = self._engine.report(tx, wait.context(AUTHOR), intent)
+        if result.accepted:
+            return result
+        head = heads.read_head(tx, project, wait.turn.agent_id, lock=True)
+        if head is None or head.active_agent_turn_id != wait.turn.agent_turn_id:
+            return None
+        why = f"the end of {wait.tool_name}'s time could not be reported: {result.error}"
+        return heads.fail_turn(tx, head, error=why, error_code="tool_timeout", status=TaskStatus.TIMEOUT)
+
+    def _timeout_card(self, tx: Transaction, wait: ExpiredWait) -> NewCard:
+        tools = get_tools(tx, wait.turn.project_id, [wait.tool_name])
+        after = tools[0].after_execution if tools else AfterExecution.SUSPEND
+        said = f"{wait.tool_name} did not answer in its time"
+        return NewCard(
+            CardType.TOOL_RESULT,
+            failed("tool_timeout", said, status=TaskStatus.TIMEOUT, after_execution=after).content(),
+            AUTHOR,
+            agent_turn_id=wait.turn.agent_turn_id,
+            step_id=wait.step_id,
+            tool_call_id=wait.tool_call_id,
+            function_name=wait.tool_name,
+        )
+
+    def _dispatch(self, tx: Transaction, agent: tuple[str, str]) -> L0Result | None:
+        return dispatch_next(tx, *agent)
+
+    def _ring(self, tx: Transaction, agent: watching.DueAgent) -> L0Result | None:
+        return wakeup(tx, agent.project_id, agent.agent_id, WakeupReason.WATCHDOG_PENDING)
+
+    def _undispatched(self, tx: Transaction, found: Head) -> L0Result | None:
+        """A turn that nobody enters: its message is there, and somebody is told; or it is not, and the turn fails."""
+        head = heads.read_head(tx, found.project_id, found.agent_id, lock=True)
+        if head is None or head.gate != found.gate:
+            return None
+        message = inbox.turn_row(tx, head.project_id, head.active_agent_turn_id or "")
+        if message is not None and message.status not in _OVER:
+            return wakeup(tx, head.project_id, head.agent_id, WakeupReason.WATCHDOG_RETRANSMIT)
+        why = "the message that was to begin this turn is gone"
+        return heads.fail_turn(tx, head, error=why, error_code="dispatch_lost")
+
+    def _unanswered(self, tx: Transaction, found: Head) -> L0Result | None:
+        """A turn that waits for what can never come: no call's time runs any more, and no message is on its way."""
+        head = heads.read_head(tx, found.project_id, found.agent_id, lock=True)
+        if head is None or head.gate != found.gate:
+            return None
+        running = any(wait.wait_status is WaitStatus.WAITING for wait in heads.read_waiting(tx, head))
+        if running or inbox.has_open_inbox(tx, head.project_id, head.agent_id):
+            return None
+        return heads.fail_turn(tx, head, error="what this turn waits for is lost", error_code="wait_lost")
+
+    def _join(self, tx: Transaction, batch: tuple[str, str]) -> L0Result | None:
+        return accepted(signals=join_batch(tx, *batch), stored=1)

@@ -1,0 +1,96 @@
+"""The turns in a worker's hands: one per agent, each a task, and the lease that says they are its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from afl.turns.model import Head
+
+_log = logging.getLogger("afl.turns")
+Key = tuple[str, str]  # project, agent
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One turn under way."""
+
+    turn_id: str
+    epoch: int
+    task: asyncio.Task[None]
+
+
+class Hands:
+    """As many turns at once as there are slots."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._held: dict[Key, Held] = {}
+        self._freed = asyncio.Event()
+
+    @property
+    def free(self) -> int:
+        return max(0, self._slots - len(self._held))
+
+    @property
+    def empty(self) -> bool:
+        return not self._held
+
+    def take(self, head: Head, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a turn. An older one of the same agent is over, or somebody else's: it is given up."""
+        key = (head.project_id, head.agent_id)
+        self.drop(key)
+        task: asyncio.Task[None] = asyncio.create_task(self._run(work))
+        held = Held(head.active_agent_turn_id or "", head.turn_epoch, task)
+        self._held[key] = held
+        task.add_done_callback(lambda _: self._done(key, held))
+
+    def drop(self, key: Key, turn_id: str | None = None) -> None:
+        """Give up the turn of an agent: this one, or whichever it is."""
+        held = self._held.get(key)
+        if held is not None and turn_id in (None, held.turn_id):
+            del self._held[key]
+            held.task.cancel()
+            self._freed.set()
+
+    def snapshot(self) -> dict[Key, Held]:
+        return dict(self._held)
+
+    def keep(self, before: dict[Key, Held], renewed: Iterable[tuple[str, str, str, int]]) -> None:
+        """Of the turns that were in hand before the renewal, give up those that are no longer this worker's."""
+        ours = {(project, agent): (turn, epoch) for project, agent, turn, epoch in renewed}
+        for key, held in before.items():
+            if (
+                self._held.get(key) is held
+                and ours.get(key) != (held.turn_id, held.epoch)
+                and not held.task.done()
+            ):
+                _log.warning("turn %s of %s is no longer held here", held.turn_id, key[1])
+                self.drop(key)
+
+    async def wait_free(self, timeout: float) -> None:
+        """Wait until a slot is free, or the time is up."""
+        self._freed.clear()
+        if not self.free:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._freed.wait(), timeout)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for what is under way, so long; then give it up."""
+        tasks = [held.task for held in self._held.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    def _done(self, key: Key, held: Held) -> None:
+        if self._held.get(key) is held:
+            del self._held[key]
+        self._freed.set()

@@ -1,0 +1,132 @@
+"""What a worker knows of the turn it runs: read once when the turn comes into its hands, then kept up by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.database import Transaction, queries
+from afl.kernel.errors import InputError
+from afl.turns.card_store import card_of
+from afl.turns.cards import Card, NewCard
+from afl.turns.model import Head
+from afl.turns.orchestration.requests import KINDS
+from afl.turns.prompting import conversation, last_thought
+from afl.turns.resources import Tool as ToolRow
+from afl.turns.resources import get_profile, get_tools
+from afl.turns.statuses import CardType
+from afl.turns.steps import StepEnd
+from afl.turns.tools.local import Toolbox
+from afl.turns.tools.submit import Field, required_fields
+from afl.turns.worker.moves import as_card
+from afl.turns.worker.profile import Profile, profile_of
+from afl.turns.worker.toolkit import Toolkit
+
+Q = queries("afl.turns.worker")
+_PROFILES = 1024
+
+
+@dataclass
+class Scene:
+    """One turn in hand. `output` grows with what the turn writes, so that no step reads its box again."""
+
+    head: Head
+    toolkit: Toolkit
+    context: Sequence[Card]
+    output: list[Card]
+    step_id: str
+    ends: dict[str, StepEnd] = field(default_factory=dict)  # of steps whose tools are at work
+
+    @property
+    def profile(self) -> Profile:
+        return self.toolkit.profile
+
+    @property
+    def turn_id(self) -> str:
+        return self.head.active_agent_turn_id or ""
+
+    @property
+    def is_action(self) -> bool:
+        """Whether a person called a tool, and no model takes part."""
+        return self.head.context_box_id is None
+
+    @property
+    def conversation(self) -> list[Card]:
+        return conversation(self.context, self.output, self.turn_id)
+
+    def moved(self, head: Head, cards: Iterable[NewCard] = (), step_id: str | None = None) -> None:
+        """The turn is there now, and these cards are in its box."""
+        self.head = head
+        self.output.extend(as_card(card) for card in cards)
+        self.step_id = step_id or self.step_id
+
+    @property
+    def own(self) -> list[Card]:
+        """The cards of this turn."""
+        return [card for card in self.output if card.agent_turn_id == self.turn_id]
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What a fallback deliverable tells of the way here."""
+        results = sum(card.type == CardType.TOOL_RESULT for card in self.own)
+        return {
+            "last_agent_thought": last_thought(self.output, self.turn_id)[-2000:],
+            "tool_result_count": results,
+        }
+
+
+class Scenes:
+    """Reads scenes. Profiles are kept: a box of one never changes."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+        self._profiles: dict[tuple[str, str], Profile] = {}
+
+    def read(self, tx: Transaction, head: Head, step_id: str) -> Scene:
+        """What a running turn needs to go on; InputError when its profile cannot be read."""
+        profile = self.profile(tx, head)
+        context, output = read_both(tx, head)
+        toolkit = Toolkit(profile, self._toolbox, self._rows(tx, head, profile), asked_fields(context))
+        return Scene(head, toolkit, context, output, step_id)
+
+    def _rows(self, tx: Transaction, head: Head, profile: Profile) -> dict[str, ToolRow]:
+        """The tools of other processes that the profile allows; none is asked for that is a function of this one."""
+        names = None
+        if profile.allowed_tools is not None:
+            names = [
+                name
+                for name in profile.allowed_tools
+                if self._toolbox.find(name) is None and name not in KINDS
+            ]
+            if not names:
+                return {}
+        return {row.tool_name: row for row in get_tools(tx, head.project_id, names)}
+
+    def profile(self, tx: Transaction, head: Head) -> Profile:
+        """The profile of the active turn."""
+        key = (head.project_id, head.profile_box_id or "")
+        known = self._profiles.get(key)
+        if known is not None:
+            return known
+        found = get_profile(tx, *key)
+        if found is None:
+            raise InputError(f"agent {head.agent_id}: there is no profile in box {key[1]!r}")
+        if len(self._profiles) >= _PROFILES:
+            self._profiles.clear()
+        self._profiles[key] = profile_of(found.profile)
+        return self._profiles[key]
+
+
+def asked_fields(context: Sequence[Card]) -> list[Field] | None:
+    """The fields that the newest `task.result_fields` card asks for; None when there is none that can be read."""
+    newest = next((card for card in reversed(context) if card.type == CardType.RESULT_FIELDS), None)
+    return None if newest is None else required_fields(newest.content)
+
+
+def read_both(tx: Transaction, head: Head) -> tuple[list[Card], list[Card]]:
+    """The cards of the context box and of the output box, in one reading."""
+    boxes = [box for box in (head.context_box_id, head.output_box_id) if box is not None]
+    rows = tx.all(Q.read_boxes, project=head.project_id, boxes=boxes)
+    context = [card_of(row) for row in rows if row["box_id"] == head.context_box_id]
+    return context, [card_of(row) for row in rows if row["box_id"] == head.output_box_id]

@@ -1,0 +1,210 @@
+"""How a step leaves the turn: suspended, in its next step, or over. One transaction, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from afl.kernel.database import Transaction
+from afl.kernel.errors import FencedError
+from afl.turns import heads
+from afl.turns.cards import NewCard
+from afl.turns.heads import Ending
+from afl.turns.ids import new_id
+from afl.turns.intents import ToolWait
+from afl.turns.message import Message
+from afl.turns.model import Head, L0Result, Limits
+from afl.turns.orchestration.child import ChildSource
+from afl.turns.orchestration.forking import fork
+from afl.turns.orchestration.performing import Performed
+from afl.turns.statuses import CardType, StepStatus, TaskStatus
+from afl.turns.steps import StepEnd
+from afl.turns.subjects import tool_subject
+from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.moves import Conclude, next_move
+from afl.turns.worker.scene import Scene
+from afl.turns.worker.toolkit import Call, Route, wait_seconds
+from afl.turns.worker.writing import Writer
+
+MAX_STEPS_REACHED = "max_steps_reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step came to: cards to write, and calls that others answer (`late`: sent when the turn suspends)."""
+
+    cards: Sequence[NewCard]
+    end: StepEnd
+    late: Sequence[Call] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The turn is suspended on these calls."""
+
+    head: Head
+    cards: Sequence[NewCard]
+    calls: Sequence[str]
+    stored: int
+    signals: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """The turn is in its next step."""
+
+    head: Head
+    cards: Sequence[NewCard]
+    step_id: str
+    signals: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The turn is over."""
+
+    result: L0Result
+    ending: Ending
+    cards: Sequence[NewCard]
+
+
+Settled = Waiting | Stepped | Ended
+
+
+def settle(tx: Transaction, scene: Scene, work: Work, limits: Limits, bounds: WorkerLimits) -> Settled:
+    """Write what a step came to, and bring the turn to where it is by that."""
+    writer = Writer(scene.head, work.end.step_id, limits)
+    cards, waits = list(work.cards), []
+    signals: list[Message] = []
+    for call in work.late:
+        if call.route is Route.COMMAND:
+            waits.append(_command(scene, call, cards, work.end.step_id, bounds))
+            continue
+        check_held(tx, scene.head)
+        performed = fork(tx, source_of(scene, call, work.end.step_id, limits), call.arguments)
+        signals += performed.signals
+        if performed.outcome is not None:
+            cards.append(writer.result(call, performed.outcome))
+        else:
+            waits.append(_fork(call, performed, work.end.step_id))
+    if waits:
+        ended = replace(work.end, status=StepStatus.SUSPENDED)
+        done = heads.suspend(tx, scene.head, waits=waits, cards=cards, ended=ended, limits=limits)
+        calls = [wait.tool_call_id for wait in waits]
+        return Waiting(done.head, cards, calls, done.stored, tuple(signals))
+    return _go_on(tx, scene, replace(work, cards=cards), tuple(signals), limits, bounds)
+
+
+def finish(tx: Transaction, scene: Scene, ending: Ending, limits: Limits) -> Ended:
+    """The turn is over."""
+    told = replace(ending, stats={**ending.stats, "steps": scene.head.steps})
+    return Ended(heads.finish(tx, scene.head, told, limits), told, (*ending.cards, ending.deliverable))
+
+
+def _go_on(
+    tx: Transaction,
+    scene: Scene,
+    work: Work,
+    signals: tuple[Message, ...],
+    limits: Limits,
+    bounds: WorkerLimits,
+) -> Settled:
+    writer = Writer(scene.head, work.end.step_id, limits)
+    move = next_move([*scene.output, *work.cards], scene.turn_id)
+    ending = None
+    if isinstance(move, Conclude):
+        ending = conclusion(writer, move, work.end)
+    elif scene.is_action:
+        ending = action_end(writer, [*scene.own, *work.cards], work.end)
+    elif bounds.steps_left(scene.head.steps) == 0:
+        ending = exhausted(scene, writer, work.end)
+    if ending is not None:
+        return finish(tx, scene, replace(ending, cards=work.cards), limits)
+    step_id = new_id("step")
+    head = heads.next_step(
+        tx,
+        scene.head,
+        step_id=step_id,
+        cards=work.cards,
+        ended=work.end,
+        lease_ms=limits.lease_ms,
+        limits=limits,
+    )
+    return Stepped(head, work.cards, step_id, signals)
+
+
+def conclusion(writer: Writer, move: Conclude, step: StepEnd | None) -> Ending:
+    """A tool's result ends the turn: it is what the turn delivers."""
+    card, status = move.ending.card, move.ending.status
+    error = card.content.get("error")
+    return Ending(
+        status,
+        writer.tool_answer(card.content),
+        error=None if error is None else str(error.get("message")),
+        error_code=None if error is None else str(error.get("code")),
+        tool_result_card_id=card.card_id,
+        step=step,
+    )
+
+
+def action_end(writer: Writer, own: Sequence[NewCard], step: StepEnd | None) -> Ending:
+    """What a person asked for is done; whatever the tool says of going on, no model takes part in this turn."""
+    result = next(card for card in reversed(own) if card.type == CardType.TOOL_RESULT)
+    status = TaskStatus(result.content["status"])
+    error = result.content.get("error")
+    return Ending(
+        status,
+        writer.tool_answer(result.content),
+        error=None if error is None else str(error.get("message")),
+        error_code=None if error is None else str(error.get("code")),
+        tool_result_card_id=result.card_id,
+        step=step,
+    )
+
+
+def exhausted(scene: Scene, writer: Writer, step: StepEnd | None) -> Ending:
+    """The steps are used up: what there is by now is delivered as incomplete, and the turn fails."""
+    why = f"the turn took {scene.head.steps} steps without coming to a result"
+    content = heads.fallback_content(TaskStatus.FAILED, why, MAX_STEPS_REACHED, scene.diagnostics)
+    return Ending(
+        TaskStatus.FAILED, writer.deliverable(content), error=why, error_code=MAX_STEPS_REACHED, step=step
+    )
+
+
+def _command(
+    scene: Scene, call: Call, cards: Sequence[NewCard], step_id: str, bounds: WorkerLimits
+) -> ToolWait:
+    """A command, and how long its answer may take. Its arguments stand in the card of the call."""
+    assert call.remote is not None
+    head = scene.head
+    card = next(
+        card
+        for card in (*cards, *scene.own)
+        if card.type == CardType.TOOL_CALL and card.tool_call_id == call.tool_call_id
+    )
+    subject = tool_subject(
+        call.remote.target_subject, head.project_id, head.active_channel_id or "", head.agent_id
+    )
+    payload = {
+        "tool_name": call.name,
+        "after_execution": str(call.remote.after_execution),
+        "tool_call_card_id": card.card_id,
+    }
+    seconds = bounds.wait_seconds([wait_seconds(call.remote)])
+    return ToolWait(call.tool_call_id, call.name, step_id, int(seconds * 1000), subject, payload)
+
+
+def check_held(tx: Transaction, head: Head) -> None:
+    """Lock the head, as it was read: whoever no longer holds the turn must not set anybody to work."""
+    now = heads.read_head(tx, head.project_id, head.agent_id, lock=True)
+    if now is None or now.gate != head.gate:
+        raise FencedError(f"turn {head.active_agent_turn_id} of {head.agent_id} is no longer held here")
+
+
+def source_of(scene: Scene, call: Call, step_id: str, limits: Limits) -> ChildSource:
+    """The call of a built-in as those see it that serve it."""
+    return ChildSource(scene.head, scene.profile.policy, step_id, call.tool_call_id, limits)
+
+
+def _fork(call: Call, performed: Performed, step_id: str) -> ToolWait:
+    return ToolWait(call.tool_call_id, call.name, step_id, performed.wait_ms)

@@ -1,0 +1,33 @@
+-- name: thought_of_step
+select card_id, type, author_id, role, agent_turn_id, step_id, tool_call_id, function_name, content, tool_calls,
+    metadata, created_at
+from {schema:cardbox}cards
+where project_id = :project and agent_turn_id = :turn and agent_turn_id <> '' and step_id = :step
+    and type = 'agent.thought'
+
+-- A worker with its hands full still hears that it is to stop.
+
+-- name: claim_stops
+update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
+where position in (
+    select position from {schema:state}agent_inbox
+    where worker_target {in:targets} and status in ('pending', 'deferred') and next_retry_at <= {now}
+        and message_type = 'stop'
+    order by next_retry_at, position limit :limit {skip_locked}
+)
+returning *
+
+-- name: read_boxes
+select b.box_id, c.card_id, c.type, c.author_id, c.role, c.agent_turn_id, c.step_id, c.tool_call_id, c.function_name,
+    c.content, c.tool_calls, c.metadata, c.created_at
+from {schema:cardbox}box_cards as b
+join {schema:cardbox}cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+where b.project_id = :project and b.box_id {in:boxes}
+order by b.box_id, b.position
+
+-- A worker that ends leaves its turns to whoever looks first. That is no death, and the takeover counts one.
+
+-- name: leave_turns
+update {schema:state}agent_state_head set lease_until = 0, takeovers = takeovers - 1
+where status = 'running' and owner = :owner
+returning agent_id

@@ -1,0 +1,141 @@
+"""The tools of one agent in one turn: what its model is offered, and where a call of it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from afl.models import Tool
+from afl.turns.orchestration.requests import KINDS, builtin_tool
+from afl.turns.resources import Tool as ToolRow
+from afl.turns.tools.local import LocalTool, Toolbox, near
+from afl.turns.tools.outcome import Outcome, failed
+from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
+from afl.turns.worker.profile import Profile
+
+
+class Route(StrEnum):
+    """Who answers a call."""
+
+    LOCAL = "local"  # a function of this process
+    BUILTIN = "builtin"  # the worker itself, in the step's transaction
+    COMMAND = "command"  # whoever listens to the tool's subject
+    SUBMIT = "submit"  # the end of the turn
+    REFUSED = "refused"  # nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that a model asked for, and who answers it."""
+
+    tool_call_id: str
+    name: str
+    arguments: Mapping[str, Any]
+    route: Route
+    local: LocalTool | None = None
+    remote: ToolRow | None = None
+    refusal: Outcome | None = None
+
+    @property
+    def after_execution(self) -> str:
+        """What the tool declares."""
+        tool = self.local or self.remote
+        return "suspend" if tool is None else str(tool.after_execution)
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """What a profile allows of what there is. A function of this process wins over a row of the same name."""
+
+    profile: Profile
+    toolbox: Toolbox
+    rows: Mapping[str, ToolRow] = field(default_factory=dict)
+    required: Sequence[Field] | None = None  # None: no fields were asked for
+
+    def offered(self, *, last: bool = False) -> tuple[Tool, ...]:
+        """The tools of a request; in the last step only the one that ends the turn."""
+        end = (submit_tool(self.required or ()),) if self._submits else ()
+        if last:
+            return end
+        local = [tool.tool for tool in self.toolbox if self.profile.allows(tool.name)]
+        taken = {tool.name for tool in local} | set(KINDS)
+        remote = [
+            seen(row)
+            for row in self.rows.values()
+            if self.profile.allows(row.tool_name) and row.tool_name not in taken
+        ]
+        builtin = [builtin_tool(name) for name in KINDS if self.profile.allows_builtin(name)]
+        return (*local, *remote, *builtin, *end)
+
+    def routed(self, calls: Iterable[Mapping[str, Any]]) -> list[Call]:
+        """The calls of a thought, each with who answers it."""
+        listed = list(calls)
+        submits = sum(call["name"] == SUBMIT_RESULT for call in listed)
+        return [self._routed(call, alone=len(listed) == 1, submits=submits) for call in listed]
+
+    @property
+    def _submits(self) -> bool:
+        return self.profile.may_submit(self.required is not None)
+
+    def _routed(self, call: Mapping[str, Any], *, alone: bool, submits: int) -> Call:
+        name, arguments = str(call["name"]), call["arguments"]
+
+        def to(route: Route, **who: Any) -> Call:
+            return Call(call["id"], name, arguments, route, **who)
+
+        if not isinstance(arguments, Mapping):
+            return to(
+                Route.REFUSED, refusal=failed("invalid_arguments", f"the arguments of {name} are no object")
+            )
+        if name == SUBMIT_RESULT and self._submits:
+            return to(Route.SUBMIT) if alone else to(Route.REFUSED, refusal=_not_alone(submits))
+        local = self.toolbox.find(name)
+        if local is not None and self.profile.allows(name):
+            return to(Route.LOCAL, local=local)
+        if name in KINDS and self.profile.allows_builtin(name):
+            return to(Route.BUILTIN)
+        row = self.rows.get(name)
+        if row is not None and self.profile.allows(name):
+            return to(Route.COMMAND, remote=row)
+        return to(Route.REFUSED, refusal=self._unknown(name))
+
+    def _unknown(self, name: str) -> Outcome:
+        known = [tool.name for tool in self.offered()]
+        return failed("unknown_tool", f"there is no tool {name!r} for this agent; {near(name, known)}")
+
+
+def seen(row: ToolRow) -> Tool:
+    """A tool of `resource.tools` as the model sees it: without the arguments that are fixed."""
+    fixed = _options(row, "fixed")
+    schema = dict(row.parameters)
+    if fixed:
+        schema["properties"] = {k: v for k, v in schema.get("properties", {}).items() if k not in fixed}
+        schema["required"] = [name for name in schema.get("required", []) if name not in fixed]
+    return Tool(row.tool_name, row.description, schema)
+
+
+def full_arguments(row: ToolRow, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tool is called with: its defaults, what the model gave, and what is fixed."""
+    return {**_options(row, "defaults"), **given, **_options(row, "fixed")}
+
+
+def wait_seconds(row: ToolRow) -> float | None:
+    """How long the tool may take by its own word."""
+    said = row.options.get("suspend_timeout_seconds", row.options.get("timeout_seconds"))
+    return float(said) if isinstance(said, (int, float)) and said > 0 else None
+
+
+def _options(row: ToolRow, kind: str) -> Mapping[str, Any]:
+    arguments = row.options.get("args")
+    found = arguments.get(kind) if isinstance(arguments, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _not_alone(submits: int) -> Outcome:
+    if submits > 1:
+        return failed("submit_result_twice", "submit_result was called more than once; none of them counts")
+    return failed(
+        "submit_result_not_alone", "submit_result must be the only call of its step; call it again, alone"
+    )

@@ -1,0 +1,181 @@
+"""What every bus promises: local on the kernel's doorbell, and NATS."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from support.eventually import PATIENCE_SECONDS
+from support.turns_bus import Heard, started, turn
+from support.turns_house import House
+
+from afl.kernel.database import Database, connect
+from afl.kernel.errors import InputError
+from afl.turns.bus import LocalBus, open_bus
+from afl.turns.bus.base import MAX_DELIVER
+from afl.turns.bus.nats import NatsBus
+from afl.turns.errors import BusUnavailable
+from afl.turns.heads import finish
+from afl.turns.ids import new_id
+from afl.turns.message import Message
+from afl.turns.subjects import event_subject, wakeup_subject
+
+KINDS = ("local", "nats")
+
+
+@pytest.fixture(params=KINDS)
+def bus_url(request: pytest.FixtureRequest) -> str:
+    return "local" if request.param == "local" else str(request.getfixturevalue("nats_url"))
+
+
+@pytest.fixture
+def project() -> str:
+    """One that no other test has: a server keeps what was published."""
+    return f"p-{new_id('task')}"
+
+
+def test_addresses(database: Database) -> None:
+    assert isinstance(open_bus(database), LocalBus)
+    assert isinstance(open_bus(database, "nats://127.0.0.1:4222"), NatsBus)
+    with pytest.raises(InputError, match="expected local"):
+        open_bus(database, "redis://localhost")
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    async def main() -> None:
+        bus = NatsBus("nats://127.0.0.1:9")
+        with pytest.raises(BusUnavailable, match="does not answer"):
+            await bus.start()
+
+    asyncio.run(main())
+
+
+def test_what_is_told_is_heard_by_those_who_listen(database: Database, bus_url: str, project: str) -> None:
+    async def main() -> list[str]:
+        async with started(database, bus_url, relay=False) as engine:
+            heard = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], heard)
+            for number, kind in enumerate(("state", "step", "state")):
+                engine.tell(
+                    Message(event_subject(project, "public", "ada", kind), {"n": str(number)}, {"n": number})
+                )
+            engine.tell(Message(event_subject(f"{project}x", "public", "ada", "state"), {}, {"n": 9}))
+            messages = await heard.until(3)
+            assert [message.payload["n"] for message in messages] == [0, 1, 2]
+            assert messages[0].headers["n"] == "0"
+            return [message.subject.rsplit(".", 1)[1] for message in messages]
+
+    assert asyncio.run(main()) == ["state", "step", "state"]
+
+
+def test_a_ring_wakes_the_workers_of_its_target(database: Database, bus_url: str, project: str) -> None:
+    async def main() -> tuple[bool, bool, bool]:
+        async with started(database, bus_url, relay=False) as engine:
+            mine = await engine.bus.listen([f"t_{project}"])
+            other = await engine.bus.listen([f"u_{project}"])
+            subject = wakeup_subject(project, "public", f"t_{project}")
+            engine.tell(Message(subject, {"CG-Agent-Id": "ada"}, {}))
+            rang = await mine.wait(PATIENCE_SECONDS)
+            other.wake()
+            woken = await other.wait(PATIENCE_SECONDS)
+            again = await mine.wait(0)
+            await mine.close()
+            await other.close()
+            return rang, woken, again
+
+    assert asyncio.run(main()) == (True, False, False)
+
+
+def test_ends_of_turns_are_published_once_and_in_order(
+    database: Database, bus_url: str, project: str
+) -> None:
+    house = House(database, project)
+
+    async def main() -> tuple[list[str], list[str]]:
+        async with started(database, bus_url) as engine:
+            heard = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], heard)
+            turns = []
+            for _ in range(5):
+                turns.append(await asyncio.to_thread(turn, house))
+                engine.relay.poke()
+            return turns, [m.payload["agent_turn_id"] for m in await heard.until(5)]
+
+    turns, told = asyncio.run(main())
+    assert told == turns
+    assert house.count("state.outbox", "sequence is null") == 0
+
+
+def test_a_consumer_hears_what_was_published_while_it_was_away(
+    database: Database, bus_url: str, project: str
+) -> None:
+    house = House(database, project)
+    pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
+
+    async def main() -> tuple[list[str], list[str]]:
+        async with started(database, bus_url) as engine:
+            first, second = Heard(), Heard()
+            before = [await asyncio.to_thread(turn, house) for _ in range(3)]
+            engine.relay.poke()
+            reading = await engine.bus.consume(f"c_{project}", pattern, first)
+            await first.until(3)
+            await reading.close()
+            after = [await asyncio.to_thread(turn, house) for _ in range(2)]
+            engine.relay.poke()
+            await engine.bus.consume(f"c_{project}", pattern, second)
+            while (await second.until(len(second.messages) + 1))[-1].payload["agent_turn_id"] != after[-1]:
+                continue  # the last of the first three may come again: its acknowledgement was cut off
+            told = [m.payload["agent_turn_id"] for m in [*first.messages, *second.messages]]
+            return [*before, *after], told
+
+    turns, told = asyncio.run(main())
+    assert list(dict.fromkeys(told)) == turns
+
+
+def test_a_consumer_that_fails_gets_the_message_again(database: Database, bus_url: str, project: str) -> None:
+    house = House(database, project)
+
+    async def main() -> tuple[int, list[str]]:
+        async with started(database, bus_url) as engine:
+            heard, failures = Heard(), 0
+
+            async def fail_first(message: Message) -> None:
+                nonlocal failures
+                if failures < 2:
+                    failures += 1
+                    raise RuntimeError("not yet")
+                await heard(message)
+
+            await asyncio.to_thread(turn, house)
+            engine.relay.poke()
+            await engine.bus.consume(f"f_{project}", [f"cg.v1r4.{project}.*.evt.agent.*.task"], fail_first)
+            told = [message.subject for message in await heard.until(1)]
+            return failures, told
+
+    failures, told = asyncio.run(main())
+    assert failures == 2 < MAX_DELIVER
+    assert told == [event_subject(project, "public", "ada", "task")]
+
+
+def test_processes_on_one_store_hear_each_other(database_url: str, project: str) -> None:
+    """Two databases on one address stand for two processes."""
+
+    async def main(first: Database, second: Database) -> tuple[bool, str, str]:
+        house = House(first, project)
+        async with started(first, "local") as here, started(second, "local") as there:
+            heard = Heard()
+            await there.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], heard)
+            ear = await there.bus.listen(["generic"])
+            result = await asyncio.to_thread(house.enqueue)
+            here.publish(result)
+            rang = await ear.wait(PATIENCE_SECONDS)
+            head = house.head()
+            ended = await here.run(lambda tx: finish(tx, head, house.ending(head)))
+            (message,) = await heard.until(1)
+            await ear.close()
+            return rang, message.payload["agent_turn_id"], ended.payload["agent_turn_id"]
+
+    with connect(database_url) as first, connect(database_url) as second:
+        rang, told, ended = asyncio.run(main(first, second))
+    assert rang
+    assert told == ended

@@ -1,0 +1,251 @@
+"""Outbox and relay over a NATS server that goes away: everything is published, once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from nats.aio.client import Client
+from nats.js.api import StreamConfig
+from support.eventually import PATIENCE_SECONDS
+from support.turns_bus import started, turn
+from support.turns_house import House
+
+from afl.devstack import Stack, temporary_stack
+from afl.kernel.database import Database, Query
+from afl.kernel.errors import FencedError
+from afl.turns import outbox
+from afl.turns.bus.local import LocalBus
+from afl.turns.bus.nats import MESSAGE_ID, NatsBus
+from afl.turns.ids import new_id
+from afl.turns.outbox import Stored
+from afl.turns.relay import Relay
+from afl.turns.subjects import event_subject
+
+_projects = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def own_nats() -> Iterator[Stack]:
+    """A server of these tests alone. It forgets message ids at once, as others do after two minutes."""
+    with temporary_stack() as stack:
+        asyncio.run(_forgetful(stack.up(["nats"])["nats"]))
+        yield stack
+
+
+async def _forgetful(url: str) -> None:
+    async with connected(url) as client:
+        config = StreamConfig(name="cg_evt_v1r4", subjects=["cg.v1r4.*.*.evt.*.*.>"], duplicate_window=0.1)
+        await client.jetstream().add_stream(config)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Client]:
+    client = Client()
+    await client.connect(url)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+def house(database: Database) -> House:
+    return House(database, f"p-{next(_projects)}-{new_id('task')}")
+
+
+def url_of(stack: Stack) -> str:
+    return stack.up(["nats"])["nats"]
+
+
+async def on_stream(url: str, house: House, agent: str = "ada") -> list[tuple[str, str]]:
+    """What the stream holds for an agent: (turn, message id), in order."""
+    found, last = [], 0
+    subject = event_subject(house.project, "public", agent, "task")
+    async with connected(url) as client:
+        stream = client.jetstream()
+        info = await stream.stream_info("cg_evt_v1r4", subjects_filter=subject)
+        for _ in range((info.state.subjects or {}).get(subject, 0)):
+            message = await stream.get_msg("cg_evt_v1r4", seq=last + 1, subject=subject, next=True)
+            last = message.seq or 0
+            headers = message.headers or {}
+            found.append((headers["CG-Turn-Id"], headers[MESSAGE_ID]))
+    return found
+
+
+async def published(house: House) -> None:
+    """Wait until nothing is left in the outbox."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await asyncio.to_thread(house.count, "state.outbox", "sequence is null"):
+            await asyncio.sleep(0.01)
+
+
+def rows_of(house: House) -> list[Stored]:
+    return house.read(lambda tx: outbox.unpublished(tx, 100))
+
+
+def test_what_was_left_during_an_outage_is_published_in_order(house: House, own_nats: Stack) -> None:
+    async def main() -> tuple[list[str], list[str]]:
+        url = url_of(own_nats)
+        async with started(house.database, url) as engine:
+            turns = [await asyncio.to_thread(turn, house) for _ in range(2)]
+            engine.relay.poke()
+            await published(house)
+            assert await asyncio.to_thread(own_nats.down) == ["nats"]
+            turns += [await asyncio.to_thread(turn, house) for _ in range(4)]
+            engine.relay.poke()
+            assert await asyncio.to_thread(house.count, "state.outbox", "sequence is null") == 4
+            again = await asyncio.to_thread(url_of, own_nats)
+            assert again == url
+            await published(house)
+            return turns, [name for name, _ in await on_stream(url, house)]
+
+    turns, told = asyncio.run(main())
+    assert told == turns
+
+
+def test_a_relay_that_died_before_recording_is_made_good(house: House, own_nats: Stack) -> None:
+    """Published and not recorded, and the server has forgotten the ids by now."""
+    turns = [turn(house) for _ in range(3)]
+    rows = rows_of(house)
+
+    async def main() -> list[tuple[str, str]]:
+        url = url_of(own_nats)
+        bus = NatsBus(url)
+        await bus.start()
+        first = await bus.store(rows[:2], {})
+        assert (len(first.sequences), first.error) == (2, None)
+        await bus.close()
+        await _forgotten(url, house)
+        async with started(house.database, url):
+            await published(house)
+        return await on_stream(url, house)
+
+    told = asyncio.run(main())
+    assert [name for name, _ in told] == turns
+    assert len({message for _, message in told}) == 3
+
+
+async def _forgotten(url: str, house: House) -> None:
+    """Wait until the server no longer knows a message by an id that it was given a moment ago."""
+    subject = event_subject(house.project, "public", "probe", "state")
+    async with connected(url) as client, asyncio.timeout(PATIENCE_SECONDS):
+        stream = client.jetstream()
+        name = new_id("out")
+        await stream.publish(subject, b"{}", headers={MESSAGE_ID: name})
+        while (await stream.publish(subject, b"{}", headers={MESSAGE_ID: name})).duplicate:
+            await asyncio.sleep(0.01)
+
+
+def test_two_relays_that_both_believe_to_be_the_one_publish_once(house: House, own_nats: Stack) -> None:
+    turns = [turn(house) for _ in range(5)]
+    rows = rows_of(house)
+
+    async def main() -> tuple[dict[int, int], dict[int, int], list[tuple[str, str]]]:
+        url = url_of(own_nats)
+        buses = [NatsBus(url), NatsBus(url)]
+        for bus in buses:
+            await bus.start()
+        one, two = await asyncio.gather(*(bus.store(rows, {}) for bus in buses))
+        for bus in buses:
+            await bus.close()
+        return one.sequences, two.sequences, await on_stream(url, house)
+
+    one, two, told = asyncio.run(main())
+    assert one == two
+    assert [name for name, _ in told] == turns
+
+
+def test_strangers_on_the_subject_do_not_stop_the_relay(house: House, own_nats: Stack) -> None:
+    first = turn(house)
+
+    async def main() -> list[str]:
+        url = url_of(own_nats)
+        subject = event_subject(house.project, "public", "ada", "task")
+        async with started(house.database, url) as engine, connected(url) as stranger:
+            await published(house)
+            foreign = {"CG-Turn-Id": "foreign", MESSAGE_ID: new_id("out")}
+            await stranger.jetstream().publish(subject, b"{}", headers=foreign)
+            second = await asyncio.to_thread(turn, house)
+            engine.relay.poke()
+            await published(house)
+            assert [name for name, _ in await on_stream(url, house)] == [first, "foreign", second]
+            return [second]
+
+    assert asyncio.run(main())
+
+
+def test_a_stream_that_lost_its_messages_takes_new_ones(house: House, own_nats: Stack) -> None:
+    turn(house)
+
+    async def main() -> tuple[list[str], list[str]]:
+        url = url_of(own_nats)
+        async with started(house.database, url) as engine, connected(url) as admin:
+            await published(house)
+            subject = event_subject(house.project, "public", "ada", "task")
+            await admin.jetstream().purge_stream("cg_evt_v1r4", subject=subject)
+            later = await asyncio.to_thread(turn, house)
+            engine.relay.poke()
+            await published(house)
+            return [later], [name for name, _ in await on_stream(url, house)]
+
+    turns, told = asyncio.run(main())
+    assert told == turns
+
+
+def test_one_relay_at_a_time_and_the_next_goes_on_at_once(house: House) -> None:
+    async def main() -> tuple[str, str]:
+        async with started(house.database, "local") as first:
+            await asyncio.to_thread(turn, house)
+            first.relay.poke()
+            await published(house)
+        owner = await asyncio.to_thread(_owner, house)
+        async with started(house.database, "local") as second:
+            await asyncio.to_thread(turn, house)
+            second.relay.poke()
+            await published(house)
+            return owner, await asyncio.to_thread(_owner, house)
+
+    released, held = asyncio.run(main())
+    assert released == ""
+    assert held == house.database.presence.id
+
+
+def _owner(house: House) -> str:
+    table = "state.relay" if house.database.dialect == "postgres" else "state_relay"
+    row = house.read(lambda tx: tx.one(Query.of(f"select owner from {table}")))
+    assert row is not None
+    return str(row["owner"])
+
+
+def test_a_relay_that_lost_its_lease_records_nothing(house: House) -> None:
+    turn(house)
+
+    async def main() -> None:
+        bus = LocalBus(house.database)
+        await bus.start()
+        relay = Relay(house.database, bus)
+        relay._epoch = 7  # a lease that somebody else has taken
+        with pytest.raises(FencedError):
+            await relay._publish_some()
+        await bus.close()
+
+    asyncio.run(main())
+    assert house.count("state.outbox", "sequence is null") == 1
+
+
+def test_old_commands_are_forgotten_and_ends_of_turns_are_not(house: House) -> None:
+    house.suspended("bob", house.waits(3, subject=house.subject()))
+    turn(house)
+
+    async def main() -> None:
+        async with started(house.database, "local"):
+            await published(house)
+
+    asyncio.run(main())
+    assert house.write(lambda tx: outbox.prune(tx, 60_000)) == 0
+    assert house.write(lambda tx: outbox.prune(tx, -60_000)) == 3
+    assert house.count("state.outbox", "kind = 'task'") == 1

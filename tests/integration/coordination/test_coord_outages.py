@@ -1,0 +1,223 @@
+"""The server goes away and comes back: clear errors, reconnection, no loss of what was accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from redis.asyncio import Redis
+from support.eventually import eventually
+from support.post_office import ANN, BOB, Post, letter, must_receive
+
+from afl.coordination.consumer import Consumer
+from afl.coordination.coordinator import QueueCoordinator
+from afl.coordination.errors import (
+    CoordinatorStoreError,
+    CoordinatorUnavailable,
+    MessageCoordinatorError,
+    RequestTimeout,
+)
+from afl.coordination.models import MessageType, ReceivedMessage
+from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.devstack import Stack, temporary_stack
+from afl.kernel.errors import StoreError, StoreUnavailable
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Stack]:
+    """A Redis server of these tests alone, with its append-only file: nobody else minds when it stops."""
+    with temporary_stack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def url(own_server: Stack) -> str:
+    return own_server.up(["redis"])["redis"]
+
+
+async def stopped(server: Stack) -> None:
+    await asyncio.to_thread(server.down)
+
+
+async def started(server: Stack, url: str) -> None:
+    assert (await asyncio.to_thread(server.up, ["redis"]))["redis"] == url, "another port"
+
+
+async def send_some(coordinator: QueueCoordinator, start: int) -> list[str]:
+    """Sends until the server is gone; the ids of those that were accepted."""
+    accepted = []
+    for number in range(start, start + 100_000):
+        try:
+            result = await coordinator.send_message(ANN, BOB, letter(number))
+        except CoordinatorUnavailable:
+            return accepted
+        assert result.delivered
+        accepted.append(result.message_id)
+    raise AssertionError("the server never went away")
+
+
+def is_asleep(coordinator: QueueCoordinator) -> bool:
+    """Whether one who waits has looked in vain."""
+    return any(each._sleep is not None for each in coordinator._broker._waiters._waiting.get("bob:one", ()))
+
+
+async def kill_server(redis: Redis) -> None:
+    pid = (await redis.info("server"))["process_id"]
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_what_was_accepted_outlives_the_server(own_server: Stack, url: str, how: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        coordinator = post.coordinator(queue_size=1_000_000)
+        sending = asyncio.create_task(send_some(coordinator, 0))
+        while (await coordinator.statistics(BOB)).total < 100:
+            await asyncio.sleep(0.001)
+        held = await must_receive(coordinator)
+        acked = await must_receive(coordinator)
+        assert await coordinator.ack(BOB, acked.token)
+        if how == "kill":
+            await kill_server(post.redis)
+        await stopped(own_server)
+        accepted = set(await asyncio.wait_for(sending, 60))
+        for act in (
+            coordinator.send_message(ANN, BOB, letter()),
+            coordinator.receive(BOB),
+            coordinator.queues(),
+        ):
+            with pytest.raises(CoordinatorUnavailable, match="does not answer") as caught:
+                await act
+            assert isinstance(caught.value, StoreUnavailable)
+            assert isinstance(caught.value, MessageCoordinatorError)
+        await started(own_server, url)
+        assert await coordinator.ack(BOB, held.token), "its reservation outlived the server"
+        found = {acked.message.message_id, held.message.message_id}
+        while batch := await coordinator.receive_batch(BOB, 500, 60):
+            assert all(await coordinator.ack_batch(BOB, [each.token for each in batch]))
+            found |= {each.message.message_id for each in batch}
+        assert accepted <= found
+        assert len(found - accepted) <= 1, "one more may be there whose answer was lost"
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_those_who_wait_are_told_and_go_on_afterwards(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        coordinator = post.coordinator(fallback_interval=3600.0)
+        waiting = [asyncio.create_task(coordinator.receive(BOB, 60, wait=3600)) for _ in range(3)]
+        asking = asyncio.create_task(coordinator.request(BOB, ANN, {}, timeout=3600))
+        assert await coordinator.receive(ANN, 60, wait=60) is not None
+        await stopped(own_server)
+        for task in [*waiting, asking]:
+            with pytest.raises(CoordinatorUnavailable):
+                await asyncio.wait_for(task, 60)
+        await started(own_server, url)
+        again = asyncio.create_task(coordinator.receive(BOB, 60, wait=3600))
+        while not coordinator._broker._waiters._waiting:
+            await asyncio.sleep(0.001)
+        await coordinator.send_message(ANN, BOB, letter())
+        assert await asyncio.wait_for(again, 60) is not None
+        with pytest.raises(RequestTimeout):
+            await coordinator.request(BOB, ANN, {}, timeout=0.01)
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_consumer_lives_through_it(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        coordinator = post.coordinator()
+        seen: list[str] = []
+
+        async def handler(received: ReceivedMessage) -> None:
+            seen.append(received.message.message_id)
+
+        async with Consumer(coordinator, BOB, handler, concurrency=4):
+            await coordinator.send_message(ANN, BOB, letter(1))
+            await asyncio.to_thread(eventually, lambda: "letter-1" in seen)
+            await stopped(own_server)
+            await started(own_server, url)
+            await coordinator.send_message(ANN, BOB, letter(2))
+            await asyncio.to_thread(eventually, lambda: "letter-2" in seen)
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_broken_connection_is_replaced(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        coordinator = post.coordinator(fallback_interval=3600.0)
+        waiting = asyncio.create_task(coordinator.receive(BOB, 60, wait=3600))
+        async with Redis.from_url(url) as other:
+            for kind in ("pubsub", "normal"):
+                while not (await other.pubsub_channels(f"{post.prefix}:*") and is_asleep(coordinator)):
+                    await asyncio.sleep(0.001)
+                killed = await other.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+                assert killed, f"there was no {kind} connection"
+                await asyncio.sleep(0)
+        assert (await coordinator.send_message(ANN, BOB, letter())).delivered
+        assert await asyncio.wait_for(waiting, 60) is not None
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_subscription_that_could_not_be_stored_is_told_by_flush(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        coordinator = post.coordinator()
+        await stopped(own_server)
+        coordinator.subscribe_to_messages(BOB, [MessageType.EVENT])
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.flush()
+        await coordinator.flush()
+        await started(own_server, url)
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_without_memory_refuses_and_stores_nothing(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        coordinator = post.coordinator()
+        await post.redis.config_set("maxmemory", "1")
+        try:
+            with pytest.raises(CoordinatorStoreError, match="maxmemory") as caught:
+                await coordinator.send_message(ANN, BOB, letter())
+            assert isinstance(caught.value, StoreError)
+        finally:
+            await post.redis.config_set("maxmemory", "0")
+        assert await coordinator.queues() == []
+        assert (await coordinator.statistics(BOB)).total == 0
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_nobody_at_that_address() -> None:
+    async def story() -> None:
+        redis = Redis.from_url("redis://127.0.0.1:1/0")
+        async with RedisMessageCoordinator(redis) as coordinator:
+            for act in (
+                coordinator.send_message(ANN, BOB, letter()),
+                coordinator.broadcast_message(ANN, letter(), [BOB]),
+                coordinator.receive(BOB, wait=1),
+                coordinator.recover_pending(),
+            ):
+                with pytest.raises(CoordinatorUnavailable):
+                    await act
+        await redis.aclose()
+
+    asyncio.run(story())

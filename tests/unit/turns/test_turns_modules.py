@@ -1,0 +1,99 @@
+"""Modules that declare agents of turns: what is found in them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afl.models import ScriptedModel
+from afl.operations.agents import AgentError
+from afl.operations.turn_module import load_model, load_turn_module
+
+GOOD = """
+from afl.models import ScriptedModel
+from afl.turns import agent
+
+def weather(city: str) -> str:
+    "The weather."
+    return "rain"
+
+def other(city: str) -> str:
+    return "sun"
+
+model = ScriptedModel(["hello"], name="first")
+small = ScriptedModel(["hi"], name="second")
+models = {"small": small}
+guide = agent("guide", "You help.", tools=[weather, "search"], tags=["travel"])
+alias = guide
+team = [agent("cook", tools=[weather], worker_target="kitchen")]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    yield tmp_path
+    for name in ("good", "bad"):
+        sys.modules.pop(name, None)
+
+
+def load(folder: Path, source: str) -> None:
+    (folder / "bad.py").write_text(source)
+    load_turn_module("bad.py")
+
+
+def test_what_a_module_declares(folder: Path) -> None:
+    (folder / "good.py").write_text(GOOD)
+    found = load_turn_module("good.py")
+    assert [agent.agent_id for agent in found.agents] == ["guide", "cook"]
+    assert (found.model.name, list(found.models)) == ("first", ["small"])
+    assert found.targets == ["agents", "kitchen"]
+    assert [tool.__name__ for tool in found.tools if callable(tool)] == ["weather", "weather"]
+    assert found.agent("cook").worker_target == "kitchen"
+    assert load_turn_module("good.py:team").agents == (found.agents[1],)
+
+
+def test_another_model_may_think(folder: Path) -> None:
+    (folder / "good.py").write_text(GOOD)
+    assert load_turn_module("good.py", "good.py:small").model.name == "second"
+    assert load_model("good.py:model").name == "first"
+    with pytest.raises(AgentError, match="expected a model"):
+        load_model("good.py:guide")
+
+
+def test_an_agent_is_named_when_there_are_several(folder: Path) -> None:
+    (folder / "good.py").write_text(GOOD)
+    found = load_turn_module("good.py")
+    with pytest.raises(AgentError, match="guide, cook; say which"):
+        found.agent()
+    with pytest.raises(AgentError, match="did you mean guide"):
+        found.agent("gide")
+    assert load_turn_module("good.py:guide").agent().agent_id == "guide"
+
+
+def test_without_a_model_it_is_claude(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afl.models.claude.ClaudeModel", lambda *name: ScriptedModel([], name="claude"))
+    (folder / "good.py").write_text(GOOD.replace("model = ", "nothing = "))
+    assert load_turn_module("good.py").model.name == "claude"
+    assert load_model("claude-sonnet-4-5").name == "claude"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("", "declares no agents"),
+        ("from afl.turns import agent\na, b = agent('x'), agent('x')", "two agents of one name"),
+        ("from afl.turns import agent\na = agent('x')\nmodel = 3", "`model` is a int"),
+        ("from afl.turns import agent\nfrom afl.models import ScriptedModel\na = agent('x')\n"
+         "model = ScriptedModel([])\nmodels = [1]", "must be a map of models"),
+        ("from afl.turns import agent\nfrom afl.models import ScriptedModel\nmodel = ScriptedModel([])\n"
+         "def f(): pass\ng = f\ndef f(): pass\na = agent('x', tools=[f, g])", "two tools have the name 'f'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(folder: Path, source: str, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        load(folder, source)

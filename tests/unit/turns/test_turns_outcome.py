@@ -1,0 +1,64 @@
+"""What a tool call came to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from afl.turns.tools.outcome import checked, failed, outcome_of
+
+
+@dataclass
+class Place:
+    name: str
+
+
+def test_an_answer_is_plain_data() -> None:
+    outcome = outcome_of([Place("Oslo")], tool="find", after_execution="terminate")
+    assert outcome.content() == {
+        "__type__": "ToolResultContent",
+        "status": "success",
+        "after_execution": "terminate",
+        "result": [{"name": "Oslo"}],
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize("answer", [object(), math.nan, {"deep": {math.inf}}])
+def test_an_answer_that_is_no_json_is_a_failure(answer: Any) -> None:
+    outcome = outcome_of(answer, tool="find")
+    assert not outcome.succeeded
+    assert outcome.error is not None and outcome.error["code"] == "result_not_serializable"
+
+
+def test_a_failure_has_a_code_and_a_message() -> None:
+    assert failed("gone", "it is gone", status="timeout").content() == {
+        "__type__": "ToolResultContent",
+        "status": "timeout",
+        "after_execution": "suspend",
+        "result": None,
+        "error": {"code": "gone", "message": "it is gone"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "after", "code"),
+    [
+        ("fine", None, "suspend", "invalid_status"),
+        ("success", {"code": "x", "message": "y"}, "suspend", "error_with_success"),
+        ("success", None, "later", "invalid_after_execution"),
+        ("failed", "just text", "suspend", "failed"),
+        ("failed", {"code": "x", "message": "y"}, "suspend", "x"),
+    ],
+)
+def test_what_others_say_holds_together(status: str, error: Any, after: str, code: str) -> None:
+    outcome = checked(status, 1, error, after)
+    assert outcome.status == "failed"
+    assert outcome.error is not None and outcome.error["code"] == code
+
+
+def test_a_success_of_others_stays_one() -> None:
+    assert checked("success", {"a": 1}, None, "terminate").content()["result"] == {"a": 1}

@@ -1,0 +1,104 @@
+"""Python functions as tools of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from afl.kernel.errors import InputError
+from afl.turns.tools.calling import Caller
+from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, current_call, local_tool, near
+from afl.turns.tools.outcome import Outcome
+
+CALL = ToolCall("call_1", "tool", "project", "agent", "turn_1")
+
+
+def called(tool: LocalTool, arguments: dict[str, Any]) -> Outcome:
+    async def work() -> Outcome:
+        caller = Caller(2)
+        try:
+            return await caller.call(tool, CALL, arguments)
+        finally:
+            caller.close()
+
+    return asyncio.run(work())
+
+
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+
+async def triple(n: int) -> int:
+    return 3 * n
+
+
+def key_and_thread() -> list[str]:
+    return [current_call().idempotency_key, threading.current_thread().name]
+
+
+async def key_in_the_loop() -> str:
+    await asyncio.sleep(0)
+    return current_call().idempotency_key
+
+
+def bad() -> None:
+    raise ValueError("no good")
+
+
+def test_sync_and_async_functions() -> None:
+    assert called(local_tool(double), {"n": 4}).result == 8
+    assert called(local_tool(triple), {"n": 4}).result == 12
+    assert called(local_tool(lambda: triple(5), name="lazy"), {}).result == 15
+
+
+def test_the_call_is_known_to_the_function() -> None:
+    key, thread = called(local_tool(key_and_thread), {}).result
+    assert key == "project/call_1" and thread.startswith("afl-tool")
+    assert called(local_tool(key_in_the_loop), {}).result == "project/call_1"
+
+
+def test_there_is_no_call_outside_of_one() -> None:
+    with pytest.raises(InputError, match="while a worker calls it"):
+        current_call()
+
+
+def test_arguments_that_do_not_fit_are_an_answer() -> None:
+    outcome = called(local_tool(double), {"n": "four"})
+    assert outcome.error is not None and outcome.error["code"] == "invalid_arguments"
+
+
+def test_what_a_tool_raises_is_an_answer() -> None:
+    outcome = called(local_tool(bad), {})
+    assert outcome.status == "failed"
+    assert outcome.error == {"code": "ValueError", "message": "no good"}
+
+
+def test_a_tool_has_its_time() -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    outcome = called(local_tool(endless, timeout=0.01), {})
+    assert outcome.status == "timeout"
+
+
+@pytest.mark.parametrize("wrong", [{"after_execution": "later"}, {"timeout": 0}])
+def test_what_a_tool_cannot_be(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        local_tool(double, **wrong)
+
+
+def test_names_in_a_box_are_unique() -> None:
+    box = Toolbox([double, triple])
+    assert box.add(double) is box.find("double")
+    assert [tool.name for tool in box] == ["double", "triple"] and len(box) == 2
+    with pytest.raises(InputError, match="two tools"):
+        box.add(local_tool(triple, name="double"))
+
+
+def test_a_near_name() -> None:
+    assert near("dubble", ["double", "x"]) == "did you mean double?"
+    assert near("dubble", []) == "known are: none"
