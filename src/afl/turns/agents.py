@@ -87,8 +87,8 @@ class Agents:
         self._hearing = Hearing(engine, project)
 
     async def listen(self) -> None:
-        """Hear of ends and words; before anything is sent."""
-        await self._hearing.start()
+        """Hear of the ends of turns; before anything is sent."""
+        await self._hearing.start(words=False)
 
     async def close(self) -> None:
         await self._hearing.close()
@@ -200,8 +200,16 @@ class Agents:
         self, agent_id: str, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any
     ) -> Delivered:
         """`send`, then `wait`; `on_text` is given the agent's words while they come."""
-        with self._hearing.words_of(agent_id, on_text):
+        async with self.words(agent_id, on_text):
             return await self.wait(await self.send(agent_id, text, **options))
+
+    @asynccontextmanager
+    async def words(self, agent_id: str, on_text: Callable[[str], None] | None) -> AsyncIterator[None]:
+        """Give the words of an agent to a function, while the block lasts."""
+        if on_text is not None:
+            await self._hearing.hear_words()
+        with self._hearing.words_of(agent_id, on_text):
+            yield
 
     async def stop(self, turn: TurnRef, reason: str = "stopped") -> L0Result:
         """Ask a turn, and all that it set off, to end."""
@@ -252,10 +260,10 @@ class Conversation:
         self, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any
     ) -> Delivered:
         """The agent's answer."""
-        history = await self._history()
-        with self._agents._hearing.words_of(self._agent_id, on_text):
-            self._last = await self._agents.send(self._agent_id, text, history=history, **options)
-            return await self._agents.wait(self._last)
+        agents, history = self._agents, await self._history()
+        async with agents.words(self._agent_id, on_text):
+            self._last = await agents.send(self._agent_id, text, history=history, **options)
+            return await agents.wait(self._last)
 
     async def _history(self) -> list[str]:
         last = self._last

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from afl.turns.bus import Subscription
 from afl.turns.engine import L0Engine
 from afl.turns.message import Message
-from afl.turns.subjects import chunk_subject, event_subject
+from afl.turns.subjects import chunk_subject, event_subject, parse_subject
 
 
 class Hearing:
@@ -20,15 +20,26 @@ class Hearing:
         self._project = project
         self._ends: dict[str, asyncio.Event] = {}
         self._words: dict[str, list[Callable[[str], None]]] = {}
-        self._subscription: Subscription | None = None
+        self._subscriptions: list[Subscription] = []
+        self._hears_words = False
 
-    async def start(self) -> None:
-        patterns = [event_subject(self._project, "*", "*", "task"), chunk_subject(self._project, "*", "*")]
-        self._subscription = await self._engine.bus.subscribe(patterns, self._hear)
+    async def start(self, *, words: bool = True) -> None:
+        """Begin to hear of ends, and of words if they are wanted from the beginning."""
+        subject = event_subject(self._project, "*", "*", "task")
+        self._subscriptions.append(await self._engine.bus.subscribe([subject], self._hear_end))
+        if words:
+            await self.hear_words()
+
+    async def hear_words(self) -> None:
+        """Begin to hear of words: there are many of them, so they are not listened to before somebody asks."""
+        if not self._hears_words:
+            self._hears_words = True
+            subject = chunk_subject(self._project, "*", "*")
+            self._subscriptions.append(await self._engine.bus.subscribe([subject], self._hear_word))
 
     async def close(self) -> None:
-        if self._subscription is not None:
-            await self._subscription.close()
+        for subscription in self._subscriptions:
+            await subscription.close()
 
     @contextmanager
     def end_of(self, turn_id: str) -> Iterator[Callable[[], asyncio.Future[bool]]]:
@@ -51,7 +62,7 @@ class Hearing:
 
     @contextmanager
     def words_of(self, agent_id: str, on_text: Callable[[str], None] | None) -> Iterator[None]:
-        """Give the words of an agent to a function while the block lasts."""
+        """Give the words of an agent to a function while the block lasts; after `hear_words`."""
         if on_text is None:
             yield
             return
@@ -62,12 +73,12 @@ class Hearing:
         finally:
             listeners.remove(on_text)
 
-    async def _hear(self, message: Message) -> None:
-        parts = message.subject.split(".")
-        if parts[-1] == "task":
-            event = self._ends.get(message.payload.get("agent_turn_id", ""))
-            if event is not None:
-                event.set()
-        elif message.payload.get("chunk_type") == "content":
-            for listener in list(self._words.get(parts[6], ())):
+    async def _hear_end(self, message: Message) -> None:
+        event = self._ends.get(message.payload.get("agent_turn_id", ""))
+        if event is not None:
+            event.set()
+
+    async def _hear_word(self, message: Message) -> None:
+        if message.payload.get("chunk_type") == "content":
+            for listener in list(self._words.get(parse_subject(message.subject).target, ())):
                 listener(message.payload["content"])

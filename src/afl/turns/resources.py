@@ -135,7 +135,6 @@ def put_profile(
     card = NewCard(CardType.SYS_PROFILE, json_data(dict(profile)), author_id)
     save_cards(tx, project_id, [card])
     box = create_box(tx, project_id, BoxKind.PROFILE, [card.card_id])
-    tx.run(Q.drop_profile_name, project=project_id, name=profile["name"])
     tx.run(
         Q.put_profile,
         project=project_id,

@@ -136,7 +136,8 @@ def test_a_transcript_of_a_turn_under_way(house: House) -> None:
 
 def test_a_ui_action_shows_what_was_asked_for(house: House) -> None:
     house.act()
-    found = house.read(lambda tx: view(tx, house.project, active(house.head())))
+    turn = active(house.head())
+    found = house.read(lambda tx: view(tx, house.project, turn))
     assert [(card.type, card.tool, card.text) for card in found.context] == [("ui_action", "search", "{}")]
 
 

@@ -11,6 +11,7 @@ import pytest
 from afl.models import ScriptedModel
 from afl.operations.agents import AgentError
 from afl.operations.turn_module import load_model, load_turn_module
+from afl.turns import local_tool
 
 GOOD = """
 from afl.models import ScriptedModel
@@ -52,7 +53,7 @@ def test_what_a_module_declares(folder: Path) -> None:
     assert [agent.agent_id for agent in found.agents] == ["guide", "cook"]
     assert (found.model.name, list(found.models)) == ("first", ["small"])
     assert found.targets == ["agents", "kitchen"]
-    assert [tool.__name__ for tool in found.tools if callable(tool)] == ["weather", "weather"]
+    assert [local_tool(tool).name for tool in found.tools] == ["weather", "weather"]
     assert found.agent("cook").worker_target == "kitchen"
     assert load_turn_module("good.py:team").agents == (found.agents[1],)
 

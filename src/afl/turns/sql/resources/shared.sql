@@ -33,9 +33,9 @@ select * from {schema:resource}tools where project_id = :project and tool_name {
 -- name: put_profile
 insert into {schema:resource}profiles (project_id, profile_box_id, name, worker_target, profile, updated_at)
 values (:project, :box, :name, :target, :profile, {now})
-
--- name: drop_profile_name
-delete from {schema:resource}profiles where project_id = :project and lower(name) = lower(:name)
+on conflict (project_id, lower(name)) do update set
+    profile_box_id = excluded.profile_box_id, name = excluded.name, worker_target = excluded.worker_target,
+    profile = excluded.profile, updated_at = excluded.updated_at
 
 -- name: get_profile
 select * from {schema:resource}profiles where project_id = :project and profile_box_id = :box

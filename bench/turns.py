@@ -1,0 +1,182 @@
+"""The figures of turns: from enqueue to `evt.agent.*.task` with an instant model, against raw one-row commits."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from afl.kernel.database import Database, Transaction, connect
+from afl.models import Reply, Request, ScriptedModel, Text, ToolUse
+from afl.models.messages import StopReason
+from afl.turns.agents import Agents, open_agents
+from afl.turns.boxes import append, create_output_box
+from afl.turns.card_store import save_cards
+from afl.turns.cards import NewCard, text
+from afl.turns.ids import new_id
+from afl.turns.message import Message
+from afl.turns.statuses import CardType
+from afl.turns.subjects import event_subject
+from afl.turns.tables import ensure_tables
+from bench.place import Place
+from bench.raw import Raw, RawPostgres, RawSqlite, commit_seconds
+from bench.report import Report, seconds
+
+PROJECT = "bench"
+AGENTS = 8
+SAMPLES = 150
+_DONE = Reply((Text("done"),))
+_CALLS = Reply(tuple(ToolUse(f"m{n}", "echo", {"n": n}) for n in range(3)), StopReason.TOOL_USE)
+
+
+def measure(report: Report, place: Place) -> None:
+    """Every figure of turns."""
+    postgres, nats = place.server("postgres"), place.server("nats")
+    raw_postgres, raw_sqlite = RawPostgres(postgres), RawSqlite(place.folder)
+    asyncio.run(_turns(report, "PostgreSQL + NATS", postgres, nats, raw_postgres))
+    asyncio.run(_turns(report, "SQLite", place.sqlite(), None, raw_sqlite))
+    for name, url in (("PostgreSQL", postgres), ("SQLite", place.sqlite())):
+        with connect(url) as database:
+            ensure_tables(database)
+            _appending(report, name, database)
+
+
+def echo(n: int) -> int:
+    """The same number."""
+    return n
+
+
+def instant(request: Request) -> Reply:
+    """Calls three tools when it is told to, and is done."""
+    last = request.messages[-1].content[-1]
+    return _CALLS if isinstance(last, Text) and last.text == "tools" else _DONE
+
+
+async def _turns(report: Report, name: str, store: str, bus: str | None, raw: Raw) -> None:
+    async with _house(store, bus) as house:
+        await house.each("one", 3)
+        limits: list[float] = []
+        one = await house.each(
+            "one", SAMPLES // AGENTS, agents=1, between=lambda: limits.append(seconds(raw.commit))
+        )
+        p50, limit = statistics.median(one), statistics.median(limits)
+        detail = f"{p50 * 1e3:.1f} ms, raw {limit * 1e3:.2f} ms"
+        report.add(f"{name}: one-step turn / raw commit, p50", p50 / limit, "at_most", 40, detail)
+        before = commit_seconds(raw, 300)
+        begin = time.perf_counter()
+        busy = await house.each("one", SAMPLES // AGENTS)
+        rate = len(busy) / (time.perf_counter() - begin)
+        limit = (before + commit_seconds(raw, 300)) / 2
+        report.add(
+            f"{name}: turns/s of {AGENTS} agents x 30 / raw commits/s",
+            rate * limit * 30,
+            "at_least",
+            1,
+            f"{rate:.0f} turns/s, raw {1 / limit:.0f}/s",
+        )
+        for agents, base in ((1, p50), (AGENTS, statistics.median(busy))):
+            tools = statistics.median(await house.each("tools", SAMPLES // AGENTS, agents=agents))
+            report.add(
+                f"{name}: three tools / one step, p50 of {agents} agents",
+                tools / base,
+                "at_most",
+                3,
+                f"{tools * 1e3:.1f} ms",
+            )
+
+
+class House:
+    """Agents, and the moment at which the end of each turn was heard."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self._ends: dict[str, float] = {}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    async def open(self) -> None:
+        subject = event_subject(PROJECT, "*", "*", "task")
+        await self._agents.engine.bus.subscribe([subject], self._hear)
+        for n in range(AGENTS):
+            await self._agents.define(f"agent{n}", tools=[echo])
+
+    async def each(
+        self, what: str, times: int, agents: int = AGENTS, between: Callable[[], object] | None = None
+    ) -> list[float]:
+        """Seconds per turn, of agents side by side, each with one turn after another."""
+        count = times * AGENTS // agents
+        found = await asyncio.gather(
+            *(self._one_after_another(f"agent{n}", what, count, between) for n in range(agents))
+        )
+        return [seconds for each in found for seconds in each]
+
+    async def _one_after_another(
+        self, agent: str, what: str, times: int, between: Callable[[], object] | None = None
+    ) -> list[float]:
+        found = []
+        for _ in range(times):
+            if between is not None:
+                between()
+            begin = time.perf_counter()
+            turn = (await self._agents.send(agent, what)).agent_turn_id
+            found.append(await self._end(turn) - begin)
+        return found
+
+    async def _end(self, turn: str) -> float:
+        if turn not in self._ends:
+            self._waiting[turn] = asyncio.get_running_loop().create_future()
+            await self._waiting[turn]
+        return self._ends.pop(turn)
+
+    async def _hear(self, message: Message) -> None:
+        turn = message.payload["agent_turn_id"]
+        self._ends[turn] = time.perf_counter()
+        if turn in self._waiting:
+            self._waiting.pop(turn).set_result(None)
+
+
+@asynccontextmanager
+async def _house(store: str, bus: str | None) -> AsyncIterator[House]:
+    async with open_agents(store, bus=bus, project=PROJECT, model=ScriptedModel(instant)) as agents:
+        house = House(agents)
+        await house.open()
+        yield house
+
+
+def _appending(report: Report, name: str, database: Database) -> None:
+    """What one more card costs in a box of 10,000, and in an empty one."""
+    boxes = {"empty": _box(database, 0), "full": _box(database, 10_000)}
+    costs: dict[str, list[float]] = {"empty": [], "full": []}
+    for _ in range(200):
+        for kind, (box, turn) in boxes.items():
+            card = NewCard(CardType.AGENT_THOUGHT, text("hm"), "sys.bench")
+            begin = time.perf_counter()
+            database.write(_append(box, turn, card))
+            costs[kind].append(time.perf_counter() - begin)
+    empty, full = statistics.median(costs["empty"]), statistics.median(costs["full"])
+    detail = f"{full * 1e6:.0f} µs, empty {empty * 1e6:.0f} µs"
+    report.add(f"{name}: append to a box of 10,000 / to an empty one", full / empty, "at_most", 1.3, detail)
+
+
+def _box(database: Database, cards: int) -> tuple[str, str]:
+    box, turn = new_id("box"), new_id("turn")
+    made = [NewCard(CardType.AGENT_THOUGHT, text("hm"), "sys.bench") for _ in range(cards)]
+
+    def work(tx: Transaction) -> None:
+        create_output_box(tx, PROJECT, box, turn)
+        if made:
+            save_cards(tx, PROJECT, made)
+            append(tx, PROJECT, box, turn, [card.card_id for card in made])
+
+    database.write(work)
+    return box, turn
+
+
+def _append(box: str, turn: str, card: NewCard) -> Callable[[Transaction], Any]:
+    def work(tx: Transaction) -> None:
+        save_cards(tx, PROJECT, [card])
+        append(tx, PROJECT, box, turn, [card.card_id])
+
+    return work
