@@ -51,7 +51,7 @@ def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalPro
 
 def played(settings: FleetSettings, story: Story) -> None:
     """Play a story on a screen of 120 x 40."""
-    quick = replace(settings, tui_status_refresh_interval_ms=50)
+    quick = replace(settings, tui_status_refresh_interval_ms=300)
 
     async def playing() -> None:
         app = FleetApp(quick)

@@ -1,0 +1,253 @@
+"""`afl fleet`: the group, and what is asked of a principal that runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import duration, output, print_json, say
+from afl.cli.fleet_graph import graph, status_text, summary
+from afl.cli.fleet_log_command import logs
+from afl.cli.fleet_options import CONTEXT, Host, Port, Run, chosen
+from afl.cli.fleet_run_command import run
+from afl.cli.fleet_service_command import agent, principal, ui
+from afl.cli.fleet_setup_command import check, init, keys, settings
+from afl.cli.tables import Table, shortened
+from afl.fleet.answers import AgentView, RunView
+from afl.fleet.statuses import Status
+from afl.fleet.workflow import Workflow
+from afl.kernel.clock import wall_ms
+from afl.operations import fleet as operations
+from afl.operations.fleet_dag import RunStanding
+from afl.operations.spans import ago, date
+
+_HELP = """Run DAGs of processes on a fleet of agents.
+
+A [bold]principal[/bold] keeps workflow files, runs, statuses and log lines; [bold]agents[/bold], on this machine or on
+others, fetch runs and start their processes. No line is lost when one of them goes away.
+
+[bold]Examples[/bold]
+
+  afl fleet init
+  afl fleet principal --with-agent
+  afl fleet run example --follow --param name=Ada
+  afl fleet status
+  afl fleet ui
+"""
+
+fleet = typer.Typer(
+    help=_HELP,
+    rich_markup_mode="rich",
+    context_settings=CONTEXT,
+    add_completion=False,
+    no_args_is_help=True,
+)
+fleet.command("init")(init)
+fleet.command("check")(check)
+fleet.command("principal")(principal)
+fleet.command("agent")(agent)
+fleet.command("run")(run)
+
+
+@fleet.command("list")
+def list_(host: Host = None, port: Port = None, as_json: options.AsJson = False) -> None:
+    """List the workflows, and what is wrong in files that are none.
+
+    [bold]Examples[/bold]
+
+      afl fleet list
+      afl fleet list --json | jq '.problems'
+    """
+    with operations.connected(chosen(host, port)) as client:
+        problems = operations.problems(client)  # first: it makes the principal look at the files
+        workflows = operations.workflows(client)
+    if as_json:
+        print_json(
+            {
+                "workflows": [_workflow_row(each) for each in workflows],
+                "problems": [msgspec.to_builtins(each) for each in problems],
+            }
+        )
+        return
+    _print_workflows(workflows)
+    for each in problems:
+        place = f"{each.path}:{each.line}" if each.line else each.path
+        say(Text.assemble((place, "bold red"), f": {each.key}: " if each.key else ": ", each.error))
+
+
+@fleet.command("status")
+def status(
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run's id, or enough of its beginning or end; all runs."),
+    ] = None,
+    workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="ID", help="Only its runs.")] = "",
+    statuses: Annotated[
+        list[Status] | None, typer.Option("--status", "-s", help="Only runs that stand so. Repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many runs.")] = 20,
+    host: Host = None,
+    port: Port = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the runs and agents; or one run with its tasks: state, exit code, duration.
+
+    [bold]Examples[/bold]
+
+      afl fleet status
+      afl fleet status --workflow etl.daily --status FAILED
+      afl fleet status 01jd3v
+      afl fleet status --json | jq '.runs[0].status'
+    """
+    with operations.connected(chosen(host, port)) as client:
+        if run_id is not None:
+            found = operations.show_run(client, operations.find_run(client, run_id))
+            _show_run(found, as_json)
+            return
+        wanted = statuses or []
+        runs = operations.runs(client, workflow=workflow, statuses=wanted, limit=limit)
+        agents = operations.agents(client)
+    if as_json:
+        print_json({"runs": msgspec.to_builtins(runs), "agents": msgspec.to_builtins(agents)})
+        return
+    _print_runs(runs)
+    alive = sum(each.alive for each in agents)
+    say(f"{alive} of {len(agents)} agents live", "dim" if alive else "yellow")
+
+
+@fleet.command("cancel")
+def cancel(
+    run_id: Run,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Kept with the run.")] = "",
+    host: Host = None,
+    port: Port = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End a run: its processes, with everything they started.
+
+    [bold]Examples[/bold]
+
+      afl fleet cancel 01jd3v --reason "wrong table"
+    """
+    with operations.connected(chosen(host, port)) as client:
+        view = operations.cancel(client, operations.find_run(client, run_id), reason)
+    if as_json:
+        print_json(msgspec.to_builtins(view))
+    elif view.status.is_final:
+        say(f"run {view.run_id} is {view.status.value}")
+    else:
+        say(f"run {view.run_id} will be ended by agent {view.agent_id}")
+
+
+@fleet.command("agents")
+def agents_(host: Host = None, port: Port = None, as_json: options.AsJson = False) -> None:
+    """List the agents: whether they live, what they run, when they were heard.
+
+    [bold]Examples[/bold]
+
+      afl fleet agents
+      afl fleet agents --json | jq '.\\[] | select(.alive)'
+    """
+    with operations.connected(chosen(host, port)) as client:
+        found = operations.agents(client)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    elif not found:
+        say("No agent has registered; `afl fleet agent` starts one")
+    else:
+        _print_agents(found)
+
+
+fleet.command("logs")(logs)
+fleet.command("keys")(keys)
+fleet.command("settings")(settings)
+fleet.command("ui")(ui)
+
+
+def _workflow_row(workflow: Workflow) -> dict[str, Any]:
+    return {
+        "id": workflow.id,
+        "name": workflow.name,
+        "description": workflow.description,
+        "path": workflow.path,
+        "cron": workflow.cron,
+        "tasks": list(workflow.dag.order),
+        "params": {name: msgspec.to_builtins(each) for name, each in workflow.params.items()},
+    }
+
+
+def _print_workflows(workflows: list[Workflow]) -> None:
+    if not workflows:
+        say("No workflows; `afl fleet init` makes a first one")
+        return
+    shown = Table("ID", "NAME", "TASKS", "CRON", "PARAMS", "FILE", below=["FILE"])
+    for each in workflows:
+        params = ", ".join(name + ("" if row.required else "?") for name, row in each.params.items())
+        name = shortened(each.name, 30)
+        shown.add(each.id, name, str(len(each.tasks)), each.cron or "", params, Text(each.path, "dim"))
+    shown.print(output())
+
+
+def _show_run(found: RunStanding, as_json: bool) -> None:
+    if as_json:
+        tasks = [
+            {key: value for key, value in asdict(each).items() if key != "guide"} for each in found.tasks
+        ]
+        print_json({**msgspec.to_builtins(found.run), "tasks": msgspec.to_builtins(tasks)})
+        return
+    now, console = wall_ms(), output()
+    console.print(summary(found, now), soft_wrap=True)
+    for row in graph(found.tasks, now):
+        console.print(row, soft_wrap=True)
+    run = found.run
+    facts = [f"run {run.run_id} of {run.workflow_id}", f"made {date(run.created_at)} by {_origin(run)}"]
+    facts += [f"on {run.agent_id}"] if run.agent_id else []
+    facts += [f"{name}={value}" for name, value in run.params.items()]
+    console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
+    if run.cancel_reason is not None:
+        console.print(Text(f"cancelled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
+    if run.error and run.cancel_reason is None:
+        console.print(Text(run.error, "red"), soft_wrap=True)
+
+
+def _origin(run: RunView) -> str:
+    return "a request" if run.trigger.isupper() else f"its {run.trigger}"
+
+
+def _print_runs(runs: list[RunView]) -> None:
+    if not runs:
+        say("No runs")
+        return
+    now = wall_ms()
+    shown = Table("RUN", "WORKFLOW", "STATUS", "MADE", "TOOK", "AGENT", "ERROR", below=["ERROR"])
+    for each in runs:
+        took = None if each.started_at is None else (each.ended_at or now) - each.started_at
+        shown.add(
+            each.run_id,
+            each.workflow_id,
+            status_text(each.status),
+            Text(ago(each.created_at), "dim"),
+            "" if took is None else duration(max(0, took)),
+            Text(each.agent_id, "dim"),
+            Text(shortened(each.error), "red"),
+        )
+    shown.print(output())
+
+
+def _print_agents(found: list[AgentView]) -> None:
+    shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "HEARD")
+    for each in found:
+        state = "busy" if each.running else "ready"
+        shown.add(
+            each.agent_id,
+            Text(state, "cyan" if each.running else "green") if each.alive else Text("lost", "red"),
+            str(each.running),
+            str(each.slots or ""),
+            Text(ago(each.last_seen), "dim"),
+        )
+    shown.print(output())

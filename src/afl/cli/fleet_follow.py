@@ -1,0 +1,172 @@
+"""`afl fleet run --follow`: a live DAG below the run's log lines on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from afl.cli.console import errors, output
+from afl.cli.fleet_graph import COLOURS, graph, summary
+from afl.cli.fleet_lines import line_text
+from afl.fleet.answers import LogLine
+from afl.fleet.statuses import Status
+from afl.kernel.clock import wall_ms
+from afl.operations.fleet_dag import RunStanding, TaskLine
+from afl.operations.fleet_follow import Away, News
+
+_BAR_WIDTH = 32
+_MARGIN_LINES = 4
+
+
+class Display(Protocol):
+    """Shows news of a run while it is entered."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, news: News) -> None: ...
+
+
+def display_for(*, quiet: bool = False) -> Display:
+    """The display that fits standard error. Lines go to standard output, unless that is kept for the result."""
+    console = errors()
+    lines = console if quiet or (console.is_terminal and sys.stdout.isatty()) else output()
+    return LiveDisplay(console, lines) if console.is_terminal else LineDisplay(console, lines)
+
+
+class LiveDisplay:
+    """The DAG as it stands, below the lines that scroll by."""
+
+    def __init__(self, console: Console, lines: Console) -> None:
+        self._console = console
+        self._lines = lines
+        self._standing: RunStanding | None = None
+        self._away = 0
+        self._live = Live(
+            console=console,
+            get_renderable=self.render,
+            refresh_per_second=10,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def show(self, news: News) -> None:
+        self._away = news.attempts if isinstance(news, Away) else 0
+        if isinstance(news, RunStanding):
+            self._standing = news
+        elif isinstance(news, list):
+            for line in news:
+                self._lines.print(line_text(line, task=True), soft_wrap=True)
+
+    def render(self) -> RenderableType:
+        """The DAG as of now; what does not fit is told as a number."""
+        now = wall_ms()
+        if self._standing is None:
+            return Text("waiting for the principal", "dim")
+        room = max(3, self._console.height - _MARGIN_LINES)
+        kept, hidden = _most_telling(self._standing.tasks, room)
+        rows: list[RenderableType] = list(graph(kept, now, spinning=True))
+        for row in rows:
+            if isinstance(row, Text):
+                row.no_wrap, row.overflow = True, "ellipsis"
+        if hidden:
+            rows.append(Text(f"and {hidden} more tasks", "dim"))
+        if self._away:
+            rows.append(
+                Text("the principal does not answer; the run goes on, and is asked for again", "yellow")
+            )
+        elif self._standing.run.status in (Status.PENDING, Status.WAITING):
+            rows.append(Text("waits for an agent with a free place", "yellow"))
+        return Group(*rows, _bar(self._standing, now))
+
+
+def _bar(standing: RunStanding, now: int) -> RenderableType:
+    bad = any(standing.counts[status] for status in (Status.FAILED, Status.CRASHED, Status.CANCELLED))
+    colour = "red" if bad else "green"
+    bar = ProgressBar(
+        max(1, len(standing.tasks)),
+        standing.ended,
+        width=_BAR_WIDTH,
+        complete_style=colour if bad else "cyan",
+        finished_style=colour,
+    )
+    row = Table.grid(padding=(0, 2))
+    row.add_row(bar, summary(standing, now))
+    return row
+
+
+def _most_telling(tasks: tuple[TaskLine, ...], room: int) -> tuple[list[TaskLine], int]:
+    """The tasks that fit: those that run or failed first, then the latest that ended, then the next."""
+    if len(tasks) <= room:
+        return list(tasks), 0
+
+    def weight(task: TaskLine) -> tuple[int, int]:
+        if task.status in (Status.RUNNING, Status.FAILED, Status.CRASHED):
+            return 0, 0
+        return (1, -task.ended_at) if task.ended_at else (2, 0)
+
+    numbers = sorted(range(len(tasks)), key=lambda number: (*weight(tasks[number]), number))[:room]
+    return [tasks[number] for number in sorted(numbers)], len(tasks) - room
+
+
+class LineDisplay:
+    """One line per task that begins or ends, and the run's own lines."""
+
+    def __init__(self, console: Console, lines: Console) -> None:
+        self._console = console
+        self._lines = lines
+        self._known: dict[str, Status | None] = {}
+        self._away = False
+
+    def __enter__(self) -> LineDisplay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def show(self, news: News) -> None:
+        if isinstance(news, Away):
+            self._say_once("the principal does not answer; it is asked again")
+            return
+        self._away = False
+        if isinstance(news, RunStanding):
+            self._show_standing(news)
+        else:
+            self._show_lines(news)
+
+    def _show_standing(self, standing: RunStanding) -> None:
+        now = wall_ms()
+        for task, row in zip(standing.tasks, graph(standing.tasks, now), strict=True):
+            if task.status not in (None, Status.PENDING) and self._known.get(task.task_id) is not task.status:
+                self._console.print(Text(f"{task.status.value:<10}", COLOURS[task.status]), row, sep="")
+            self._known[task.task_id] = task.status
+
+    def _show_lines(self, lines: list[LogLine]) -> None:
+        for line in lines:
+            self._lines.print(line_text(line, task=True), soft_wrap=True)
+
+    def _say_once(self, text: str) -> None:
+        if not self._away:
+            self._console.print(Text(text, "yellow"))
+        self._away = True

@@ -1,0 +1,117 @@
+"""`afl fleet logs`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from afl.cli.console import output
+from afl.cli.fleet_lines import frame_text, line_text
+from afl.cli.fleet_options import Host, Port, chosen
+from afl.fleet.answers import LogLine
+from afl.fleet.settings import FleetSettings
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
+from afl.operations import fleet as operations
+from afl.operations.fleet import LogFilter, LogQuery
+from afl.operations.fleet_follow import follow_logs
+from afl.operations.spans import read_span
+
+_TAIL = 10
+
+
+def logs(
+    tail: Annotated[
+        bool, typer.Option("--tail", "-t", help="The last ten lines, and more as they come.")
+    ] = False,
+    workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="ID", help="Of this workflow.")] = "",
+    run_id: Annotated[
+        str, typer.Option("--run", "-i", metavar="RUN", help="Of this run: its id, or enough of it.")
+    ] = "",
+    task: Annotated[str, typer.Option("--task", metavar="TASK", help="Of this task: id or name.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="SPAN", help="Of the last 30s, 10m, 2h, 1d ...")
+    ] = "",
+    start: Annotated[
+        str, typer.Option("--start", "-s", metavar="TIME", help="From this time on; UTC without an offset.")
+    ] = "",
+    end: Annotated[str, typer.Option("--end", "-e", metavar="TIME", help="Before this time.")] = "",
+    grep: Annotated[
+        str, typer.Option("--grep", "-g", metavar="REGEX", help="Whose text fits a regular expression.")
+    ] = "",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Full form: names and ids of workflow and task.")
+    ] = False,
+    host: Host = None,
+    port: Port = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Print log lines: what tasks wrote to their standard output and error.
+
+    [bold]Examples[/bold]
+
+      afl fleet logs --run 01jd3v
+      afl fleet logs --workflow etl.daily --since 2h --grep 'ERROR|timeout'
+      afl fleet logs --start 2026-01-20T02:00:00 --end 2026-01-20T03:00:00 -v
+      afl fleet logs --tail --json | jq -r .payload
+    """
+    settings = chosen(host, port)
+    begin = _begin(since, start)
+    with operations.connected(settings) as client:
+        found = operations.find_run(client, run_id) if run_id else ""
+        query = LogQuery(found, workflow, task, begin, _moment(end, "--end"), grep)
+        printer = _Printer(verbose, as_json)
+        if not tail:
+            for line in operations.read_logs(client, query):
+                printer.print(line)
+            return
+        only = LogFilter(query, operations.workflows(client) if task else ())
+    asyncio.run(_tailed(settings, query, only, printer))
+
+
+async def _tailed(settings: FleetSettings, query: LogQuery, only: LogFilter, printer: _Printer) -> None:
+    async for lines in follow_logs(settings, query, only, last=_TAIL):
+        for line in lines:
+            printer.print(line)
+
+
+class _Printer:
+    def __init__(self, verbose: bool, as_json: bool) -> None:
+        self._verbose = verbose
+        self._as_json = as_json
+        self._console: Console = output()
+
+    def print(self, line: LogLine) -> None:
+        """Each line at once: whoever reads a pipe wants it now."""
+        if self._as_json:
+            typer.echo(msgspec.json.encode(line))
+        elif self._verbose:
+            typer.echo(frame_text(line, verbose=True))
+        else:
+            self._console.print(line_text(line), soft_wrap=True)
+
+
+def _begin(since: str, start: str) -> int | None:
+    if since and start:
+        raise typer.BadParameter("say --since or --start, not both")
+    if since:
+        return wall_ms() - read_span(since)
+    return _moment(start, "--start")
+
+
+def _moment(text: str, option: str) -> int | None:
+    """Milliseconds of a time as ISO 8601 writes it; without an offset it is UTC."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InputError(
+            f"{option} is {text!r}; expected a time such as 2026-01-20T02:00:00+00:00"
+        ) from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,133 @@
+"""`afl fleet principal`, `afl fleet agent` and `afl fleet ui`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from afl.cli.console import say
+from afl.cli.fleet_options import Host, Limit, Port, chosen
+from afl.fleet.settings import FleetSettings, load_fleet_settings
+from afl.kernel.errors import MissingExtraError
+from afl.kernel.log import configure_logging
+from afl.operations.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
+
+
+def principal(
+    with_agent: Annotated[
+        bool, typer.Option("--with-agent", "-w", help="Run workflows in this process, too.")
+    ] = False,
+    no_scheduler: Annotated[
+        bool, typer.Option("--no-scheduler", "-n", help="Start nothing by the clock.")
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on an address of the network without keys.")
+    ] = False,
+    workflows: Annotated[
+        Path | None,
+        typer.Option("--workflows", metavar="FOLDER", help="The workflow files (CDKTR_WORKFLOW_DIR)."),
+    ] = None,
+    host: Host = None,
+    port: Port = None,
+    listening: Annotated[
+        int | None,
+        typer.Option(
+            "--logs-listening-port", metavar="PORT", help="For old agents (CDKTR_LOGS_LISTENING_PORT)."
+        ),
+    ] = None,
+    publishing: Annotated[
+        int | None,
+        typer.Option(
+            "--logs-publishing-port", metavar="PORT", help="Live lines (CDKTR_LOGS_PUBLISHING_PORT)."
+        ),
+    ] = None,
+    limit: Limit = None,
+) -> None:
+    """Serve workflows, runs and logs until stopped.
+
+    It listens on 127.0.0.1 unless told otherwise; any other address needs keys ([bold]afl fleet keys[/bold]), or
+    an explicit --insecure: whoever connects can run commands here.
+
+    [bold]Examples[/bold]
+
+      afl fleet principal --with-agent
+      afl fleet principal --host 10.0.0.5
+      CDKTR_DB_PATH=postgresql://db/fleet afl fleet principal --no-scheduler
+    """
+    settings = load_fleet_settings(
+        {
+            "principal_host": host,
+            "principal_port": port,
+            "logs_listening_port": listening,
+            "logs_publishing_port": publishing,
+            "workflow_dir": None if workflows is None else str(workflows),
+        }
+    )
+    configure_logging(settings.logging_level)
+    wanted = PrincipalOptions(
+        with_agent=with_agent, scheduler=not no_scheduler, insecure=insecure, limit=limit
+    )
+    raise typer.Exit(serve_principal(settings, wanted, _say_ready))
+
+
+def agent(
+    suffix: Annotated[
+        str | None,
+        typer.Option("--suffix", "-s", metavar="TEXT", help="The end of its name; a random one by default."),
+    ] = None,
+    limit: Limit = None,
+    host: Host = None,
+    port: Port = None,
+) -> None:
+    """Fetch runs and start their processes, until stopped.
+
+    SIGTERM and Ctrl+C let it finish what it runs; a second one ends that too. It goes on through an outage of the
+    principal, and exits with 1 when nothing is left to run and the principal stays away.
+
+    [bold]Examples[/bold]
+
+      afl fleet agent
+      afl fleet agent --suffix -gpu --max-concurrent-workflows 2
+      CDKTR_PRINCIPAL_HOST=10.0.0.5 afl fleet agent
+    """
+    settings = chosen(host, port)
+    configure_logging(settings.logging_level)
+    raise typer.Exit(asyncio.run(serve_agent(settings, suffix, limit)))
+
+
+def ui(host: Host = None, port: Port = None) -> None:
+    """Open the terminal interface: workflows, runs, DAG, agents, logs; start and cancel.
+
+    [bold]?[/bold] shows the keys, [bold]q[/bold] leaves.
+
+    [bold]Examples[/bold]
+
+      afl fleet ui
+      afl fleet ui --host 10.0.0.5
+    """
+    _open_ui(chosen(host, port))
+
+
+def _open_ui(settings: FleetSettings) -> None:
+    try:
+        module = importlib.import_module("afl.cli.fleet_ui.app")
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "textual":
+            raise
+        raise MissingExtraError(
+            "textual is required for the terminal interface. Install it with: pip install agentflow[fleet]"
+        ) from missing
+    module.FleetApp(settings).run()
+
+
+def _say_ready(ready: Ready) -> None:
+    intake, live = ready.log_ports
+    print(
+        f"principal ready on {ready.address} (logs {intake}, {live}), {ready.workflows} workflows", flush=True
+    )
+    if ready.problems:
+        say(f"{ready.problems} problems in workflow files: `afl fleet list` shows them", "yellow")
