@@ -43,6 +43,9 @@ examples: $(DEV)  ## run every example, each with the command at its top
 	$(PY) -m afl run examples/retry/retry.afl --agent examples/retry/agents.py
 	$(PY) examples/research/main.py
 	$(PY) examples/two_agents/main.py
+	$(PY) examples/messages/main.py
+	$(PY) examples/fleet/main.py
+	$(PY) examples/assistant/main.py
 
 test: lint types imports tests  ## lint, types, import contract and every test
 

@@ -94,3 +94,27 @@ def test_two_agents(tmp_path: Path) -> None:
     assert int(first) + int(second) == 24
     assert "killed first" in out and again
     assert f"{len(again)} letters had to be handed out again" in out.replace("1 letter had", "1 letters had")
+
+
+def test_messages(tmp_path: Path) -> None:
+    out = run("messages", tmp_path).out
+    assert "page 3: A page about islands, by writer b" in out
+    assert "page 2: no answer" in out
+    assert "dead letter of writer a: PermanentFailure: a page about nothing cannot be written" in out
+    assert out.count("the printer is down") == 2 and "printing: archived" in out
+    assert "listed as dead: writer a, writer b" in out
+
+
+def test_fleet(tmp_path: Path) -> None:
+    out = run("fleet", tmp_path).out
+    assert "Sum: STDOUT tuesday; rm -rf /: 42 sold" in out and "Bell: STDOUT ding" in out
+    assert re.search(r"✓ south .* attempt 2", out) and "⊘ frame" in out
+    assert "Morning report: FAILED" in out and "framed" not in out
+
+
+def test_assistant(tmp_path: Path) -> None:
+    out = run("assistant", tmp_path).out
+    assert "The first worker is killed in the middle of a booking." in out
+    assert "Booked: a table for 2 at Da Enzo (it was booked before)." in out
+    assert out.count("→ calendar") == 1 and out.count("→ book") == 1
+    assert "Bookings made: 1" in out

@@ -43,6 +43,10 @@ def all_ready(gates: Path, phase: int, runs: int) -> None:
     eventually(lambda: marked(gates, "ready", phase) == runs, lambda: marked(gates, "ready", phase))
 
 
+def more_than(client: Client, run_id: str, count: int) -> None:
+    eventually(lambda: len(lines(client, run_id)) > count)
+
+
 def open_gate(gates: Path, phase: int, runs: int) -> None:
     """Let the runs go on, and wait until each has written lines."""
     (gates / f"open-{phase}").touch()
@@ -66,7 +70,7 @@ def test_five_deaths_of_the_principal_lose_no_line_and_no_status(
         for phase in range(PHASES):
             all_ready(gates, phase, RUNS)
             # The lines of the outage before have begun to arrive: this is another one, not the same.
-            eventually(lambda run_id=runs[phase], least=200 * phase: len(lines(client, run_id)) > least)
+            more_than(client, runs[phase], 200 * phase)
             principal.kill()
             assert marked(gates, "wrote", phase) == 0
             open_gate(gates, phase, RUNS)  # fifty lines of every run, while nobody listens

@@ -71,11 +71,13 @@ def logs(
                 printer.print(line)
             return
         only = LogFilter(query, operations.workflows(client) if task else ())
-    asyncio.run(_tailed(settings, query, only, printer))
+    asyncio.run(_tailed(settings, query, only, printer, last=_TAIL if begin is None else 0))
 
 
-async def _tailed(settings: FleetSettings, query: LogQuery, only: LogFilter, printer: _Printer) -> None:
-    async for lines in follow_logs(settings, query, only, last=_TAIL):
+async def _tailed(
+    settings: FleetSettings, query: LogQuery, only: LogFilter, printer: _Printer, last: int
+) -> None:
+    async for lines in follow_logs(settings, query, only, last=last):
         for line in lines:
             printer.print(line)
 

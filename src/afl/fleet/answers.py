@@ -110,7 +110,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines, and the position to ask on from; `more` says that the limit cut the page."""
+    """Lines, and the position to ask on from, which is behind lines that did not fit; `more`: the limit cut it."""
 
     lines: list[LogLine]
     position: int

@@ -268,7 +268,10 @@ class WatchRun(Request[RunDetail], frozen=True):
 
 
 class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
-    """Lines behind a position, in the order they arrived. Answers LogPage; with `wait_ms` once there are any."""
+    """Lines behind a position, in the order they arrived. Answers LogPage; with `wait_ms` once there are any.
+
+    `last` instead of `after`: the last so many lines that there are.
+    """
 
     verb = "GETLOGS"
     answer = LogPage
@@ -278,6 +281,7 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
     start_ms: int | None = None
     end_ms: int | None = None
     after: int = 0
+    last: int = 0
     limit: int = 1000
     wait_ms: int = 0
 

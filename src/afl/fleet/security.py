@@ -66,19 +66,27 @@ class ClientKeys:
 
 def make_keys(folder: Path) -> list[Path]:
     """A principal's pair and a client's pair that it lets in; what is there already is never overwritten."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = _make_pairs(folder, _PRINCIPAL, _CLIENT)
     allowed = folder / _ALLOWED
     allowed.mkdir(exist_ok=True)
+    return [*made, _write(allowed / f"{_CLIENT}.key", (folder / f"{_CLIENT}.key").read_bytes(), 0o644)]
+
+
+def make_client_keys(folder: Path) -> list[Path]:
+    """A pair for another machine, whose public key then goes to the principal's `allowed`."""
+    return _make_pairs(folder, _CLIENT)
+
+
+def _make_pairs(folder: Path, *names: str) -> list[Path]:
+    for path in [folder / f"{name}.{kind}" for name in names for kind in ("key_secret", "key")]:
+        if path.exists():
+            raise KeyFileError(f"{path} exists; delete it first, or name another folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made: list[Path] = []
-    for name in (_PRINCIPAL, _CLIENT):
-        if (folder / f"{name}.key_secret").exists():
-            raise KeyFileError(f"{folder / name}.key_secret exists; delete it first, or name another folder")
-    for name in (_PRINCIPAL, _CLIENT):
+    for name in names:
         public, secret = zmq.curve_keypair()
         made.append(_write(folder / f"{name}.key_secret", _text(public, secret), 0o600))
         made.append(_write(folder / f"{name}.key", _text(public), 0o644))
-        if name == _CLIENT:
-            made.append(_write(allowed / f"{name}.key", _text(public), 0o644))
     return made
 
 
@@ -149,8 +157,11 @@ class Gate:
 
 def _write(path: Path, text: bytes, mode: int) -> Path:
     """Never readable by others for a moment: the mode is set when the file is made."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(text)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(text)
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 

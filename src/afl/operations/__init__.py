@@ -17,5 +17,11 @@ retention     removing old runs
 subjects      what an id means
 why           why something does not move; reasons has the codes, the modules *_reasons, run_standing and
               staffing find them, scene is what they look at
+coordination  queues, agents, circuit breakers and dead letters on Redis
+fleet         workflows, runs, agents and log lines of a principal; fleet_dag: a run's tasks as a tree;
+              fleet_follow: a run as it goes on; fleet_overview: all at a glance; fleet_setup: first folder, keys,
+              settings; fleet_processes: principal and agent
+turns         agents that converse: send, wait, list, stop; turn_view: a turn as a transcript; turn_reasons: why it does
+              not move; turn_events: what is told meanwhile; turn_module, turn_service: workers and conversations
 servers       the local servers
 """

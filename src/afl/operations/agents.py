@@ -62,16 +62,22 @@ def load_agents(modules: Iterable[str], store: PersistenceAPI | None = None) -> 
 
 def load_agent(module: str, store: PersistenceAPI | None = None) -> Handlers:
     """The handlers of one module."""
-    name, attribute = _split(module)
-    source: Any = _import_file(Path(name)) if _is_path(name) else _import_name(name)
-    if attribute:
-        if attribute not in vars(source):
-            raise AgentError(f"agent module {name} has no {attribute!r}")
-        source = vars(source)[attribute]
+    source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
     if not handlers.names:
         raise AgentError(f"agent module {module} has no handlers; {_HOW}")
     return handlers
+
+
+def load_module(module: str) -> Any:
+    """What `agents.py`, `news.agents` or `agents.py:name` means: a module, or one attribute of it."""
+    name, attribute = _split(module)
+    source: Any = _import_file(Path(name)) if _is_path(name) else _import_name(name)
+    if not attribute:
+        return source
+    if attribute not in vars(source):
+        raise AgentError(f"agent module {name} has no {attribute!r}")
+    return vars(source)[attribute]
 
 
 def _metered(source: Any, store: PersistenceAPI | None) -> Any:

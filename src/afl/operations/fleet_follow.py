@@ -27,15 +27,17 @@ class Away:
 News = RunStanding | list[LogLine] | Away
 
 
-async def follow_run(settings: FleetSettings, run_id: str) -> AsyncIterator[News]:
+async def follow_run(settings: FleetSettings, run_id: str, *, last: int = 0) -> AsyncIterator[News]:
     """How a run stands, whenever that changes, and its lines; the last news is the end of the run.
+
+    `last`: of the lines that are there already, only so many.
 
     An agent ships statuses and lines in one order, so every line is there when the end is.
     """
     async with AsyncClient(settings) as client:
-        follower = _Follower(client, run_id)
+        follower = _Follower(client, run_id, last)
         parts = follower.start()
-        last: RunStanding | None = None
+        end: RunStanding | None = None
         ended = 0
         try:
             while ended < len(parts):
@@ -45,11 +47,11 @@ async def follow_run(settings: FleetSettings, run_id: str) -> AsyncIterator[News
                 if news is None:
                     ended += 1
                 elif isinstance(news, RunStanding) and news.run.status.is_final:
-                    last = news  # told when all its lines are
+                    end = news  # told when all its lines are
                 else:
                     yield news
-            if last is not None:
-                yield last
+            if end is not None:
+                yield end
         finally:
             for part in parts:
                 part.cancel()
@@ -76,10 +78,11 @@ async def follow_logs(
 class _Follower:
     """Two long polls side by side, for the run and for its lines; each puts None into the queue at its end."""
 
-    def __init__(self, client: AsyncClient, run_id: str) -> None:
+    def __init__(self, client: AsyncClient, run_id: str, last: int) -> None:
         self.queue: asyncio.Queue[News | Exception | None] = asyncio.Queue(maxsize=100)
         self._client = client
         self._run_id = run_id
+        self._last = last
         self._over = asyncio.Event()
 
     def start(self) -> list[asyncio.Task[None]]:
@@ -113,7 +116,9 @@ class _Follower:
         after, away, over, more = 0, 0, False, True
         while more or not over:
             over = self._over.is_set()
-            request = GetLogs(run_id=self._run_id, after=after, wait_ms=0 if over else _WAIT_MS)
+            wait_ms = 0 if over else _WAIT_MS
+            last = 0 if after else self._last
+            request = GetLogs(run_id=self._run_id, after=after, last=last, wait_ms=wait_ms)
             try:
                 page = await self._page(request)
             except PrincipalAway as error:

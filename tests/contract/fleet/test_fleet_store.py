@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 
+from afl.fleet.answers import LogPage
 from afl.fleet.errors import ProtocolError, RequestRefused
 from afl.fleet.principal import judging, logs, old_peers, runs, views
 from afl.fleet.records import RunRecord
@@ -288,6 +290,24 @@ def test_pages_of_lines(keeper: Keeper) -> None:
     assert found == every
     everything = keeper.store.read(lambda tx: logs.page(tx, GetLogs(after=395)))
     assert [line.payload for line in everything.lines] == every[395:] and not everything.more
+
+
+def test_the_last_lines_and_where_to_go_on(keeper: Keeper) -> None:
+    def page(**filters: Any) -> LogPage:
+        return keeper.store.read(lambda tx: logs.page(tx, GetLogs(**filters)))
+
+    assert page(last=3) == LogPage(lines=[], position=0, more=False)
+    for number in range(1, 21):
+        record = log_record(number, f"{number}.a", f"{number}.b", run_id="r" if number % 2 else "s")
+        keeper.ship("i", record)
+    assert [line.payload for line in page(last=3).lines] == ["19.b", "20.a", "20.b"]
+    assert [line.payload for line in page(last=3, run_id="r").lines] == ["17.b", "19.a", "19.b"]
+    assert len(page(last=1000).lines) == 40 and page(last=3).position == 40
+    # Whoever waits for lines of another run does not look at these again.
+    assert page(run_id="other", after=1) == LogPage(lines=[], position=40, more=False)
+    assert page(workflow_id="other", last=5) == LogPage(lines=[], position=40, more=False)
+    assert page(run_id="r", after=36).position == 40
+    assert page(run_id="r", limit=2).position == 2
 
 
 def test_lines_by_time_with_any_text(keeper: Keeper) -> None:

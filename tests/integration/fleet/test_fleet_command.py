@@ -218,6 +218,8 @@ def test_keys_are_made_once(afl: Afl, tmp_path: Path, monkeypatch: pytest.Monkey
     made = json.loads(afl("fleet", "keys", "keys", "--json").out)
     assert "keys/client.key_secret" in made
     assert (tmp_path / "keys" / "client.key_secret").stat().st_mode & 0o077 == 0
+    other = json.loads(afl("fleet", "keys", "other", "--client", "--json").out)
+    assert other == ["other/client.key_secret", "other/client.key"]
     again = afl("fleet", "keys", "keys")
     assert again.code == 1 and "exists" in again.err
 

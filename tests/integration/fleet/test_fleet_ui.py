@@ -7,11 +7,13 @@ import html
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fleet_agents import running_agent
 from support.principals import PrincipalProcess, running_principal
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, Select, Static
 
 from afl.cli.fleet_ui.app import FleetApp
@@ -66,6 +68,11 @@ async def until(pilot: Pilot[None], look: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not look():
             await pilot.pause(0.02)
+
+
+def top(pilot: Pilot[None]) -> Screen[Any]:
+    """The screen that is shown now."""
+    return pilot.app.screen
 
 
 async def press_start(pilot: Pilot[None], main: MainScreen, **values: str) -> None:
@@ -139,7 +146,7 @@ def test_parameters_that_do_not_fit_are_told_before_anything_starts(principal: P
         wrong = dialog.query_one("#wrong", Static)
         await until(pilot, lambda: "'size'" in str(wrong.render()))
         await pilot.press("escape")
-        assert pilot.app.screen is main
+        assert top(pilot) is main
         assert len(main.overview.runs) == before
 
     played(principal.settings, story)
@@ -152,14 +159,14 @@ def test_a_run_is_cancelled_with_a_reason(principal: PrincipalProcess) -> None:
         await until(pilot, lambda: main.overview.open_runs == 1)
         run_id = main.run_id
         await pilot.press("c")
-        assert isinstance(pilot.app.screen, CancelDialog)
+        assert isinstance(top(pilot), CancelDialog)
         await pilot.press("escape", "c", "tab", "shift+tab", *"why", "enter")
         await until(pilot, lambda: main.overview.open_runs == 0)
         run = main.overview.run(run_id)
         assert run is not None
         assert (run.status, run.cancel_reason) == (Status.CANCELLED, "why")
         await pilot.press("c")
-        assert pilot.app.screen is main  # there is nothing to cancel
+        assert top(pilot) is main  # there is nothing to cancel
 
     played(principal.settings, story)
 
@@ -202,7 +209,7 @@ def test_lines_are_followed_and_searched_on_a_screen_of_their_own(principal: Pri
         await pilot.press("slash", *"(", "enter")
         await until(pilot, lambda: "no regular expression" in str(state.render()))
         await pilot.press("escape")
-        assert pilot.app.screen is main
+        assert top(pilot) is main
 
     played(principal.settings, story)
 
@@ -210,15 +217,15 @@ def test_lines_are_followed_and_searched_on_a_screen_of_their_own(principal: Pri
 def test_help_and_problems_are_overlays(principal: PrincipalProcess) -> None:
     async def story(pilot: Pilot[None], main: MainScreen) -> None:
         await pilot.press("question_mark")
-        assert isinstance(pilot.app.screen, HelpScreen)
+        assert isinstance(top(pilot), HelpScreen)
         await pilot.press("escape", "p")
-        assert isinstance(pilot.app.screen, ProblemsScreen)
+        assert isinstance(top(pilot), ProblemsScreen)
         shown = html.unescape(pilot.app.export_screenshot()).replace("\xa0", " ")
         assert "did you mean 'tasks'?" in shown
         await pilot.press("escape")
-        assert pilot.app.screen is main
+        assert top(pilot) is main
         await pilot.press("l", "question_mark", "escape", "escape")
-        assert pilot.app.screen is main
+        assert top(pilot) is main
 
     played(principal.settings, story)
 

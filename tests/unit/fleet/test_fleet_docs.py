@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from afl.fleet import requests, task_section, workflow_file
 from afl.fleet.protocol import Kind
 from afl.fleet.requests import Request
+from afl.fleet.workflow import Ray, Subprocess, UvPython
 from afl.fleet.workflow_file import read_workflow
 from afl.operations.fleet_setup import EXAMPLE
 
@@ -44,9 +46,9 @@ def test_every_example_is_a_workflow(text: str) -> None:
     [
         ("Workflow", workflow_file._KEYS),
         ("Task", task_section._TASK_KEYS),
-        ("`!Subprocess`", task_section._CONFIG_KEYS[task_section.Subprocess]),
-        ("`!UvPython`", task_section._CONFIG_KEYS[task_section.UvPython]),
-        ("`!Ray`", task_section._CONFIG_KEYS[task_section.Ray]),
+        ("`!Subprocess`", task_section._CONFIG_KEYS[Subprocess]),
+        ("`!UvPython`", task_section._CONFIG_KEYS[UvPython]),
+        ("`!Ray`", task_section._CONFIG_KEYS[Ray]),
         ("Parameters", ("type", "default", "description", "choices")),
     ],
 )
@@ -59,25 +61,20 @@ def test_every_key_stands_in_an_example() -> None:
     assert [key for key in keys if not any(f"{key}:" in text for text in EXAMPLES)] == []
 
 
-def verbs() -> set[str]:
-    kinds = [kind for kind in vars(requests).values() if isinstance(kind, type) and issubclass(kind, Request)]
-    return {kind.verb for kind in kinds if kind.verb}
+def kinds() -> dict[str, type[Request[Any]]]:
+    found = [kind for kind in vars(requests).values() if isinstance(kind, type) and issubclass(kind, Request)]
+    return {kind.verb: kind for kind in found if kind.verb}
 
 
 def test_every_verb_is_there_and_no_other() -> None:
     tables = section(PROTOCOL, "Verbs of the reference") + section(PROTOCOL, "Verbs of our own")
-    assert first_column(tables) == verbs() and len(verbs()) == 21
+    assert first_column(tables) == set(kinds()) and len(kinds()) == 21
 
 
 def test_the_fields_of_json_requests_are_told() -> None:
     told = dict(re.findall(r"^\| `(\w+)` JSON: (.*?) \|", PROTOCOL, re.MULTILINE))
-    kinds = {
-        kind.verb: kind
-        for kind in vars(requests).values()
-        if isinstance(kind, type) and vars(kind).get("verb")
-    }
     for verb, names in told.items():
-        assert names.split(", ") == list(kinds[verb].__struct_fields__), verb
+        assert names.split(", ") == list(kinds()[verb].__struct_fields__), verb
     assert len(told) == 5
 
 

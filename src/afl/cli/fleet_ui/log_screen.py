@@ -135,6 +135,8 @@ class LogScreen(Screen[None]):
         self.app.call_from_thread(self._add, found[-_MOST_LINES:])
 
     def _add(self, lines: list[LogLine]) -> None:
+        if not self.query(RichLog):  # the screen closes while an answer comes in
+            return
         log = self.query_one("#lines", RichLog)
         self.lines += lines
         del self.lines[:-_MOST_LINES]
@@ -148,6 +150,8 @@ class LogScreen(Screen[None]):
         return line_text(line, task=bool(self._run))
 
     def _tell(self, problem: str = "") -> None:
+        if not self.query("#state"):
+            return
         state = self.query_one("#state", Static)
         if problem:
             state.update(Text(problem, "red"))

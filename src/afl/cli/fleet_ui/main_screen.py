@@ -18,7 +18,7 @@ from afl.cli.fleet_ui.lists import agent_rows, run_rows, top_line, workflow_rows
 from afl.cli.fleet_ui.log_screen import LogScreen
 from afl.cli.fleet_ui.overlays import ProblemsScreen
 from afl.cli.fleet_ui.rows import Rows
-from afl.cli.fleet_ui.run_view import DagView, RunLog
+from afl.cli.fleet_ui.run_view import MOST_LINES, DagView, RunLog
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway
 from afl.fleet.settings import FleetSettings
@@ -51,6 +51,7 @@ class MainScreen(Screen[None]):
         self.workflow_id = ""
         self.run_id = ""
         self.every_run = False
+        self._wanted_run = ""  # one that was started here, until the list has it
         self.away_since: int | None = None
         self._followed = ""
         self._wake = threading.Event()
@@ -96,7 +97,14 @@ class MainScreen(Screen[None]):
                     self.app.call_from_thread(self._seen, found)
                     self._wake.wait(pause)
 
+    @property
+    def _is_closing(self) -> bool:
+        """Whether its parts are gone already, while answers may still come in."""
+        return not self.query(Rows)
+
     def _seen(self, found: Overview | AgentFlowError) -> None:
+        if self._is_closing:
+            return
         if isinstance(found, Overview):
             self.overview, self.away_since = found, None
         elif isinstance(found, PrincipalAway):
@@ -112,9 +120,11 @@ class MainScreen(Screen[None]):
         """Every list from what is known now."""
         pattern = self.query_one("#filter", Input).value
         rows = workflow_rows(self.overview, pattern)
-        self.query_one("#workflows", Rows).show(rows, self.workflow_id)
+        self.query_one("#workflows", Rows).show(rows)
         runs = self.overview.runs_of("" if self.every_run else self.workflow_id)
-        self.query_one("#runs", Rows).show(run_rows(runs), self.run_id)
+        self.query_one("#runs", Rows).show(run_rows(runs), self._wanted_run)
+        if self.overview.run(self._wanted_run) is not None:
+            self._wanted_run = ""
         self.query_one("#agents", Rows).show(agent_rows(self.overview))
         self.query_one("#top", Static).update(top_line(self.settings, self.overview, self.away_since))
         shown = f"{len(rows)}/{len(self.overview.workflows)}" if pattern else str(len(rows))
@@ -125,6 +135,8 @@ class MainScreen(Screen[None]):
 
     @on(Rows.Chosen, "#workflows")
     def _workflow_chosen(self, event: Rows.Chosen) -> None:
+        if self._is_closing:
+            return
         self.workflow_id = event.key
         if not self.every_run:
             self.run_id = ""
@@ -134,6 +146,8 @@ class MainScreen(Screen[None]):
 
     @on(Rows.Chosen, "#runs")
     def _run_chosen(self, event: Rows.Chosen) -> None:
+        if self._is_closing:
+            return
         self.run_id = event.key
         self.query_one(RunLog).begin()
         if event.key:
@@ -158,7 +172,7 @@ class MainScreen(Screen[None]):
         log, dag = self.query_one(RunLog), self.query_one(DagView)
         log.begin()
         try:
-            async for news in follow_run(self.settings, run_id):
+            async for news in follow_run(self.settings, run_id, last=MOST_LINES):
                 if isinstance(news, RunStanding):
                     dag.show_run(news)
                     self._wake.set()  # the list shall not lag behind
@@ -224,7 +238,7 @@ class MainScreen(Screen[None]):
         self.app.call_from_thread(self._started, run_id)
 
     def _started(self, run_id: str) -> None:
-        self.run_id = run_id
+        self._wanted_run = run_id
         self.notify(f"run {run_id}")
         self._wake.set()
 

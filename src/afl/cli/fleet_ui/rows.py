@@ -48,7 +48,8 @@ class Rows(DataTable[Text | str]):
     def show(self, rows: Sequence[Row], chosen: str = "") -> None:
         """Put these rows in place of the others; the cursor stays on its row, or goes to `chosen`."""
         keys = [key for key, _ in rows]
-        wanted = chosen or self.chosen
+        # Where the cursor is now, and not what was told of it: a key may have moved it this very moment.
+        wanted = chosen if chosen in keys else self._under_cursor()
         if keys == self._keys:
             for row, before in zip(rows, self._before, strict=True):
                 if row != before:
@@ -67,10 +68,12 @@ class Rows(DataTable[Text | str]):
 
     @on(DataTable.RowHighlighted)
     def _moved(self, event: DataTable.RowHighlighted) -> None:
+        """While rows are put in place the cursor passes over others: only where it is now counts."""
         event.stop()
-        # While rows are put in place the cursor passes over others: only where it is now counts.
-        if self._keys and 0 <= self.cursor_row < len(self._keys):
-            self._tell(self._keys[self.cursor_row])
+        self._tell(self._under_cursor())
+
+    def _under_cursor(self) -> str:
+        return self._keys[self.cursor_row] if 0 <= self.cursor_row < len(self._keys) else ""
 
     def _tell(self, key: str) -> None:
         if key != self.chosen:

@@ -15,7 +15,7 @@ from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet_dag import RunStanding, task_lines
 
-_MOST_LINES = 5_000
+MOST_LINES = 5_000
 
 
 class DagView(VerticalScroll, can_focus=True):
@@ -44,7 +44,8 @@ class DagView(VerticalScroll, can_focus=True):
             self._draw()
 
     def _draw(self) -> None:
-        self.query_one("#dag", Static).update(self._drawn())
+        for static in self.query("#dag").results(Static):  # none while the screen closes
+            static.update(self._drawn())
 
     def _drawn(self) -> RenderableType:
         now = wall_ms()
@@ -75,7 +76,7 @@ class RunLog(RichLog):
 
     def __init__(self, *, id: str, classes: str) -> None:
         super().__init__(
-            id=id, classes=classes, max_lines=_MOST_LINES, wrap=True, highlight=False, markup=False
+            id=id, classes=classes, max_lines=MOST_LINES, wrap=True, highlight=False, markup=False
         )
         self.border_title = "Log lines"
         self.count = 0
@@ -87,6 +88,6 @@ class RunLog(RichLog):
 
     def add(self, lines: list[LogLine]) -> None:
         self.count += len(lines)
-        for line in lines[-_MOST_LINES:]:
+        for line in lines[-MOST_LINES:]:
             self.write(line_text(line, task=True))
         self.border_title = f"Log lines ({self.count})"

@@ -18,6 +18,7 @@ from afl.kernel.database import Row, Transaction
 
 _DAY_MS = 86_400_000
 _FOREVER = 1 << 62
+_MOST_LINES = 10_000
 _BLOCKS = 4  # read at a time: a block may hold thousands of lines
 _LINES = msgspec.json.Decoder(list[str])
 _NUL = b"\\u0000"
@@ -109,14 +110,24 @@ def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:
 
 
 def page(tx: Transaction, request: GetLogs) -> LogPage:
-    """The lines behind a position, in the order they arrived."""
-    limit = max(1, min(request.limit, 10_000))
+    """The lines behind a position, or the last ones, in the order they arrived."""
+    limit = max(1, min(request.limit, _MOST_LINES))
     instance = instance_of(tx, request.run_id)
+    # Before the lines: what is added while they are read must not be passed over.
+    row = tx.one(Q.lines_counted)
+    end = max(request.after, row["value"] if row is not None else 0)
+    if request.last and not request.after:
+        lines = list(
+            islice(_lines_before(tx, request, instance, end), max(1, min(request.last, _MOST_LINES)))
+        )
+        return LogPage(lines=lines[::-1], position=end, more=False)
     # One more than asked for tells whether there are more.
     lines = list(islice(_lines_after(tx, request, instance), limit + 1))
     more = len(lines) > limit
     lines = lines[:limit]
-    return LogPage(lines=lines, position=lines[-1].position if lines else request.after, more=more)
+    # A reader whose filter lets nothing through need not look at the same lines again.
+    position = lines[-1].position if more else max(end, lines[-1].position if lines else 0)
+    return LogPage(lines=lines, position=position, more=more)
 
 
 def _lines_after(tx: Transaction, request: GetLogs, instance: str) -> Iterator[LogLine]:
@@ -130,18 +141,38 @@ def _lines_after(tx: Transaction, request: GetLogs, instance: str) -> Iterator[L
             return
 
 
+def _lines_before(tx: Transaction, request: GetLogs, instance: str, end: int) -> Iterator[LogLine]:
+    """From the last one backwards."""
+    before = end
+    while True:
+        rows = _rows_before(tx, request, instance, before)
+        for row in rows:
+            yield from reversed(list(_lines_of(row, 0)))
+            before = row["position"] - 1
+        if len(rows) < _BLOCKS:
+            return
+
+
 def _rows_after(tx: Transaction, request: GetLogs, instance: str, after: int) -> list[Row]:
-    filters = {
+    if instance:
+        return tx.all(Q.blocks_of_instance_after, instance_id=instance, after=after, **_filters(request))
+    return tx.all(Q.blocks_after, after=after, **_filters(request))
+
+
+def _rows_before(tx: Transaction, request: GetLogs, instance: str, before: int) -> list[Row]:
+    if instance:
+        return tx.all(Q.blocks_of_instance_before, instance_id=instance, before=before, **_filters(request))
+    return tx.all(Q.blocks_before, before=before, **_filters(request))
+
+
+def _filters(request: GetLogs) -> dict[str, str | int]:
+    return {
         "workflow_id": request.workflow_id,
         "task_instance_id": request.task_instance_id,
         "start": 0 if request.start_ms is None else request.start_ms,
         "end": _FOREVER if request.end_ms is None else request.end_ms,
-        "after": after,
         "limit": _BLOCKS,
     }
-    if instance:
-        return tx.all(Q.blocks_of_instance_after, instance_id=instance, **filters)
-    return tx.all(Q.blocks_after, **filters)
 
 
 def instance_of(tx: Transaction, run_id: str) -> str:

@@ -55,14 +55,17 @@ async def watch_run(desk: Desk, request: WatchRun) -> Answer:
 
 
 async def get_logs(desk: Desk, request: GetLogs) -> Answer:
+    page = LogPage(lines=[], position=request.after, more=False)
+
     async def look() -> LogPage | None:
+        nonlocal page
         page = await desk.store.read_soon(lambda tx: logs.page(tx, request))
         return page if page.lines else None
 
     instance = await desk.store.read_soon(lambda tx: logs.instance_of(tx, request.run_id))
     topic = logs_topic(instance) if instance else LOGS
-    page = await desk.parking.until(look, [topic], seconds(request.wait_ms))
-    return Answer(success(encode_answer(page or LogPage(lines=[], position=request.after, more=False))))
+    await desk.parking.until(look, [topic], seconds(request.wait_ms))
+    return Answer(success(encode_answer(page)))
 
 
 async def check_workflows(desk: Desk, request: CheckWorkflows) -> Answer:

@@ -194,3 +194,18 @@ where workflow_instance_id = :instance_id and last > :after
     and (:task_instance_id = '' or task_instance_id = :task_instance_id)
     and timestamp_ms >= :start and timestamp_ms < :end
 order by last limit :limit
+-- name: blocks_before
+select * from fleet_log_blocks
+where last <= :before and position <= :before and (:workflow_id = '' or workflow_id = :workflow_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and timestamp_ms >= :start and timestamp_ms < :end
+order by position desc limit :limit
+-- name: blocks_of_instance_before
+select * from fleet_log_blocks
+where workflow_instance_id = :instance_id and last <= :before
+    and (:workflow_id = '' or workflow_id = :workflow_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and timestamp_ms >= :start and timestamp_ms < :end
+order by last desc limit :limit
+-- name: lines_counted
+select value from fleet_counters where name = 'log_lines'

@@ -1,0 +1,115 @@
+"""A turn as a transcript on a console."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from afl.cli.console import duration
+from afl.operations.spans import clock
+from afl.operations.turn_view import CardView, StepView, TurnView
+
+_COLOURS = {
+    "queued": "yellow",
+    "dispatched": "yellow",
+    "running": "cyan",
+    "suspended": "cyan",
+    "idle": "green",
+    "inactive": "dim",
+    "success": "green",
+    "partial": "yellow",
+    "failed": "red",
+    "timeout": "red",
+    "canceled": "dim",
+    "error": "red",
+}
+_SPEAKERS = {"task.deliverable": "delivers", "task.result_fields": "asks for", "agent.error": "error"}
+_NAME_WIDTH = 14
+
+
+def status_text(status: str) -> Text:
+    """A status in its colour."""
+    return Text(str(status), _COLOURS.get(str(status), ""))
+
+
+def print_transcript(view: TurnView, console: Console, *, edges: bool = False) -> None:
+    """The whole of it, in the order in which it happened."""
+    console.print(_heading(view), soft_wrap=True)
+    for card in view.context:
+        _print_card(card, console)
+    steps = {step.step: step for step in view.steps}
+    shown: set[str] = set()
+    delivered = {card.text for card in view.cards if card.type == "task.deliverable"}
+    for card in view.cards:
+        if card.step in steps and card.step not in shown:
+            shown.add(card.step)
+            console.print(_step(steps[card.step]), soft_wrap=True)
+        if card.type != "agent.thought" or card.text not in delivered:
+            _print_card(card, console)
+    for step in view.steps:
+        if step.step not in shown:
+            console.print(_step(step), soft_wrap=True)
+    for wait in view.waits:
+        console.print(Text(f"  waits for {wait.tool} ({wait.call}): {wait.status}", "cyan"), soft_wrap=True)
+    if view.turn.error:
+        console.print(Text(f"{view.turn.error_code or 'error'}: {view.turn.error}", "red"), soft_wrap=True)
+    if edges:
+        _print_edges(view, console)
+
+
+def _heading(view: TurnView) -> Text:
+    turn = view.turn
+    text = Text.assemble((f"turn {turn.turn}", "bold"), " of ", (turn.agent, "bold"), "  ")
+    text.append_text(status_text(turn.status))
+    facts = [f"asked {clock(turn.created)}"]
+    if turn.ended is not None:
+        facts.append(f"took {duration(turn.ended - turn.created)}")
+    if view.parent_agent:
+        where = f" in {view.parent_turn}" if view.parent_turn else ""
+        facts.append(f"by {view.parent_agent}{where}")
+    facts += [f"depth {view.depth}", f"epoch {view.epoch}"]
+    if view.cost is not None and view.cost > 0:
+        facts.append(f"${view.cost:.4f}")
+    return text.append(f"\n  {', '.join(facts)}", "dim")
+
+
+def _step(step: StepView) -> Text:
+    text = Text.assemble((f"step {step.number}", "bold"), f"  {step.status}")
+    if step.ended is not None:
+        text.append(f"  {duration(step.ended - step.started)}", "dim")
+    if step.model:
+        text.append(f"  {step.model}, {step.input_tokens} + {step.output_tokens} tokens", "dim")
+    if step.error:
+        text.append(f"  {step.error}", "red")
+    return text
+
+
+def _print_card(card: CardView, console: Console) -> None:
+    name, style = _speaker(card)
+    if not card.text and card.type == "agent.thought":
+        return  # it only called tools; the calls follow
+    first, *rest = card.text.splitlines() or [""]
+    console.print(Text.assemble("  ", (f"{name:<{_NAME_WIDTH}}", style), " ", first), soft_wrap=True)
+    for line in rest:
+        console.print(Text(" " * (_NAME_WIDTH + 3) + line), soft_wrap=True)
+
+
+def _speaker(card: CardView) -> tuple[str, str]:
+    if card.type == "tool.call":
+        return f"→ {card.tool}", "cyan"
+    if card.type == "tool.result":
+        good = card.status == "success"
+        return f"← {card.tool}", "green" if good else "red"
+    if card.type == "task.instruction":
+        return card.author, "bold"
+    if card.type in _SPEAKERS:
+        return _SPEAKERS[card.type], "bold green" if card.type == "task.deliverable" else "yellow"
+    return (card.author if card.type == "agent.thought" else card.tool or card.type), ""
+
+
+def _print_edges(view: TurnView, console: Console) -> None:
+    console.print(Text("edges", "bold"))
+    for edge in view.edges:
+        line = f"  {clock(edge.created)}  {edge.primitive:<9} {edge.phase:<8}  {edge.source} → {edge.target}"
+        about = f"  {edge.correlation}, depth {edge.depth}"
+        console.print(Text(line).append(about, "dim"), soft_wrap=True)

@@ -1,0 +1,115 @@
+"""`afl turns worker` and `afl turns chat`: where turns are worked on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import say
+from afl.cli.stuck_threads import left_behind
+from afl.cli.turns_chat import converse
+from afl.cli.turns_options import Bus, ModelName, Module, Project, chosen
+from afl.kernel.errors import InputError
+from afl.kernel.log import configure_logging
+from afl.kernel.setting_kinds import mask_url
+from afl.kernel.settings import Settings
+from afl.operations.turn_module import TurnModule, load_turn_module
+from afl.operations.turn_service import WorkerOptions, serve
+
+
+def worker(
+    module: Module,
+    model: ModelName = "",
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", min=1, max=10_000, help="How many turns at a time.")
+    ] = 64,
+    max_steps: Annotated[
+        int, typer.Option("--max-steps", min=1, max=10_000, help="The most steps of a turn.")
+    ] = 8,
+    suspend_timeout: Annotated[
+        float,
+        typer.Option("--suspend-timeout", min=0.001, metavar="SECONDS", help="The least a tool may take."),
+    ] = 30.0,
+    shutdown: Annotated[
+        float,
+        typer.Option(
+            "--shutdown-timeout",
+            min=0,
+            metavar="SECONDS",
+            help="How long turns may go on after a stop signal.",
+        ),
+    ] = 30.0,
+    store: options.Store = None,
+    bus: Bus = None,
+    project: Project = None,
+) -> None:
+    """Work on the turns of a module's agents, until stopped.
+
+    On one SQLite file without a server, or on PostgreSQL and NATS; any number of them share the work, and
+    whoever dies is replaced by any other. SIGTERM and Ctrl+C end it gracefully.
+
+    [bold]Examples[/bold]
+
+      afl turns worker agents.py
+      afl turns worker agents.py --store postgresql://db/afl --bus nats://bus:4222 --concurrency 100
+    """
+    settings = chosen(store, bus, project)
+    offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
+    configure_logging(settings.log_level)
+    chosen_options = WorkerOptions(concurrency, max_steps, suspend_timeout, shutdown)
+    with left_behind():
+        serve(settings, offered, chosen_options, lambda: say(_greeting(settings, offered, concurrency)))
+        say("Stopped.", "dim")
+
+
+def chat(
+    agent: Annotated[
+        str, typer.Argument(metavar="[AGENT]", help="The agent's id; the only one of the module.")
+    ] = "",
+    module: Annotated[
+        str, typer.Option("--module", "-m", metavar="MODULE[:NAME]", help="Where agents are declared.")
+    ] = "",
+    model: ModelName = "",
+    question: Annotated[
+        list[str] | None,
+        typer.Option("--say", metavar="TEXT", help="Say this, print the answer, and end. Repeatable."),
+    ] = None,
+    after: Annotated[
+        str, typer.Option("--after", metavar="TURN", help="Go on from that turn; an agent: its last one.")
+    ] = "",
+    store: options.Store = None,
+    bus: Bus = None,
+    project: Project = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per answer.")] = False,
+) -> None:
+    """Talk to an agent in the terminal; its words come as it says them.
+
+    With --module everything runs in this process; without it the agent's workers are elsewhere. Ctrl+C stops
+    the answer under way, Ctrl+D ends the conversation. It is kept: --after goes on from it.
+
+    [bold]Examples[/bold]
+
+      afl turns chat guide --module agents.py
+      afl turns chat guide --module agents.py --after guide
+      afl turns chat guide --module agents.py --say "Is it warm in Oslo?"
+    """
+    settings = chosen(store, bus, project)
+    offered = load_turn_module(module, model) if module else None
+    if offered is None and not agent:
+        raise InputError("say which agent, or give the module that declares it: --module agents.py")
+    configure_logging("ERROR")  # what a worker has to say would stand between the words
+    name = offered.agent(agent).agent_id if offered is not None else agent
+    with left_behind():
+        converse(settings, offered, name, after, questions=question or (), as_json=as_json)
+
+
+def _greeting(settings: Settings, offered: TurnModule, concurrency: int) -> Text:
+    names = ", ".join(agent.agent_id for agent in offered.agents)
+    return Text.assemble(
+        ("afl-turns", "bold"),
+        f" serves {names}\n  of project {settings.project} in {mask_url(settings.store)}, bus "
+        f"{mask_url(settings.bus)}, {concurrency} turns at a time; Ctrl+C ends it.",
+    )

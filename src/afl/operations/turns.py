@@ -1,0 +1,285 @@
+"""Turns as an operator sees and changes them: who the agents are, what is asked of them, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote
+
+from afl.kernel.database import Database, Transaction, connect
+from afl.kernel.errors import InputError, StoreUnavailable
+from afl.kernel.settings import Settings
+from afl.turns.agents import Agents
+from afl.turns.bus import open_bus
+from afl.turns.bus.local import LocalBus
+from afl.turns.delivered import Delivered
+from afl.turns.engine import L0Engine
+from afl.turns.errors import BusUnavailable
+from afl.turns.heads import list_heads, read_head
+from afl.turns.looking import TurnRow, latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.model import Head, Limits, TurnRef
+from afl.turns.resources import get_agent, list_agents
+from afl.turns.statuses import HeadStatus
+from afl.turns.tools.local import near
+
+T = TypeVar("T")
+_log = logging.getLogger("afl.turns")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """An agent on one line. `since` is the moment of its last change; times are milliseconds."""
+
+    agent: str
+    name: str
+    target: str
+    tags: list[str]
+    active: bool
+    status: str
+    turn: str
+    epoch: int
+    depth: int
+    waiting_tools: int
+    queued: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLine:
+    """A turn on one line. `status` is where it is, or how it ended."""
+
+    turn: str
+    agent: str
+    kind: str
+    status: str
+    over: bool
+    created: int
+    ended: int | None
+    error: str
+    error_code: str
+
+    @classmethod
+    def of(cls, row: TurnRow) -> TurnLine:
+        return cls(
+            row.agent_turn_id,
+            row.agent_id,
+            row.message_type,
+            row.status,
+            row.is_over,
+            row.created_at,
+            row.ended_at,
+            str(row.told.get("error", row.last_error or "")),
+            str(row.told.get("error_code", "")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What became of a wish to stop. `late`: it was over before."""
+
+    turn: str
+    agent: str
+    late: bool
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What the settings say of turns."""
+    return Limits(lease_ms=settings.lease_ms, max_takeovers=settings.max_deliveries)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Agents]:
+    """The agents of a store, for somebody who asks: the turns are worked on elsewhere.
+
+    A bus that is away costs latency only, so it is told in the log and done without.
+    """
+    path = unquote(settings.store.removeprefix("sqlite:///"))
+    if path != settings.store and not Path(path).exists():
+        raise StoreUnavailable(
+            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
+            "or name another with --store"
+        )
+    database = await asyncio.to_thread(connect, settings.store)
+    try:
+        engine = await _engine(database, settings)
+        agents = Agents(engine, settings.project)
+        await agents.listen()
+        try:
+            yield agents
+        finally:
+            await agents.close()
+            await engine.close()
+    finally:
+        await asyncio.to_thread(database.close)
+
+
+async def _engine(database: Database, settings: Settings) -> L0Engine:
+    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
+    try:
+        await engine.start(relay=False)
+    except BusUnavailable as error:
+        _log.warning("%s; workers will find what is asked of them by themselves", error)
+        engine = L0Engine(database, LocalBus(database), engine.limits)
+        await engine.start(relay=False)
+    return engine
+
+
+def with_agents(settings: Settings, work: Callable[[Agents], Awaitable[T]]) -> T:
+    """One piece of asynchronous work on the agents of a store."""
+
+    async def working() -> T:
+        async with opened(settings) as agents:
+            return await work(agents)
+
+    return asyncio.run(working())
+
+
+def send(
+    settings: Settings,
+    agent: str,
+    text: str,
+    *,
+    fields: Mapping[str, str] | None = None,
+    after: str = "",
+    correlation: str | None = None,
+    channel: str = "public",
+) -> TurnRef:
+    """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
+
+    async def work(agents: Agents) -> TurnRef:
+        await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+        history = await boxes_of(agents, after)
+        return await agents.send(
+            agent, text, fields=fields, history=history, correlation_id=correlation, channel=channel
+        )
+
+    return with_agents(settings, work)
+
+
+def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Delivered | None:
+    """What a turn delivers; None when it takes longer than `timeout` seconds."""
+
+    async def work(agents: Agents) -> Delivered | None:
+        try:
+            async with asyncio.timeout(timeout):
+                return await agents.wait(turn)
+        except TimeoutError:
+            return None
+
+    return with_agents(settings, work)
+
+
+def agents(settings: Settings) -> list[AgentLine]:
+    """The roster, with where everyone is."""
+
+    def look(tx: Transaction) -> list[AgentLine]:
+        heads = {head.agent_id: head for head in list_heads(tx, settings.project)}
+        queued = queued_counts(tx, settings.project)
+        found = []
+        for each in list_agents(tx, settings.project):
+            head = heads.get(each.agent_id)
+            found.append(
+                AgentLine(
+                    each.agent_id,
+                    each.display_name,
+                    each.worker_target,
+                    list(each.tags),
+                    each.status == "active",
+                    str(head.status) if head else str(HeadStatus.IDLE),
+                    (head.active_agent_turn_id or "") if head else "",
+                    head.turn_epoch if head else 0,
+                    head.active_recursion_depth if head else 0,
+                    head.waiting_tool_count if head else 0,
+                    queued.get(each.agent_id, 0),
+                    head.updated_at if head else 0,
+                )
+            )
+        return found
+
+    return with_agents(settings, lambda opened: opened.engine.database.run("read", look))
+
+
+def turns(settings: Settings, agent: str = "", limit: int = 20) -> list[TurnLine]:
+    """The newest turns, of one agent or of all."""
+
+    def look(tx: Transaction) -> list[TurnLine]:
+        if agent:
+            known_agent(tx, settings.project, agent)
+        return [TurnLine.of(row) for row in latest_turns(tx, settings.project, agent, limit)]
+
+    return with_agents(settings, lambda opened: opened.engine.database.run("read", look))
+
+
+def stop(settings: Settings, name: str, reason: str = "stopped by an operator") -> Stopped:
+    """Stop a turn, or what an agent is doing, and all that it set off."""
+
+    async def work(agents: Agents) -> Stopped:
+        return await stop_named(agents, name, reason)
+
+    return with_agents(settings, work)
+
+
+async def stop_named(agents: Agents, name: str, reason: str) -> Stopped:
+    turn = await agents.engine.database.run("read", lambda tx: find_turn(tx, agents.project, name))
+    result = await agents.stop(turn, reason)
+    if not result.accepted:
+        raise InputError(result.error or f"turn {turn.agent_turn_id} cannot be stopped")
+    return Stopped(turn.agent_turn_id, turn.agent_id, bool(result.payload.get("late")))
+
+
+def find_turn(tx: Transaction, project: str, name: str = "") -> TurnRef:
+    """A turn by its id or the beginning of it, or by its agent (what that one does, else did last); else the latest."""
+    if not name:
+        return _latest(tx, project, "")
+    head = read_head(tx, project, name)
+    if head is not None and head.active_agent_turn_id:
+        return _ref(head)
+    if get_agent(tx, project, name) is not None:
+        return _latest(tx, project, name)
+    found = turns_named(tx, project, name)
+    if len(found) == 1:
+        return TurnRef(project, found[0][1], found[0][0])
+    if found:
+        raise InputError(f"several turns begin with {name!r}: {', '.join(turn for turn, _ in found)} ...")
+    raise InputError(
+        f"project {project} has no turn and no agent {name!r}; `afl turns list` shows the latest"
+    )
+
+
+def known_agent(tx: Transaction, project: str, agent: str) -> None:
+    """InputError for an agent that nobody defined."""
+    if get_agent(tx, project, agent) is None:
+        names = [each.agent_id for each in list_agents(tx, project)]
+        raise InputError(f"project {project} has no agent {agent!r}; {near(agent, names)}")
+
+
+async def boxes_of(agents: Agents, name: str) -> list[str]:
+    """The boxes of an earlier turn: what it read, and what it wrote."""
+    if not name:
+        return []
+
+    def look(tx: Transaction) -> list[str]:
+        turn = find_turn(tx, agents.project, name)
+        row = turn_at_a_glance(tx, agents.project, turn.agent_turn_id)
+        assert row is not None  # it was found a moment ago
+        boxes = [row.payload.get("context_box_id"), row.told.get("output_box_id")]
+        return [box for box in boxes if box]
+
+    return await agents.engine.database.run("read", look)
+
+
+def _latest(tx: Transaction, project: str, agent: str) -> TurnRef:
+    rows = latest_turns(tx, project, agent, 1)
+    if not rows:
+        whose = f"agent {agent} of project {project}" if agent else f"project {project}"
+        raise InputError(f"{whose} has had no turn yet; `afl turns send AGENT TEXT` asks for one")
+    return TurnRef(project, rows[0].agent_id, rows[0].agent_turn_id)
+
+
+def _ref(head: Head) -> TurnRef:
+    return TurnRef(head.project_id, head.agent_id, head.active_agent_turn_id or "")
