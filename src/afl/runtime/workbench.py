@@ -91,7 +91,7 @@ class Workbench:
         self.accepts = True
         self._offered = 0
         self._working: dict[Claim, Working] = {}
-        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._done: SimpleQueue[Done | None] = SimpleQueue()  # None: whoever waits has a new deadline to keep
         self._timed = False
 
     @property
@@ -188,7 +188,7 @@ class Workbench:
                 first = self._done.get(timeout=wait)
             except Empty:
                 continue
-            if self._working.pop((first.task.uuid, first.task.epoch), None) is not None:
+            if first is not None and self._off_the_bench(first):
                 return [first, *self.collect_now()]
 
     def collect_now(self) -> list[Done]:
@@ -196,10 +196,13 @@ class Workbench:
         done = []
         while not self._done.empty():
             each = self._done.get()
-            # One that is not known was given up; its answer comes too late.
-            if self._working.pop((each.task.uuid, each.task.epoch), None) is not None:
+            if each is not None and self._off_the_bench(each):
                 done.append(each)
         return done + self._expired() if self._timed else done
+
+    def _off_the_bench(self, done: Done) -> bool:
+        """Whether it was in hand; one that is not known was given up, and its answer comes too late."""
+        return self._working.pop((done.task.uuid, done.task.epoch), None) is not None
 
     def next_deadline(self) -> float | None:
         """In how many seconds the first handler runs out of time; None if none ever does."""
@@ -311,8 +314,9 @@ class Workbench:
             with self._guard:
                 working.ends = time.monotonic() + task.timeout_ms / 1000
                 self._timed = True
+            self._done.put(None)
             if self._rang is not None:
-                self._rang()  # whoever waits now has a deadline to keep
+                self._rang()
         if task.deaths or task.timeout_ms or self._store.max_deliveries == 1:
             try:
                 self._store.start_tasks([task])

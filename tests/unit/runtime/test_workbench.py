@@ -292,6 +292,26 @@ def test_the_clock_runs_from_the_beginning_of_the_work(store: MemoryStore) -> No
     assert remaining[1] is not None
 
 
+def test_a_clock_that_starts_while_somebody_waits_is_kept(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, executor, waits = Stuck(), Manual(), threading.Event()
+    bench = bench_on(store, stuck.handlers, 1, executor)
+    wait = bench._wait
+    monkeypatch.setattr(bench, "_wait", lambda until: (wait(until), waits.set())[0])
+    bench.start([task(timeout_ms=20)])
+    answers: list[Done] = []
+    waiter = threading.Thread(target=lambda: answers.extend(bench.collect()), daemon=True)
+    waiter.start()
+    assert waits.wait(SECONDS)
+    worker = threading.Thread(target=executor.run)
+    worker.start()
+    waiter.join(SECONDS)
+    stuck.let_go.set()
+    worker.join()
+    assert [type(each.error) for each in answers] == [TimedOut]
+
+
 # -- what is taken away ---------------------------------------------------------------------------------------
 
 
