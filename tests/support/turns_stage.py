@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
 from afl.devstack import Stack
-from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.database import Database, Transaction, connect
 from afl.turns import outbox
 from afl.turns.boxes import create_box, read_box
 from afl.turns.bus.nats import STREAMS
@@ -209,11 +209,6 @@ class Stage:
 
     def unpublished(self) -> int:
         return len(self.database.read(lambda tx: outbox.unpublished(tx, 10_000)))
-
-    def count(self, query: str) -> int:
-        row = self.database.read(lambda tx: tx.one(Query.of(query)))
-        assert row is not None
-        return int(row["n"])
 
     def told(self) -> list[Told]:
         """The ends of turns that are on the stream, in order."""

@@ -24,10 +24,10 @@ from afl.turns.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
-from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.hearing import Hearing
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
+from afl.turns.primitives.sending import refusal, send
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
@@ -159,10 +159,17 @@ class Agents:
                 tx, context, SpawnIntent(agent_id, boxes, correlation_id=correlation_id)
             )
             if not sent.accepted:
-                raise _refusal(sent)  # with it go the cards and boxes
+                raise refusal(sent)  # with it go the cards and boxes
             return sent
 
+        if correlation_id is None and not history:
+            return self._turn(agent_id, await self._send(context, agent_id, given))
         return self._turn(agent_id, await self.engine.run(work))
+
+    async def _send(self, context: TurnContext, agent_id: str, given: Sequence[NewCard]) -> L0Result:
+        """What is new in every way is one statement."""
+        limits = self.engine.limits
+        return await self.engine.alone(lambda tx: send(tx, context, agent_id, given, limits))
 
     def _boxes(self, tx: Transaction, given: Sequence[NewCard], history: Sequence[str]) -> dict[str, str]:
         """The boxes of a new turn: what it is told, after what was said before; and an empty one."""
@@ -237,7 +244,7 @@ class Agents:
 
     def _turn(self, agent_id: str, result: L0Result) -> TurnRef:
         if not result.accepted:
-            raise _refusal(result)
+            raise refusal(result)
         return TurnRef(self.project, agent_id, result.payload["agent_turn_id"])
 
     def _delivered(self, tx: Transaction, turn: TurnRef) -> Delivered | None:
@@ -277,9 +284,3 @@ class Conversation:
             return read if end is None else [*read, end.message.payload["output_box_id"]]
 
         return await self._agents.engine.database.run("read", boxes)
-
-
-def _refusal(result: L0Result) -> ProtocolViolation:
-    return ProtocolViolation(
-        result.error or "the turn was refused", result.error_code or ErrorCode.PROTOCOL_VIOLATION
-    )

@@ -8,9 +8,10 @@ from typing import Any
 
 from afl.turns import headers as names
 from afl.turns.cards import NewCard, json_data
-from afl.turns.events import task_event
+from afl.turns.events import action_ack, task_event
+from afl.turns.message import Message
 from afl.turns.outbox import out_row
-from afl.turns.statuses import TaskStatus
+from afl.turns.statuses import ActionStatus, TaskStatus
 from afl.turns.steps import StepEnd
 
 SYSTEM_AUTHOR = "sys.l0"
@@ -46,16 +47,9 @@ class TurnPlace:
 
 def task_row(place: TurnPlace, ending: Ending) -> dict[str, Any]:
     """`evt.agent.*.task` for the outbox; the schema refuses it unless the deliverable is in the output box."""
-    identity = {
-        names.PROJECT: place.project_id,
-        names.CHANNEL: place.channel_id,
-        names.AGENT: place.agent_id,
-        names.TURN: place.agent_turn_id,
-        names.EPOCH: str(place.turn_epoch),
-    }
     card = ending.deliverable.card_id
     message = task_event(
-        dict(place.context_headers) | identity,
+        dict(place.context_headers) | _identity(place),
         turn_id=place.agent_turn_id,
         status=ending.status,
         output_box_id=place.output_box_id,
@@ -67,6 +61,29 @@ def task_row(place: TurnPlace, ending: Ending) -> dict[str, Any]:
     )
     row = out_row(place.project_id, "task", message, place.agent_id, place.agent_turn_id)
     return row | {"status": str(ending.status), "box": place.output_box_id, "card": card}
+
+
+def action_end_event(place: TurnPlace, action_id: str, ending: Ending) -> Message:
+    """What is told to the person whose action a turn was."""
+    return action_ack(
+        dict(place.context_headers) | _identity(place),
+        action_id=action_id,
+        agent_id=place.agent_id,
+        status=ActionStatus.DONE if ending.status is TaskStatus.SUCCESS else ActionStatus.ERROR,
+        tool_result_card_id=ending.tool_result_card_id,
+        error_code=ending.error_code,
+        error=ending.error,
+    )
+
+
+def _identity(place: TurnPlace) -> dict[str, str]:
+    return {
+        names.PROJECT: place.project_id,
+        names.CHANNEL: place.channel_id,
+        names.AGENT: place.agent_id,
+        names.TURN: place.agent_turn_id,
+        names.EPOCH: str(place.turn_epoch),
+    }
 
 
 def fallback_content(

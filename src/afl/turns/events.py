@@ -11,8 +11,8 @@ from afl.turns.context import TurnContext, stamped
 from afl.turns.ids import new_span
 from afl.turns.message import Message
 from afl.turns.model import Head
-from afl.turns.statuses import Activity, StepPhase, TaskStatus, WakeupReason
-from afl.turns.subjects import event_subject, wakeup_subject
+from afl.turns.statuses import ActionStatus, Activity, StepPhase, TaskStatus, WakeupReason
+from afl.turns.subjects import action_ack_subject, event_subject, wakeup_subject
 
 
 def state_event(
@@ -100,6 +100,17 @@ def task_event(
     plain = {name: value for name, value in headers.items() if name not in names.TOPOLOGY}
     subject = event_subject(headers[names.PROJECT], headers[names.CHANNEL], headers[names.AGENT], "task")
     return Message(subject, stamped(plain, "evt.agent.task", headers[names.AGENT]), payload)
+
+
+def action_ack(
+    headers: Mapping[str, str], *, action_id: str, agent_id: str, status: ActionStatus, **more: object
+) -> Message:
+    """`evt.sys.ui.action_ack`: what became of an action; `more` may be message_id, tool_result_card_id, error ..."""
+    payload: dict[str, Any] = {"action_id": action_id, "agent_id": agent_id, "status": str(status)}
+    payload |= {name: str(value) for name, value in more.items() if value is not None}
+    plain = {name: value for name, value in headers.items() if name not in names.TOPOLOGY}
+    subject = action_ack_subject(headers[names.PROJECT], headers[names.CHANNEL])
+    return Message(subject, stamped(plain, "evt.sys.ui.action_ack"), payload)
 
 
 def wakeup_message(

@@ -142,6 +142,11 @@ class WaitingTool:
     received_at: int | None
     applied_at: int | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its result is still to be applied."""
+        return self.wait_status in (WaitStatus.WAITING, WaitStatus.RECEIVED)
+
     @classmethod
     def of(cls, row: Row) -> WaitingTool:
         values = {name: row[name] for name in cls.__slots__}

@@ -72,13 +72,22 @@ def last_sequences(tx: Transaction, subjects: Iterable[str]) -> dict[str, int]:
     return {row["subject"]: row["sequence"] or 0 for row in rows}
 
 
-def record(tx: Transaction, sequences: Mapping[int, int], *, name: str, owner: str, epoch: int) -> bool:
-    """Write down what the bus has taken (position -> sequence), as the relay; False when it is another one by now."""
+def record(
+    tx: Transaction, sequences: Mapping[int, int], *, name: str, owner: str, epoch: int, limit: int
+) -> list[Stored] | None:
+    """Write down what the bus has taken (position -> sequence), as the relay, and read what there is next.
+
+    None when another one is the relay by now; then nothing was written.
+    """
     positions = sorted(sequences)
     numbers = [sequences[position] for position in positions]
-    listed = (positions, numbers) if tx.dialect == "postgres" else (encode(positions), encode(numbers))
-    rows = tx.all(Q.record, positions=listed[0], sequences=listed[1], name=name, owner=owner, epoch=epoch)
-    return len(rows) == len(positions)
+    relay = {"name": name, "owner": owner, "epoch": epoch}
+    if tx.dialect == "postgres":
+        found = tx.all(Q.record_and_look, positions=positions, sequences=numbers, limit=limit, **relay)
+        ours = found[0]["recorded"] == len(positions)
+        return [Stored.of(row) for row in found if row["position"] is not None] if ours else None
+    rows = tx.all(Q.record, positions=encode(positions), sequences=encode(numbers), **relay)
+    return unpublished(tx, limit) if len(rows) == len(positions) else None
 
 
 def prune(tx: Transaction, older_ms: int, limit: int = 1000) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Database
@@ -91,8 +92,8 @@ class Relay:
         while not self._closing:
             delay = _LOOK_SECONDS
             try:
-                if await self._hold() and await self._publish_some():
-                    continue
+                if await self._hold():
+                    await self._publish_all()
                 self._failures = 0
             except FencedError:
                 self._epoch = None
@@ -143,18 +144,18 @@ class Relay:
         proof = await asyncio.to_thread(self._database.presence.proof, row["owner"])
         return [row["owner"]] if proof is Life.DEAD else []
 
-    async def _publish_some(self) -> bool:
-        """Publish what there is; whether to look again at once."""
+    async def _publish_all(self) -> None:
+        """Publish what there is, for as long as the lease is not to be renewed."""
         rows = [Stored.of(row) for row in await self._alone.select(Q.unpublished, limit=_ROWS)]
-        if not rows:
-            return False
-        await self._learn(rows)
-        published = await self._bus.store(rows, self._last)
-        await self._record(rows, published)
-        if published.error is not None:
-            raise StoreError(f"the bus does not take messages: {published.error!r}") from published.error
-        self._failures = 0
-        return True
+        while rows:
+            await self._learn(rows)
+            published = await self._bus.store(rows, self._last)
+            rows = await self._record(rows, published)
+            if published.error is not None:
+                raise StoreError(f"the bus does not take messages: {published.error!r}") from published.error
+            self._failures = 0
+            if rows and not await self._hold():
+                return
 
     async def _learn(self, rows: Sequence[Stored]) -> None:
         unknown = {row.message.subject for row in rows} - self._last.keys()
@@ -162,15 +163,18 @@ class Relay:
             found = await self._database.run("read", lambda tx: outbox.last_sequences(tx, unknown))
             self._last.update(found)
 
-    async def _record(self, rows: Sequence[Stored], published: Published) -> None:
+    async def _record(self, rows: Sequence[Stored], published: Published) -> list[Stored]:
+        """Write down what the bus took; what is to be published next."""
         done = [row for row in rows if row.position in published.sequences]
         if not done:
-            return
+            return []
         owner, epoch, taken = self._owner, self._epoch or 0, published.sequences
-        if not await self._alone.run(
-            lambda tx: outbox.record(tx, taken, name=NAME, owner=owner, epoch=epoch)
-        ):
+        following = await self._alone.run(
+            lambda tx: outbox.record(tx, taken, name=NAME, owner=owner, epoch=epoch, limit=_ROWS)
+        )
+        if following is None:
             raise FencedError("another relay has taken over")
         for row in done:
             self._last[row.message.subject] = published.sequences[row.position]
-        self._bus.stored(done)
+        self._bus.stored([replace(row, sequence=taken[row.position]) for row in done])
+        return following

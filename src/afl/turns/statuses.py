@@ -58,6 +58,16 @@ class StepStatus(StrEnum):
     FAILED = "failed"
 
 
+class ActionStatus(StrEnum):
+    """What becomes of an action of a person."""
+
+    ACCEPTED = "accepted"
+    BUSY = "busy"
+    REJECTED = "rejected"
+    DONE = "done"
+    ERROR = "error"
+
+
 class StepPhase(StrEnum):
     """What `evt.agent.*.step` tells."""
 

@@ -12,12 +12,21 @@ from afl.turns.edges import Q
 from afl.turns.model import Head
 from afl.turns.statuses import StepStatus
 
-_OPEN = (StepStatus.STARTED, StepStatus.LLM_READY, StepStatus.LLM_DONE, StepStatus.TOOL_DISPATCHED)
+_OPEN = (
+    StepStatus.STARTED,
+    StepStatus.LLM_READY,
+    StepStatus.LLM_DONE,
+    StepStatus.TOOL_DISPATCHED,
+    StepStatus.SUSPENDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """What became of a step, with its usage and cost in `metadata`."""
+    """What became of a step, with its usage and cost in `metadata`.
+
+    A step may be written down more than once; metadata and calls that are left empty stay as they are.
+    """
 
     step_id: str
     status: StepStatus = StepStatus.COMPLETED

@@ -10,6 +10,7 @@ from afl.turns.errors import SubjectError
 VERSION = "v1r4"
 PREFIX = f"cg.{VERSION}"
 CATEGORIES = ("cmd", "evt", "str")
+PMO_INTERNAL = ".cmd.sys.pmo.internal."  # what the built-ins are where another process serves them
 TOKENS = 8  # the least a subject has
 
 _TOKEN = re.compile(r"[^\s.*>{}]+")
@@ -78,6 +79,11 @@ def wakeup_subject(project_id: str, channel_id: str, target: str) -> str:
 def event_subject(project_id: str, channel_id: str, agent_id: str, kind: str) -> str:
     """`state`, `step` or `task` of one agent."""
     return f"{PREFIX}.{project_id}.{channel_id}.evt.agent.{agent_id}.{kind}"
+
+
+def action_ack_subject(project_id: str, channel_id: str) -> str:
+    """Where people hear what became of the actions they asked for."""
+    return f"{PREFIX}.{project_id}.{channel_id}.evt.sys.ui.action_ack"
 
 
 def chunk_subject(project_id: str, channel_id: str, agent_id: str) -> str:

@@ -86,9 +86,9 @@ TRANSITIONS: tuple[Transition, ...] = (
         (RUNNING,),
         RUNNING,
         "worker",
-        "next_step, note",
+        "next_step, note, apply_early",
         "turn, epoch, revision",
-        ("cards in the output box", "step closed and opened"),
+        ("cards in the output box", "step closed and opened", "calls sent, and results applied, on the way"),
         ("evt.state", "evt.step"),
     ),
     Transition(

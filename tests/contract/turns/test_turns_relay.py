@@ -230,7 +230,7 @@ def test_a_relay_that_lost_its_lease_records_nothing(house: House) -> None:
         relay = Relay(house.database, bus)
         relay._epoch = 7  # a lease that somebody else has taken
         with pytest.raises(FencedError):
-            await relay._publish_some()
+            await relay._publish_all()
         await bus.close()
 
     asyncio.run(main())

@@ -6,11 +6,14 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from afl.kernel.codec import encode
 from afl.kernel.errors import MissingExtraError
+from afl.kernel.ids import sortable_id
 from afl.kernel.setting_kinds import mask_url
+from afl.turns import headers as names
 from afl.turns.bus.base import MAX_DELIVER, Bus, Callback, Published, Subscription, WakeupEar
 from afl.turns.errors import BusUnavailable
 from afl.turns.message import Message
@@ -47,6 +50,7 @@ class NatsBus(Bus):
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._name = sortable_id()
         self._client = Client()
         self._unsent: asyncio.Queue[Message] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -80,6 +84,11 @@ class NatsBus(Bus):
         await self._client.close()
 
     def publish(self, message: Message) -> None:
+        """Ears of this process hear a ring at once; what then comes back to them from the server is no news."""
+        for ear in self._ears:
+            if message.subject.endswith(ear.suffixes):
+                ear.ring()
+                message = replace(message, headers={**message.headers, names.BUS: self._name})
         if self._unsent.qsize() < _MOST_UNSENT:
             self._unsent.put_nowait(message)
 
@@ -128,8 +137,9 @@ class NatsBus(Bus):
         return group
 
     async def listen(self, targets: Iterable[str]) -> WakeupEar:
-        ear = NatsEar(self._ears)
-        for target in targets:
+        wanted = list(targets)
+        ear = NatsEar(self._ears, self._name, tuple(f".cmd.agent.{target}.wakeup" for target in wanted))
+        for target in wanted:
             subject = f"{PREFIX}.*.*.cmd.agent.{target}.wakeup"
             queue = f"agent_worker_{target}_wakeup_{VERSION}"
             ear.parts.append(await self._client.subscribe(subject, queue=queue, cb=ear.hear))

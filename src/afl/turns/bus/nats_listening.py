@@ -13,6 +13,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from nats.js import JetStreamContext
 
 from afl.kernel.codec import decode
+from afl.turns import headers as names
 from afl.turns.bus.base import Callback, Subscription, WakeupEar
 from afl.turns.message import Message
 
@@ -38,15 +39,18 @@ class Group(Subscription):
 
 
 class NatsEar(WakeupEar):
-    def __init__(self, ears: set[NatsEar]) -> None:
+    def __init__(self, ears: set[NatsEar], bus: str, suffixes: tuple[str, ...]) -> None:
         self.parts: list[NatsSubscription] = []
+        self.suffixes = suffixes  # of the subjects it listens to
+        self._bus = bus
         self._ears = ears
         self._news = asyncio.Event()
         self._rang = False
         self._loop = asyncio.get_running_loop()
 
     async def hear(self, message: Msg) -> None:
-        self.ring()
+        if (message.headers or {}).get(names.BUS) != self._bus:
+            self.ring()
 
     def ring(self) -> None:
         self._rang = True

@@ -8,12 +8,21 @@ from afl.turns.delivering import Ending, fallback_content
 from afl.turns.heads.ending import fail_turn, fallback_deliverable, finish, stop_turn
 from afl.turns.heads.reading import head_of_turn, list_heads, read_head, read_waiting
 from afl.turns.heads.running import Suspended, enter_running, next_step, note, suspend
-from afl.turns.heads.waiting import Applied, apply_result, extend_wait, record_timeouts, renew, resume
+from afl.turns.heads.waiting import (
+    Applied,
+    apply_early,
+    apply_result,
+    extend_wait,
+    record_timeouts,
+    renew,
+    resume,
+)
 
 __all__ = [
     "Applied",
     "Ending",
     "Suspended",
+    "apply_early",
     "apply_result",
     "enter_running",
     "extend_wait",

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from afl.kernel.database import Transaction
 from afl.turns.cards import NewCard, json_data
-from afl.turns.delivering import SYSTEM_AUTHOR, Ending, TurnPlace, fallback_content, task_row
+from afl.turns.delivering import (
+    SYSTEM_AUTHOR,
+    Ending,
+    TurnPlace,
+    action_end_event,
+    fallback_content,
+    task_row,
+)
 from afl.turns.errors import CardError, ErrorCode
 from afl.turns.heads.move import Move, make
+from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, Limits, accepted
 from afl.turns.statuses import CardType, HeadStatus, TaskStatus
 from afl.turns.steps import StepEnd
@@ -95,7 +103,7 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
         # A turn that never ran leaves a message that nobody must enter any more.
         skip=unread if head.status is HeadStatus.DISPATCHED and unread != ending.inbox_id else None,
         why=f"its turn ended: {error}",
-        forget=head.status is HeadStatus.SUSPENDED or head.steps > 1,  # one step has waited for nothing
+        forget=not _is_plain(head, ending, bump),
     )
     moved = make(tx, head, move, limits)
     following = moved.following
@@ -108,7 +116,21 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
         "head": moved.head,
         "dispatched": following.payload.get("dispatched") if following is not None else None,
     }
-    return accepted(payload, signals=following.signals if following is not None else (), stored=1)
+    signals = following.signals if following is not None else ()
+    return accepted(payload, signals=(*_acknowledged(head, epoch, ending), *signals), stored=1)
+
+
+def _acknowledged(head: Head, epoch: int, ending: Ending) -> tuple[Message, ...]:
+    """A person who called a tool is told what came of it."""
+    if head.context_box_id is not None or head.expecting_correlation_id is None:
+        return ()
+    return (action_end_event(_place(head, epoch), head.expecting_correlation_id, ending),)
+
+
+def _is_plain(head: Head, ending: Ending, bump: int) -> bool:
+    """A turn of one step that called nothing has no wait set to forget."""
+    called = ending.step is None or ending.step.tool_call_ids or ending.tool_result_card_id
+    return not called and not bump and head.steps == 1 and head.status is HeadStatus.RUNNING
 
 
 def _place(head: Head, epoch: int) -> TurnPlace:

@@ -11,8 +11,9 @@ from afl.kernel.lease import LEASE_MS
 from afl.turns.cards import NewCard
 from afl.turns.commands import command_message
 from afl.turns.context import TurnContext, context_of_head
-from afl.turns.edges import edge_row
+from afl.turns.edges import Q, edge_row
 from afl.turns.errors import ProtocolViolation
+from afl.turns.heads.fence import moved
 from afl.turns.heads.move import Move, make
 from afl.turns.intents import ToolWait
 from afl.turns.model import Head, Limits
@@ -46,12 +47,18 @@ def note(
     *,
     cards: Sequence[NewCard] = (),
     step: StepEnd | None = None,
+    waits: Sequence[ToolWait] = (),
     lease_ms: int = LEASE_MS,
     limits: Limits | None = None,
 ) -> Head:
-    """running -> running within a step: what was thought or called is on the record before anything else. T4."""
+    """running -> running within a step: what was thought or called is on the record before anything else. T4.
+
+    `waits` are calls that others answer while the turn runs on: they are sent, and what comes back meanwhile is
+    applied (`apply_early`). A turn that has nothing else to do suspends on the rest.
+    """
     values = {"steps": 0, "lease_ms": lease_ms}
-    return make(tx, head, Move("go_on", _RUNNING, values, cards=cards, close=step), limits).head
+    move = _sending(head, waits, Move("go_on", _RUNNING, values, cards=cards, close=step))
+    return make(tx, head, move, limits).head
 
 
 def next_step(
@@ -74,7 +81,8 @@ def suspend(
     tx: Transaction,
     head: Head,
     *,
-    waits: Sequence[ToolWait],
+    waits: Sequence[ToolWait] = (),
+    sent_before: int = 0,
     cards: Sequence[NewCard] = (),
     ended: StepEnd | None = None,
     limits: Limits | None = None,
@@ -82,27 +90,36 @@ def suspend(
     """running -> suspended: cards, edges, wait set and commands in one transaction, before anything is published. T5.
 
     So no result can arrive that nobody waits for. A tool call id that was used before is a StoreConflict.
+    `sent_before`: how many calls that were sent while the turn ran (`note`) have not been answered.
     """
-    if not waits:
+    if not waits and not sent_before:
         raise ProtocolViolation(
             f"turn {head.active_agent_turn_id}: a turn suspends on at least one tool call"
         )
+    values = {
+        "count": len(waits) + sent_before,
+        "deadline_ms": min((wait.deadline_ms for wait in waits), default=0),
+    }
+    move = _sending(head, waits, Move("suspend", _RUNNING, values, cards=cards, close=ended))
+    now = make(tx, head, move, limits).head
+    if sent_before:
+        now = moved(tx, Q.move_deadline, now)
+    return Suspended(now, len(move.outbox))
+
+
+def _sending(head: Head, waits: Sequence[ToolWait], move: Move) -> Move:
+    """The move with what is written of calls that others answer."""
+    if not waits:
+        return move
     context = context_of_head(head)
     places = [replace(context, step_id=wait.step_id, tool_call_id=wait.tool_call_id) for wait in waits]
-    commands = [
-        _command(place, wait) for place, wait in zip(places, waits, strict=True) if wait.subject is not None
-    ]
-    move = Move(
-        "suspend",
-        _RUNNING,
-        {"count": len(waits), "deadline_ms": min(wait.deadline_ms for wait in waits)},
-        cards=cards,
+    pairs = list(zip(places, waits, strict=True))
+    return replace(
+        move,
         waits=[_wait(wait) for wait in waits],
-        edges=[_edge(place, wait) for place, wait in zip(places, waits, strict=True)],
-        outbox=commands,
-        close=ended,
+        edges=[_edge(place, wait) for place, wait in pairs],
+        outbox=[_command(place, wait) for place, wait in pairs if wait.subject is not None],
     )
-    return Suspended(make(tx, head, move, limits).head, len(commands))
 
 
 def _wait(wait: ToolWait) -> dict[str, Any]:

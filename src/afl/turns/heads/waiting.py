@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
+from afl.kernel.errors import FencedError
 from afl.kernel.lease import LEASE_MS
+from afl.turns import boxes, inbox
 from afl.turns.edges import Q
 from afl.turns.heads.fence import gated, moved
 from afl.turns.heads.move import Move, make
+from afl.turns.heads.reading import read_head
 from afl.turns.model import Head
 from afl.turns.statuses import HeadStatus
+from afl.turns.steps import StepEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,38 @@ def apply_result(
     return Applied(now, now.waiting_tool_count)
 
 
-def resume(tx: Transaction, head: Head, *, owner: str, step_id: str, lease_ms: int = LEASE_MS) -> Head:
+def apply_early(
+    tx: Transaction, head: Head, *, inbox_id: str | None, tool_call_id: str, tool_result_card_id: str
+) -> None:
+    """running -> running: a result that comes while the turn still runs is applied all the same. T4.
+
+    The head is locked and not written: so the worker that runs the turn finds it as it left it.
+    """
+    now = read_head(tx, head.project_id, head.agent_id, lock=True)
+    if now is None or now.gate != head.gate or now.status is not HeadStatus.RUNNING:
+        raise FencedError(f"turn {head.active_agent_turn_id} of {head.agent_id} moved on")
+    gate = {name: value for name, value in gated(head).items() if name != "revision"}
+    if not tx.run(Q.mark_applied, **gate, call=tool_call_id, card=tool_result_card_id):
+        raise FencedError(f"turn {head.active_agent_turn_id} does not wait for {tool_call_id}")
+    turn, box = head.active_agent_turn_id or "", head.output_box_id or ""
+    boxes.append(tx, head.project_id, box, turn, [tool_result_card_id])
+    if inbox_id is not None:
+        inbox.consume(tx, head.project_id, inbox_id)
+
+
+def resume(
+    tx: Transaction,
+    head: Head,
+    *,
+    owner: str,
+    step_id: str,
+    ended: StepEnd | None = None,
+    lease_ms: int = LEASE_MS,
+) -> Head:
     """suspended -> running, once nothing is waited for: a new step of the same turn and epoch begins. T7."""
     values = {"owner": owner, "lease_ms": lease_ms}
-    return make(tx, head, Move("resume", (HeadStatus.SUSPENDED,), values, open=step_id)).head
+    move = Move("resume", (HeadStatus.SUSPENDED,), values, close=ended, open=step_id)
+    return make(tx, head, move).head
 
 
 def extend_wait(tx: Transaction, head: Head, *, tool_call_id: str, deadline_ms: int) -> Head:

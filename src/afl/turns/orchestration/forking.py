@@ -12,7 +12,7 @@ from afl.turns.ids import new_id
 from afl.turns.intents import JoinIntent
 from afl.turns.message import Message
 from afl.turns.orchestration.child import Child, ChildSource, Q, assign, checked_child
-from afl.turns.orchestration.performing import Performed
+from afl.turns.orchestration.performing import Performed, record_call
 from afl.turns.orchestration.requests import DEADLINE_SECONDS, ForkJoin, checked_fork, read_request
 from afl.turns.primitives.join import join
 from afl.turns.statuses import DepthPolicy, EdgePhase
@@ -28,6 +28,7 @@ def fork(tx: Transaction, source: ChildSource, arguments: Mapping[str, Any]) -> 
         request = checked_fork(read_request(ForkJoin, arguments, FORK_JOIN))
         children = [checked_child(tx, source, task) for task in request.tasks]
     except InputError as error:
+        record_call(tx, source, FORK_JOIN)
         return Performed(failed(str(getattr(error, "code", "refused")), str(error)))
     deadline_ms = int((request.deadline_seconds or DEADLINE_SECONDS) * 1000)
     batch = _add_batch(tx, source, request, deadline_ms)

@@ -23,13 +23,13 @@ from afl.turns.model import TurnRef
 from afl.turns.orchestration.batch import BatchTask, results, verdict
 from afl.turns.orchestration.child import Q
 from afl.turns.orchestration.forking import FORK_JOIN
+from afl.turns.orchestration.performing import AUTHOR
 from afl.turns.primitives.join import join
 from afl.turns.primitives.report import report
 from afl.turns.primitives.stop import stop
 from afl.turns.statuses import CardType, EdgePhase, MessageType
 from afl.turns.tools.outcome import Outcome
 
-AUTHOR = "sys.pmo"
 _SUMMARY = 4000
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.turns.edges import Q, edge_row
 from afl.turns.message import Message
 from afl.turns.orchestration.child import Child, ChildSource, assign, checked_child
 from afl.turns.orchestration.provision import provision
@@ -22,8 +23,10 @@ from afl.turns.orchestration.requests import (
     ProvisionAgent,
     read_request,
 )
-from afl.turns.statuses import DepthPolicy
+from afl.turns.statuses import DepthPolicy, EdgePhase, MessageType, Primitive
 from afl.turns.tools.outcome import Outcome, failed, outcome_of
+
+AUTHOR = "sys.pmo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,30 @@ class Performed:
 
 def perform(tx: Transaction, source: ChildSource, name: str, arguments: Mapping[str, Any]) -> Performed:
     """Do what a built-in is for; a request that cannot be done is a failed outcome."""
+    performed = _performed(tx, source, name, arguments)
+    record_call(tx, source, name)
+    return performed
+
+
+def record_call(tx: Transaction, source: ChildSource, name: str) -> None:
+    """The edges of a call that was answered at once: who asked, and that it was answered."""
+    asked, head = source.context, source.head
+    request = edge_row(
+        asked, Primitive.TOOL_CALL, EdgePhase.REQUEST, source.tool_call_id, metadata={"tool_name": name}
+    )
+    answer = edge_row(
+        asked.acting_as(AUTHOR),
+        Primitive.REPORT,
+        EdgePhase.RESPONSE,
+        source.tool_call_id,
+        target_agent_id=head.agent_id,
+        target_turn_id=head.active_agent_turn_id or "",
+        metadata={"message_type": str(MessageType.TOOL_RESULT)},
+    )
+    tx.many(Q.add_new_edge, [request, answer])
+
+
+def _performed(tx: Transaction, source: ChildSource, name: str, arguments: Mapping[str, Any]) -> Performed:
     try:
         if name == "provision_agent":
             told = provision(tx, source, read_request(ProvisionAgent, arguments, name))

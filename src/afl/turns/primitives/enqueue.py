@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from afl.kernel.codec import decode, encode_canonical, encode_rows
@@ -13,40 +13,27 @@ from afl.turns import inbox
 from afl.turns.boxes import create_output_box
 from afl.turns.context import TurnContext
 from afl.turns.edges import Q as HEADS
-from afl.turns.edges import add_edge, edge_row
+from afl.turns.edges import add_edge
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.events import wakeup_message
+from afl.turns.events import action_ack, wakeup_message
 from afl.turns.headers import without_identity
-from afl.turns.ids import new_id, new_span
+from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import InboxRow, L0Result, Limits, accepted, busy, rejected
 from afl.turns.payloads import check_turn, check_ui_action
 from afl.turns.primitives.dispatch_next import dispatch_next, told
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.sources import Q, check_source_status
+from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
 from afl.turns.statuses import (
+    ActionStatus,
     BoxKind,
     DepthPolicy,
-    EdgePhase,
     HeadStatus,
     InboxStatus,
     MessageType,
-    Primitive,
     WakeupReason,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Spawn:
-    """A request that was found to be in order."""
-
-    context: TurnContext  # of the new turn
-    source: TurnContext
-    payload: Mapping[str, Any]
-    inbox_id: str
-    correlation_id: str
-    worker_target: str
-    message_type: MessageType
 
 
 def enqueue(
@@ -55,10 +42,15 @@ def enqueue(
     """A new turn (T1, and T2 when the agent is idle), or a UI action (T2u, or busy and nothing written).
 
     The same correlation_id with the same target and payload again is the same turn: it is acknowledged, and
-    nothing changes.
+    nothing changes. Whoever asked for an action is told at once what becomes of it.
     """
+    result = _enqueued(tx, context, intent, limits or Limits())
+    return _acknowledged(context, intent, result) if intent.message_type is MessageType.UI_ACTION else result
+
+
+def _enqueued(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> L0Result:
     try:
-        spawn = _checked(tx, context, intent, limits or Limits())
+        spawn = _checked(tx, context, intent, limits)
     except ProtocolViolation as violation:
         return rejected(violation.code, str(violation))
     known = _known(tx, spawn) if intent.correlation_id is not None else None
@@ -69,13 +61,30 @@ def enqueue(
     return _queue(tx, spawn)
 
 
-def _queue(tx: Transaction, spawn: _Spawn) -> L0Result:
-    row, edge = _row(spawn, InboxStatus.QUEUED, 0), _edge(spawn)
+def _acknowledged(context: TurnContext, intent: SpawnIntent, result: L0Result) -> L0Result:
+    payload: Mapping[str, Any] = intent.payload if isinstance(intent.payload, Mapping) else {}
+    action = payload.get("action_id")
+    if not isinstance(action, str) or not action:
+        return result
+    ack = action_ack(
+        context.headers(),
+        action_id=action,
+        agent_id=intent.target_agent_id,
+        status=ActionStatus(str(result.status)),
+        message_id=payload.get("message_id"),
+        error_code=result.error_code,
+        error=result.error,
+    )
+    return replace(result, signals=(*result.signals, ack))
+
+
+def _queue(tx: Transaction, spawn: Spawn) -> L0Result:
+    row, edge = message_of(spawn, InboxStatus.QUEUED, 0), edge_of(spawn)
     following = (_queue_call if tx.dialect == "postgres" else _queue_run)(tx, row, edge)
     if following is None:
         return _known(tx, spawn) or rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {spawn.inbox_id} exists")
     mine = following.payload.get("dispatched") == spawn.context.agent_turn_id
-    return accepted(_acknowledgement(spawn, following.payload if mine else None), signals=following.signals)
+    return accepted(acknowledgement(spawn, following.payload if mine else None), signals=following.signals)
 
 
 def _queue_call(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0Result | None:
@@ -98,7 +107,7 @@ def _queue_run(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0
     return dispatch_next(tx, project, agent, locked=True)
 
 
-def _begin_action(tx: Transaction, spawn: _Spawn) -> L0Result:
+def _begin_action(tx: Transaction, spawn: Spawn) -> L0Result:
     """The agent is taken first, so that a busy one leaves no trace of the action."""
     context, box = spawn.context, new_id("box")
     lease = Lease(
@@ -121,23 +130,23 @@ def _begin_action(tx: Transaction, spawn: _Spawn) -> L0Result:
     action = {name: value for name, value in spawn.payload.items() if name != "profile_box_id"}
     plain = replace(spawn, payload=action)
     create_output_box(tx, context.project_id, box, context.agent_turn_id)
-    if not inbox.put(tx, _row(plain, InboxStatus.PENDING, head.turn_epoch)):
+    if not inbox.put(tx, message_of(plain, InboxStatus.PENDING, head.turn_epoch)):
         raise FencedError(
             f"ui_action {spawn.correlation_id!r} was begun by somebody else; nothing was written"
         )
-    add_edge(tx, _edge(plain))
+    add_edge(tx, edge_of(plain))
     leased = replace(context, turn_epoch=head.turn_epoch)
     ring = wakeup_message(leased, spawn.worker_target, context.agent_id, WakeupReason.ENQUEUE, spawn.inbox_id)
     found = {"turn_epoch": head.turn_epoch, "output_box_id": box}
-    return accepted(_acknowledgement(spawn, found), signals=(ring,))
+    return accepted(acknowledgement(spawn, found), signals=(ring,))
 
 
-def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> _Spawn:
+def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> Spawn:
     if intent.message_type not in (MessageType.TURN, MessageType.UI_ACTION):
         raise ProtocolViolation(f"{intent.message_type} begins no turn; expected turn or ui_action")
     where = f"{intent.message_type} for {intent.target_agent_id}"
     turn = new_id("turn")
-    child = _descendant(context, intent, turn)
+    child = descendant(context, intent, turn)
     payload = without_identity(intent.payload, child.headers(), where)
     is_turn = intent.message_type is MessageType.TURN
     payload = check_turn(payload) if is_turn else check_ui_action(payload)
@@ -157,7 +166,7 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
     if is_turn:
         _check_boxes(payload, about, where)
     payload["profile_box_id"] = payload.get("profile_box_id") or about["profile_box_id"]
-    return _Spawn(
+    return Spawn(
         context=child,
         source=context,
         payload=payload,
@@ -170,27 +179,14 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
 
 def _check_target(context: TurnContext, intent: SpawnIntent, about: Row | None) -> None:
     if about is None or about["target_status"] != "active":
-        why = "is not active in" if about is not None else "is not in the roster of"
-        raise ProtocolViolation(
-            f"agent {intent.target_agent_id!r} {why} {context.project_id}", ErrorCode.UNKNOWN_AGENT
-        )
+        raise unknown_agent(context, intent.target_agent_id, known=about is not None)
     check_source_status(context, about["source_status"])
 
 
-def _descendant(context: TurnContext, intent: SpawnIntent, turn: str) -> TurnContext:
-    """The context of the new turn; its depth is settled once the store was asked."""
-    root = intent.depth_policy is DepthPolicy.ROOT
-    return TurnContext(
-        project_id=context.project_id,
-        channel_id=context.channel_id,
-        agent_id=intent.target_agent_id,
-        agent_turn_id=turn,
-        parent_agent_id="" if root else context.agent_id,
-        parent_agent_turn_id="" if root else context.agent_turn_id,
-        parent_step_id="" if root else context.step_id,
-        traceparent=new_span(context.traceparent),
-        tracestate=context.tracestate,
-    )
+def unknown_agent(context: TurnContext, agent_id: str, *, known: bool) -> ProtocolViolation:
+    """Nobody can take a turn of this agent."""
+    why = "is not active in" if known else "is not in the roster of"
+    return ProtocolViolation(f"agent {agent_id!r} {why} {context.project_id}", ErrorCode.UNKNOWN_AGENT)
 
 
 def _deep_enough(
@@ -223,7 +219,7 @@ def _check_boxes(payload: Mapping[str, Any], about: Row, where: str) -> None:
             raise ProtocolViolation(f"{where}: box {box} is a {kind} box, it cannot be the {name} box")
 
 
-def _known(tx: Transaction, spawn: _Spawn) -> L0Result | None:
+def _known(tx: Transaction, spawn: Spawn) -> L0Result | None:
     """What was answered when this was asked before; refused when it is something else under the same name."""
     row = tx.one(
         inbox.Q.enqueued_row,
@@ -249,49 +245,3 @@ def _known(tx: Transaction, spawn: _Spawn) -> L0Result | None:
         "duplicate": True,
     }
     return accepted(answer | ({"turn_epoch": message.turn_epoch} if message.turn_epoch else {}))
-
-
-def _row(spawn: _Spawn, status: InboxStatus, epoch: int) -> dict[str, Any]:
-    context = spawn.context
-    return inbox.message_row(
-        project_id=context.project_id,
-        inbox_id=spawn.inbox_id,
-        agent_id=context.agent_id,
-        worker_target=spawn.worker_target,
-        channel_id=context.channel_id,
-        message_type=spawn.message_type,
-        agent_turn_id=context.agent_turn_id,
-        turn_epoch=epoch,
-        headers=context.headers(),
-        payload=spawn.payload,
-        status=status,
-        correlation_id=spawn.correlation_id if spawn.correlation_id != context.agent_turn_id else None,
-    )
-
-
-def _edge(spawn: _Spawn) -> dict[str, Any]:
-    return edge_row(
-        spawn.source,
-        Primitive.ENQUEUE,
-        EdgePhase.REQUEST,
-        spawn.correlation_id,
-        target_agent_id=spawn.context.agent_id,
-        target_turn_id=spawn.context.agent_turn_id,
-        depth=spawn.context.recursion_depth,
-        mode="call",
-        metadata={"message_type": str(spawn.message_type)},
-    )
-
-
-def _acknowledgement(spawn: _Spawn, leased: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "inbox_id": spawn.inbox_id,
-        "correlation_id": spawn.correlation_id,
-        "trace_id": spawn.context.trace_id,
-        "agent_turn_id": spawn.context.agent_turn_id,
-        "channel_id": spawn.context.channel_id,
-        "recursion_depth": spawn.context.recursion_depth,
-    }
-    if leased is not None:
-        answer |= {"turn_epoch": leased["turn_epoch"], "output_box_id": leased["output_box_id"]}
-    return answer

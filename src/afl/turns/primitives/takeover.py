@@ -39,5 +39,12 @@ def takeover(
         ended = fail_turn(tx, head, error=error, error_code=ErrorCode.TAKEOVERS_EXCEEDED)
         return accepted({**ended.payload, "failed": True}, signals=ended.signals, stored=ended.stored)
     taken = moved(tx, Q.take_over, head, owner=owner, lease_ms=bounds.lease_ms)
+    tx.run(
+        Q.inherit_waits,
+        project=turn.project_id,
+        agent=turn.agent_id,
+        turn=turn.agent_turn_id,
+        epoch=taken.turn_epoch,
+    )
     close_open_steps(tx, turn.project_id, turn.agent_turn_id, f"worker {head.owner} was lost")
     return accepted({"agent_turn_id": turn.agent_turn_id, "turn_epoch": taken.turn_epoch, "head": taken})

@@ -69,7 +69,7 @@ class Driver:
 
         def work(tx: Transaction) -> Scene | None:
             head = self._own(tx, scene, lock=False)
-            return None if head is None else self._desk.scenes.read(tx, head, scene.step_id)
+            return None if head is None else self._desk.scenes.recall(tx, head, scene.step_id)
 
         failures = 0
         while True:
@@ -79,8 +79,6 @@ class Driver:
                 failures += 1
                 await asyncio.sleep(AGAIN.delay(failures))
                 continue
-            if found is not None:
-                found.ends.update(scene.ends)
             return found
 
     async def _failed(self, scene: Scene, error: Exception) -> Scene | None:

@@ -30,6 +30,7 @@ class Hands:
         self._slots = slots
         self._held: dict[Key, Held] = {}
         self._freed = asyncio.Event()
+        self._missed: dict[Key, Held] = {}  # not renewed the last time
 
     @property
     def free(self) -> int:
@@ -60,16 +61,22 @@ class Hands:
         return dict(self._held)
 
     def keep(self, before: dict[Key, Held], renewed: Iterable[tuple[str, str, str, int]]) -> None:
-        """Of the turns that were in hand before the renewal, give up those that are no longer this worker's."""
+        """Of the turns that were in hand before the renewal, give up those that are no longer this worker's.
+
+        One that has just ended is not renewed either, while its worker still tells of it. So a turn is given up
+        when it is missing a second time; until then the fence keeps it from doing harm.
+        """
         ours = {(project, agent): (turn, epoch) for project, agent, turn, epoch in renewed}
-        for key, held in before.items():
-            if (
-                self._held.get(key) is held
-                and ours.get(key) != (held.turn_id, held.epoch)
-                and not held.task.done()
-            ):
+        missing = {
+            key: held
+            for key, held in before.items()
+            if self._held.get(key) is held and ours.get(key) != (held.turn_id, held.epoch)
+        }
+        for key, held in missing.items():
+            if self._missed.get(key) is held:
                 _log.warning("turn %s of %s is no longer held here", held.turn_id, key[1])
                 self.drop(key)
+        self._missed = missing
 
     async def wait_free(self, timeout: float) -> None:
         """Wait until a slot is free, or the time is up."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
@@ -18,10 +19,11 @@ from afl.turns.intents import AddressIntent
 from afl.turns.message import Message
 from afl.turns.model import Head, InboxRow, L0Result, TurnRef
 from afl.turns.primitives.stop import stop
-from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, TaskStatus
-from afl.turns.steps import StepEnd, open_step, read_steps
+from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, StepStatus, TaskStatus
+from afl.turns.steps import StepEnd, close_step, open_step
+from afl.turns.worker.beginning import Begun, is_to_begin
 from afl.turns.worker.desk import Desk
-from afl.turns.worker.moves import Conclude, next_move
+from afl.turns.worker.moves import Conclude, Think, next_move
 from afl.turns.worker.resuming import Act, Decision, Reading, decide
 from afl.turns.worker.scene import Q, Scene
 from afl.turns.worker.settling import action_end, conclusion, exhausted, finish
@@ -29,6 +31,7 @@ from afl.turns.worker.writing import Writer
 
 INTERNAL_ERROR = "internal_error"
 RETRIES_EXHAUSTED = "resume_retry_exhausted"
+Read = Callable[[Transaction, Head, str], Scene]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +88,34 @@ class Messages:
         if taken.payload.get("failed"):
             return Led(results=(taken,), events=(_idle(taken, lost),), over=lost)
         head: Head = taken.payload["head"]
-        step_id = new_id("step")
-        scene, failed = self._entered(tx, head, step_id)
+        scene, failed = self._entered(tx, head, new_id("step"), self.desk.scenes.recall)
         if scene is None:
             return Led(results=(failed,) if failed is not None else (), over=head)
-        open_step(tx, head, step_id)
-        for step in read_steps(tx, head.project_id, scene.turn_id):
-            scene.ends[step.step_id] = StepEnd(
-                step.step_id, metadata=step.metadata, tool_call_ids=step.tool_call_ids
-            )
+        self._take_up(tx, scene)
+        return Led(scene)
+
+    def _take_up(self, tx: Transaction, scene: Scene) -> None:
+        """A step whose tools were called goes on; one in which the model was asked is lost, and another begins."""
+        move, head = next_move(scene.output, scene.turn_id), scene.head
+        if isinstance(move, Think):
+            open_step(tx, head, scene.step_id)
+            return
+        scene.step_id = move.step_id
+        close_step(tx, head.project_id, head.agent_id, StepEnd(scene.step_id, StepStatus.TOOL_DISPATCHED))
+
+    def open(self, tx: Transaction, begun: Begun) -> Led:
+        """A turn that was entered where it was claimed: what is missing to run it is read."""
+        made = partial(self.desk.scenes.made, cards=begun.cards)
+        scene, failed = self._entered(tx, begun.head, begun.step_id, made)
+        if scene is None:
+            return Led(results=(failed,) if failed is not None else (), over=begun.head)
         return Led(scene)
 
     # -- a turn begins ----------------------------------------------------------------------------------------
 
     def _begin(self, tx: Transaction, row: InboxRow) -> Led:
         head = heads.read_head(tx, row.project_id, row.agent_id)
-        if (
-            head is None
-            or head.status is not HeadStatus.DISPATCHED
-            or (head.active_agent_turn_id, head.turn_epoch) != (row.agent_turn_id, row.turn_epoch)
-        ):
+        if head is None or not is_to_begin(head, row):
             inbox.consume(tx, row.project_id, row.inbox_id)  # it has begun, or is over
             return Led()
         step_id = new_id("step")
@@ -121,12 +132,15 @@ class Messages:
             return Led(results=(failed,) if failed is not None else (), over=running)
         return Led(scene)
 
-    def _entered(self, tx: Transaction, head: Head, step_id: str) -> tuple[Scene | None, L0Result | None]:
+    def _entered(
+        self, tx: Transaction, head: Head, step_id: str, read: Read | None = None
+    ) -> tuple[Scene | None, L0Result | None]:
         """The scene of a running turn; one whose profile or task cannot be read fails."""
         try:
-            return self.desk.scenes.read(tx, head, step_id), None
+            return (read or self.desk.scenes.read)(tx, head, step_id), None
         except InputError as error:
-            why, step = str(error), StepEnd(step_id)
+            why = str(error)
+            step = StepEnd(step_id, StepStatus.FAILED, error=why)
             return None, heads.fail_turn(tx, head, error=why, error_code="profile_not_found", step=step)
 
     # -- a tool answered --------------------------------------------------------------------------------------
@@ -157,13 +171,15 @@ class Messages:
         return None if found is None else card_of(found)
 
     def _apply(self, tx: Transaction, row: InboxRow, head: Head, card: Card) -> Led:
-        applied = heads.apply_result(
-            tx,
-            head,
-            inbox_id=row.inbox_id,
-            tool_call_id=row.correlation_id or "",
-            tool_result_card_id=card.card_id,
-        )
+        result = {
+            "inbox_id": row.inbox_id,
+            "tool_call_id": row.correlation_id or "",
+            "tool_result_card_id": card.card_id,
+        }
+        if head.status is HeadStatus.RUNNING:  # other tools of the step are still at work, in its worker
+            heads.apply_early(tx, head, **result)
+            return Led()
+        applied = heads.apply_result(tx, head, **result)
         if applied.remaining:
             event = state_event(applied.head, activity=Activity.AWAITING_TOOL_RESULT)
             return Led(events=(event,))
@@ -174,21 +190,21 @@ class Messages:
         scene, failed = self._entered(tx, head, suspended_step)
         if scene is None:
             return Led(results=(failed,) if failed is not None else (), over=head)
-        limits = self.desk.engine.limits
+        limits, ended = self.desk.engine.limits, StepEnd(suspended_step)
         writer = Writer(head, suspended_step, limits)
         move = next_move(scene.output, scene.turn_id)
         ending = None
         if isinstance(move, Conclude):
-            ending = conclusion(writer, move, None)
+            ending = conclusion(writer, move, ended)
         elif scene.is_action:
-            ending = action_end(writer, scene.own, None)
+            ending = action_end(writer, scene.own, ended)
         elif self.desk.limits.steps_left(head.steps) == 0:
-            ending = exhausted(scene, writer, None)
+            ending = exhausted(scene, writer, ended)
         if ending is not None:
             return Led(results=(finish(tx, scene, ending, limits).result,), over=head)
         scene.step_id = new_id("step")
         scene.head = heads.resume(
-            tx, head, owner=self.desk.owner, step_id=scene.step_id, lease_ms=limits.lease_ms
+            tx, head, owner=self.desk.owner, step_id=scene.step_id, ended=ended, lease_ms=limits.lease_ms
         )
         return Led(scene)
 

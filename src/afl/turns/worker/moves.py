@@ -28,6 +28,7 @@ class Execute:
 class Conclude:
     """A result of the last step ends the turn."""
 
+    step_id: str
     ending: Ending
 
 
@@ -45,7 +46,7 @@ def next_move(cards: Sequence[NewCard], turn_id: str) -> Move:
     if unanswered:
         return Execute(thought.step_id, unanswered)
     ending = ending_of([as_card(results[call["id"]]) for call in thought.tool_calls])
-    return Think() if ending is None else Conclude(ending)
+    return Think() if ending is None else Conclude(thought.step_id, ending)
 
 
 def last_call(own: Sequence[NewCard]) -> NewCard | None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.kernel.database import Transaction, queries
+from afl.kernel.database import Row, Transaction, queries
 from afl.kernel.errors import InputError
 from afl.turns.card_store import card_of
 from afl.turns.cards import Card, NewCard
+from afl.turns.heads import read_waiting
 from afl.turns.model import Head
 from afl.turns.orchestration.requests import KINDS
 from afl.turns.prompting import conversation, last_thought
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import get_profile, get_tools
 from afl.turns.statuses import CardType
-from afl.turns.steps import StepEnd
+from afl.turns.steps import StepEnd, read_steps
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field, required_fields
 from afl.turns.worker.moves import as_card
@@ -37,6 +38,7 @@ class Scene:
     output: list[Card]
     step_id: str
     ends: dict[str, StepEnd] = field(default_factory=dict)  # of steps whose tools are at work
+    awaited: set[str] = field(default_factory=set)  # calls that were sent while the turn ran on
 
     @property
     def profile(self) -> Profile:
@@ -85,23 +87,58 @@ class Scenes:
 
     def read(self, tx: Transaction, head: Head, step_id: str) -> Scene:
         """What a running turn needs to go on; InputError when its profile cannot be read."""
+        return self.made(tx, head, step_id, read_rows(tx, head))
+
+    def at_once(self, head: Head, step_id: str, cards: Sequence[Row]) -> Scene | None:
+        """The scene of cards that were read already; None when the store must be asked for more."""
+        profile = self._profiles.get((head.project_id, head.profile_box_id or ""))
+        if profile is None or self._remote(profile) != []:
+            return None
+        return self._scene(head, step_id, cards, profile, {})
+
+    def made(self, tx: Transaction, head: Head, step_id: str, cards: Sequence[Row]) -> Scene:
+        """The same, with what is in the store of its profile and tools."""
         profile = self.profile(tx, head)
-        context, output = read_both(tx, head)
-        toolkit = Toolkit(profile, self._toolbox, self._rows(tx, head, profile), asked_fields(context))
+        return self._scene(head, step_id, cards, profile, self._rows(tx, head, profile))
+
+    def _scene(
+        self,
+        head: Head,
+        step_id: str,
+        cards: Sequence[Row],
+        profile: Profile,
+        rows: Mapping[str, ToolRow],
+    ) -> Scene:
+        context = [card_of(row) for row in cards if row["box_id"] == head.context_box_id]
+        output = [card_of(row) for row in cards if row["box_id"] == head.output_box_id]
+        toolkit = Toolkit(profile, self._toolbox, rows, asked_fields(context))
         return Scene(head, toolkit, context, output, step_id)
 
+    def recall(self, tx: Transaction, head: Head, step_id: str) -> Scene:
+        """A turn that was under way: with what its steps cost by now, and what it waits for."""
+        scene = self.read(tx, head, step_id)
+        for step in read_steps(tx, head.project_id, scene.turn_id):
+            scene.ends[step.step_id] = StepEnd(
+                step.step_id, metadata=step.metadata, tool_call_ids=step.tool_call_ids
+            )
+            if step.ended_at is None:
+                scene.step_id = step.step_id
+        scene.awaited = {wait.tool_call_id for wait in read_waiting(tx, head) if wait.is_open}
+        return scene
+
     def _rows(self, tx: Transaction, head: Head, profile: Profile) -> dict[str, ToolRow]:
-        """The tools of other processes that the profile allows; none is asked for that is a function of this one."""
-        names = None
-        if profile.allowed_tools is not None:
-            names = [
-                name
-                for name in profile.allowed_tools
-                if self._toolbox.find(name) is None and name not in KINDS
-            ]
-            if not names:
-                return {}
+        """The tools of other processes that the profile allows."""
+        names = self._remote(profile)
+        if names == []:
+            return {}
         return {row.tool_name: row for row in get_tools(tx, head.project_id, names)}
+
+    def _remote(self, profile: Profile) -> list[str] | None:
+        """The names to ask the store for, None: all; none is asked for that is a function of this process."""
+        if profile.allowed_tools is None:
+            return None
+        wanted = {*profile.allowed_tools, *(name for name in KINDS if profile.allows_builtin(name))}
+        return sorted(name for name in wanted if self._toolbox.find(name) is None)
 
     def profile(self, tx: Transaction, head: Head) -> Profile:
         """The profile of the active turn."""
@@ -124,9 +161,7 @@ def asked_fields(context: Sequence[Card]) -> list[Field] | None:
     return None if newest is None else required_fields(newest.content)
 
 
-def read_both(tx: Transaction, head: Head) -> tuple[list[Card], list[Card]]:
+def read_rows(tx: Transaction, head: Head) -> list[Row]:
     """The cards of the context box and of the output box, in one reading."""
     boxes = [box for box in (head.context_box_id, head.output_box_id) if box is not None]
-    rows = tx.all(Q.read_boxes, project=head.project_id, boxes=boxes)
-    context = [card_of(row) for row in rows if row["box_id"] == head.context_box_id]
-    return context, [card_of(row) for row in rows if row["box_id"] == head.output_box_id]
+    return tx.all(Q.read_boxes, project=head.project_id, boxes=boxes)

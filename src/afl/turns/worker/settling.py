@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError
 from afl.turns import heads
-from afl.turns.cards import NewCard
+from afl.turns.card_store import find_cards
+from afl.turns.cards import Card, NewCard
 from afl.turns.heads import Ending
 from afl.turns.ids import new_id
 from afl.turns.intents import ToolWait
@@ -31,11 +32,28 @@ MAX_STEPS_REACHED = "max_steps_reached"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step came to: cards to write, and calls that others answer (`late`: sent when the turn suspends)."""
+    """What a step came to: cards to write, and calls that others answer (`late`: they are sent with this)."""
 
     cards: Sequence[NewCard]
     end: StepEnd
     late: Sequence[Call] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Calls that go out: what is waited for, with the cards of those that came to nothing."""
+
+    waits: Sequence[ToolWait]
+    cards: Sequence[NewCard]
+    signals: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """What became of calls that were sent while the turn ran on: answered by now, or still to be."""
+
+    cards: Sequence[Card] = ()
+    missing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,7 @@ class Stepped:
     cards: Sequence[NewCard]
     step_id: str
     signals: tuple[Message, ...] = ()
+    early: Sequence[Card] = ()  # in the box already
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +92,27 @@ Settled = Waiting | Stepped | Ended
 
 def settle(tx: Transaction, scene: Scene, work: Work, limits: Limits, bounds: WorkerLimits) -> Settled:
     """Write what a step came to, and bring the turn to where it is by that."""
+    early = _early(tx, scene)
+    sent = send(tx, scene, work, limits, bounds)
+    full = replace(work, cards=sent.cards)
+    if not sent.waits and not early.missing:
+        return _go_on(tx, scene, full, early, sent.signals, limits, bounds)
+    ended = replace(work.end, status=StepStatus.SUSPENDED)
+    done = heads.suspend(
+        tx,
+        scene.head,
+        waits=sent.waits,
+        sent_before=len(early.missing),
+        cards=sent.cards,
+        ended=ended,
+        limits=limits,
+    )
+    calls = [*early.missing, *(wait.tool_call_id for wait in sent.waits)]
+    return Waiting(done.head, sent.cards, calls, done.stored, sent.signals)
+
+
+def send(tx: Transaction, scene: Scene, work: Work, limits: Limits, bounds: WorkerLimits) -> Sent:
+    """What the late calls of a step are to be sent with; a fork_join sets its children to work by this."""
     writer = Writer(scene.head, work.end.step_id, limits)
     cards, waits = list(work.cards), []
     signals: list[Message] = []
@@ -87,12 +127,18 @@ def settle(tx: Transaction, scene: Scene, work: Work, limits: Limits, bounds: Wo
             cards.append(writer.result(call, performed.outcome))
         else:
             waits.append(_fork(call, performed, work.end.step_id))
-    if waits:
-        ended = replace(work.end, status=StepStatus.SUSPENDED)
-        done = heads.suspend(tx, scene.head, waits=waits, cards=cards, ended=ended, limits=limits)
-        calls = [wait.tool_call_id for wait in waits]
-        return Waiting(done.head, cards, calls, done.stored, tuple(signals))
-    return _go_on(tx, scene, replace(work, cards=cards), tuple(signals), limits, bounds)
+    return Sent(waits, cards, tuple(signals))
+
+
+def _early(tx: Transaction, scene: Scene) -> Early:
+    """The head is locked first: so what comes from now on finds the turn where this transaction leaves it."""
+    if not scene.awaited:
+        return Early()
+    check_held(tx, scene.head)
+    waits = [w for w in heads.read_waiting(tx, scene.head) if w.tool_call_id in scene.awaited]
+    applied = [wait.tool_result_card_id or "" for wait in waits if not wait.is_open]
+    found = find_cards(tx, scene.head.project_id, applied)
+    return Early(list(found.values()), [wait.tool_call_id for wait in waits if wait.is_open])
 
 
 def finish(tx: Transaction, scene: Scene, ending: Ending, limits: Limits) -> Ended:
@@ -105,17 +151,18 @@ def _go_on(
     tx: Transaction,
     scene: Scene,
     work: Work,
+    early: Early,
     signals: tuple[Message, ...],
     limits: Limits,
     bounds: WorkerLimits,
 ) -> Settled:
     writer = Writer(scene.head, work.end.step_id, limits)
-    move = next_move([*scene.output, *work.cards], scene.turn_id)
+    move = next_move([*scene.output, *early.cards, *work.cards], scene.turn_id)
     ending = None
     if isinstance(move, Conclude):
         ending = conclusion(writer, move, work.end)
     elif scene.is_action:
-        ending = action_end(writer, [*scene.own, *work.cards], work.end)
+        ending = action_end(writer, [*scene.own, *early.cards, *work.cards], work.end)
     elif bounds.steps_left(scene.head.steps) == 0:
         ending = exhausted(scene, writer, work.end)
     if ending is not None:
@@ -130,7 +177,7 @@ def _go_on(
         lease_ms=limits.lease_ms,
         limits=limits,
     )
-    return Stepped(head, work.cards, step_id, signals)
+    return Stepped(head, work.cards, step_id, signals, early.cards)
 
 
 def conclusion(writer: Writer, move: Conclude, step: StepEnd | None) -> Ending:

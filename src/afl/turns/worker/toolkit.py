@@ -10,6 +10,7 @@ from typing import Any
 from afl.models import Tool
 from afl.turns.orchestration.requests import KINDS, builtin_tool
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.subjects import PMO_INTERNAL
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
@@ -66,7 +67,7 @@ class Toolkit:
             for row in self.rows.values()
             if self.profile.allows(row.tool_name) and row.tool_name not in taken
         ]
-        builtin = [builtin_tool(name) for name in KINDS if self.profile.allows_builtin(name)]
+        builtin = [self._builtin(name) for name in KINDS if self.profile.allows_builtin(name)]
         return (*local, *remote, *builtin, *end)
 
     def routed(self, calls: Iterable[Mapping[str, Any]]) -> list[Call]:
@@ -78,6 +79,15 @@ class Toolkit:
     @property
     def _submits(self) -> bool:
         return self.profile.may_submit(self.required is not None)
+
+    def _builtin(self, name: str) -> Tool:
+        row = self._elsewhere(name)
+        return builtin_tool(name) if row is None else seen(row)
+
+    def _elsewhere(self, name: str) -> ToolRow | None:
+        """A built-in that another process serves, as its row says."""
+        row = self.rows.get(name)
+        return row if row is not None and PMO_INTERNAL in row.target_subject else None
 
     def _routed(self, call: Mapping[str, Any], *, alone: bool, submits: int) -> Call:
         name, arguments = str(call["name"]), call["arguments"]
@@ -95,7 +105,8 @@ class Toolkit:
         if local is not None and self.profile.allows(name):
             return to(Route.LOCAL, local=local)
         if name in KINDS and self.profile.allows_builtin(name):
-            return to(Route.BUILTIN)
+            pmo = self._elsewhere(name)
+            return to(Route.BUILTIN) if pmo is None else to(Route.COMMAND, remote=pmo)
         row = self.rows.get(name)
         if row is not None and self.profile.allows(name):
             return to(Route.COMMAND, remote=row)

@@ -35,8 +35,8 @@ from afl.turns.worker.moves import Conclude, Execute, next_move
 from afl.turns.worker.scene import Scene
 from afl.turns.worker.settling import (
     Ended,
+    Sent,
     Settled,
-    Stepped,
     Waiting,
     Work,
     action_end,
@@ -44,6 +44,7 @@ from afl.turns.worker.settling import (
     conclusion,
     exhausted,
     finish,
+    send,
     settle,
     source_of,
 )
@@ -113,7 +114,7 @@ class TurnRun:
     # -- its calls --------------------------------------------------------------------------------------------
 
     async def _called(self, thought: NewCard, end: StepEnd) -> bool:
-        """Put the calls on the record; those that nobody here answers are sent with it."""
+        """Put the calls on the record; those that others answer are sent with it, whatever is called here."""
         calls = self._routed(thought.tool_calls)
         end = replace(end, tool_call_ids=[call.tool_call_id for call in calls])
         if calls[0].route is Route.SUBMIT:
@@ -123,7 +124,8 @@ class TurnRun:
         late = [call for call in calls if _is_late(call)]
         if not any(call.route is Route.LOCAL for call in calls):
             return await self._settle(Work(written, end, late), _builtins(calls))
-        await self._note(written, replace(end, status=StepStatus.TOOL_DISPATCHED), _builtins(calls))
+        noted = replace(end, status=StepStatus.TOOL_DISPATCHED)
+        await self._note(Work(written, noted, late), _builtins(calls))
         return False
 
     async def _submitted(self, thought: NewCard, call: Call, end: StepEnd) -> bool:
@@ -145,8 +147,9 @@ class TurnRun:
         return await self._finish(ending)
 
     async def _execute(self, move: Execute) -> bool:
-        """Call the functions of this process, all at once; then send what others answer."""
-        calls = self._routed(move.calls)
+        """Call the functions of this process, all at once; what others answer is on its way meanwhile."""
+        awaited = self._scene.awaited
+        calls = self._routed([call for call in move.calls if call["id"] not in awaited])
         local = [call for call in calls if call.route is Route.LOCAL]
         if local:
             names = ", ".join(call.name for call in local)
@@ -205,20 +208,32 @@ class TurnRun:
 
     # -- what is written --------------------------------------------------------------------------------------
 
-    async def _note(self, cards: Sequence[NewCard], step: StepEnd, builtins: Sequence[Call]) -> None:
+    async def _note(self, work: Work, builtins: Sequence[Call]) -> None:
         """running -> running: what is called is on the record before it is called."""
-        scene, limits = self._scene, self._desk.engine.limits
+        scene, limits, bounds = self._scene, self._desk.engine.limits, self._desk.limits
 
-        def work(tx: Transaction) -> tuple[Head, list[NewCard], list[Message]]:
-            answered, signals = self._perform(tx, builtins, step.step_id)
-            every = [*cards, *answered]
-            head = heads.note(tx, scene.head, cards=every, step=step, lease_ms=limits.lease_ms, limits=limits)
-            return head, every, signals
+        def transition(tx: Transaction) -> tuple[Head, Sent]:
+            answered, signals = self._perform(tx, builtins, work.end.step_id)
+            full = replace(work, cards=[*work.cards, *answered])
+            sent = send(tx, scene, full, limits, bounds)
+            head = heads.note(
+                tx,
+                scene.head,
+                cards=sent.cards,
+                step=work.end,
+                waits=sent.waits,
+                lease_ms=limits.lease_ms,
+                limits=limits,
+            )
+            return head, replace(sent, signals=(*signals, *sent.signals))
 
-        head, written, signals = await self._desk.transition(work, alone=not builtins)
-        scene.ends[step.step_id] = step
-        scene.moved(head, written)
-        self._tell(*signals)
+        head, sent = await self._desk.transition(transition, alone=_is_alone(work, builtins))
+        scene.ends[work.end.step_id] = work.end
+        scene.moved(head, sent.cards)
+        scene.awaited = {wait.tool_call_id for wait in sent.waits}
+        self._tell(*sent.signals)
+        if sent.waits:
+            self._desk.engine.relay.poke()
 
     async def _settle(self, work: Work, builtins: Sequence[Call] = ()) -> bool:
         """Write what the step came to; whether the turn is out of this worker's hands."""
@@ -229,7 +244,7 @@ class TurnRun:
             full = replace(work, cards=[*work.cards, *answered])
             return settle(tx, scene, full, engine.limits, self._desk.limits), signals
 
-        alone = not builtins and all(call.route is Route.COMMAND for call in work.late)
+        alone = _is_alone(work, builtins) and not scene.awaited
         settled, signals = await self._desk.transition(transition, alone=alone)
         self._tell(*signals)
         return self._settled(settled)
@@ -277,10 +292,12 @@ class TurnRun:
             self.ended = settled.result
             self._desk.engine.publish(settled.result)
             return True
-        scene.moved(settled.head, settled.cards, settled.step_id if isinstance(settled, Stepped) else None)
         if isinstance(settled, Waiting):
+            scene.moved(settled.head, settled.cards)
             self._desk.engine.relay.poke()
             return True
+        scene.moved(settled.head, [*settled.early, *settled.cards], settled.step_id)
+        scene.awaited.clear()
         self._tell(*begun(scene))
         return False
 
@@ -298,6 +315,11 @@ class TurnRun:
 def _is_late(call: Call) -> bool:
     """Whether it goes out with the suspension of the turn."""
     return call.route is Route.COMMAND or (call.route is Route.BUILTIN and call.name == FORK_JOIN)
+
+
+def _is_alone(work: Work, builtins: Sequence[Call]) -> bool:
+    """Whether writing it is one statement."""
+    return not builtins and all(call.route is Route.COMMAND for call in work.late)
 
 
 def _builtins(calls: Sequence[Call]) -> list[Call]:

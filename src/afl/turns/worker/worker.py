@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,6 +18,7 @@ from afl.turns.engine import L0Engine
 from afl.turns.model import Head, InboxRow
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
+from afl.turns.worker.beginning import Begun, Claimed, begin
 from afl.turns.worker.desk import AGAIN, Desk
 from afl.turns.worker.driving import Driver
 from afl.turns.worker.hands import Hands
@@ -29,6 +30,7 @@ TARGET = "agents"
 _STOPS = 20
 _log = logging.getLogger("afl.turns")
 _numbers = count(1)
+Renewed = tuple[str, str, str, int]  # project, agent, turn, epoch
 
 
 class Worker:
@@ -68,6 +70,7 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._handling: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._strange: set[Renewed] = set()  # renewed the last time, and in no hand
 
     @property
     def owner(self) -> str:
@@ -137,18 +140,15 @@ class Worker:
             return False
         if not await self._is_due():
             return False
-        try:
-            rows, led = await self.desk.write(lambda tx: self._claim_and_begin(tx, room))
-        except StoreUnavailable:
-            raise
-        except AgentFlowError as error:
-            _log.info("messages are claimed and handled separately: %s", error)
-            rows, led = await self.desk.write(lambda tx: (self._claim(tx, room), None))
-        if led is not None:
-            await self._led(led)
-        else:
-            self._handle_all(rows)
-        return len(rows) == room
+        claimed = await self.desk.engine.alone(lambda tx: self._begin(tx, room))
+        for turn in claimed.turns:
+            scene = self.desk.scenes.at_once(turn.head, turn.step_id, turn.cards)
+            if scene is not None:
+                await self._led(Led(scene))
+            else:
+                self._spawn(self._open(turn))
+        self._handle_all(claimed.rows)
+        return len(claimed) == room
 
     async def _is_due(self) -> bool:
         """Whether a claim is worth it. On SQLite every commit wakes us, and a look does not stop the one who writes."""
@@ -158,19 +158,24 @@ class Worker:
         due = await database.run("read", lambda tx: inbox.next_due(tx, self.targets))
         return due is not None and due <= database.now()
 
-    def _claim_and_begin(self, tx: Transaction, room: int) -> tuple[list[InboxRow], Led | None]:
-        """A single message is handled where it is claimed: that is a commit less."""
-        rows = self._claim(tx, room)
-        return rows, self._messages.handle(tx, rows[0]) if len(rows) == 1 else None
+    def _begin(self, tx: Transaction, room: int) -> Claimed:
+        lease_ms = self.desk.engine.limits.lease_ms
+        return begin(tx, targets=self.targets, owner=self.owner, limit=room, lease_ms=lease_ms)
 
-    def _claim(self, tx: Transaction, room: int) -> list[InboxRow]:
-        return inbox.claim_due(tx, targets=self.targets, owner=self.owner, limit=room)
+    async def _open(self, turn: Begun) -> None:
+        """Read what is missing to run a turn. When the store stays away, somebody takes it over later."""
+        try:
+            led = await self.desk.write(lambda tx: self._messages.open(tx, turn))
+        except AgentFlowError as error:
+            _log.warning("turn %s waits to be taken over: %s", turn.head.active_agent_turn_id, error)
+            return
+        await self._led(led)
 
     def _claim_stops(self, tx: Transaction) -> list[Row]:
         """With no hand free only what asks for an end is taken."""
         return tx.all(Q.claim_stops, targets=list(self.targets), owner=self.owner, limit=_STOPS)
 
-    def _handle_all(self, rows: list[InboxRow]) -> None:
+    def _handle_all(self, rows: Sequence[InboxRow]) -> None:
         """Messages of one agent one after another, in the order of time; those of different agents side by side."""
         by_agent: dict[tuple[str, str], list[InboxRow]] = {}
         for row in rows:
@@ -248,6 +253,26 @@ class Worker:
         lease_ms = self.desk.engine.limits.lease_ms
         renewed = await self.desk.write(lambda tx: heads.renew(tx, self.owner, lease_ms))
         self._hands.keep(before, renewed)
+        await self._disown(renewed)
+
+    async def _disown(self, renewed: Sequence[Renewed]) -> None:
+        """A turn in our name that is not in our hands, twice in a row, is given away.
+
+        A claim may come to pass though its answer is lost with the connection; nobody would run that turn.
+        """
+        assert self._hands is not None
+        held = self._hands.snapshot()
+        strange = {each for each in renewed if (each[0], each[1]) not in held}
+        for project, agent, turn, epoch in strange & self._strange:
+            _log.warning(
+                "turn %s of %s is in our name and not in our hands; somebody takes it over", turn, agent
+            )
+            await self._give_away(project, agent, turn, epoch)
+        self._strange = strange - self._strange
+
+    async def _give_away(self, project: str, agent: str, turn: str, epoch: int) -> None:
+        values = {"project": project, "agent": agent, "turn": turn, "epoch": epoch, "owner": self.owner}
+        await self.desk.engine.alone(lambda tx: tx.all(Q.leave_turn, **values))
 
     async def _watch(self) -> None:
         await self.watch()

@@ -144,6 +144,92 @@ begin
 end
 $body$;
 
+-- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent.
+create function state.send_1(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
+returns text language plpgsql as $body$
+declare
+    to_whom resource.project_agents;
+    payload jsonb := (p_message ->> 'payload')::jsonb;
+begin
+    select * into to_whom from resource.project_agents
+    where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent';
+    if to_whom.status is distinct from 'active' then
+        return jsonb_build_object('refused', coalesce(to_whom.status, ''))::text;
+    end if;
+    perform cardbox.open_boxes_1(p_message ->> 'project', p_context, p_output, p_cards);
+    return state.enqueue_1(
+        p_message || jsonb_build_object(
+            'target', to_whom.worker_target,
+            'payload', (payload || jsonb_build_object('profile_box_id', to_whom.profile_box_id))::text
+        ),
+        p_edges
+    );
+end
+$body$;
+
+-- Due messages, oldest first. A turn among them is entered at once, with its step, and comes with the cards of its
+-- boxes; whoever has its head in hand just now leaves it to a second look. Everything else is claimed.
+create function state.begin_1(p_targets text[], p_owner text, p_limit bigint, p_lease_ms bigint, p_step text)
+returns text language plpgsql as $body$
+declare
+    m state.agent_inbox;
+    h state.agent_state_head;
+    target text;
+    read json;
+    begun json[] := '{}';
+    taken bigint := 0;
+    at bigint := state.now_1();
+begin
+    foreach target in array p_targets loop
+        for m in
+            select * from state.agent_inbox
+            where worker_target = target and status in ('pending', 'deferred') and next_retry_at <= at
+            order by next_retry_at, position limit p_limit - taken for update skip locked
+        loop
+            taken := taken + 1;
+            h := null;
+            read := null;
+            if m.message_type in ('turn', 'ui_action') then
+                select * into h from state.agent_state_head
+                where project_id = m.project_id and agent_id = m.agent_id and status = 'dispatched'
+                    and active_agent_turn_id = m.agent_turn_id and turn_epoch = m.turn_epoch
+                for update skip locked;
+            end if;
+            if h.agent_id is null then
+                update state.agent_inbox set status = 'processing', claimed_by = p_owner, processed_at = at
+                where position = m.position returning * into m;
+                begun := begun || json_build_object('row', row_to_json(m));
+                continue;
+            end if;
+            update state.agent_state_head set
+                status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
+                revision = revision + 1, updated_at = at
+            where project_id = h.project_id and agent_id = h.agent_id returning * into h;
+            insert into state.agent_steps (
+                project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
+                number, tool_call_ids, metadata, started_at
+            ) values (
+                h.project_id, h.agent_id, p_step || taken, h.active_agent_turn_id, h.active_channel_id,
+                h.parent_step_id, h.trace_id, 'started', h.turn_epoch, h.steps, '[]', '{}', at
+            );
+            update state.agent_inbox set status = 'consumed', processed_at = at, archived_at = at
+            where position = m.position;
+            select json_agg(json_build_object(
+                'box_id', b.box_id, 'card_id', c.card_id, 'type', c.type, 'author_id', c.author_id, 'role', c.role,
+                'agent_turn_id', c.agent_turn_id, 'step_id', c.step_id, 'tool_call_id', c.tool_call_id,
+                'function_name', c.function_name, 'content', c.content, 'tool_calls', c.tool_calls,
+                'metadata', c.metadata, 'created_at', c.created_at
+            ) order by b.box_id, b.position) into read
+            from cardbox.box_cards as b
+            join cardbox.cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+            where b.project_id = h.project_id and b.box_id in (h.context_box_id, h.output_box_id);
+            begun := begun || json_build_object('head', row_to_json(h), 'step', p_step || taken, 'cards', read);
+        end loop;
+    end loop;
+    return array_to_json(begun)::text;
+end
+$body$;
+
 -- A report into the inbox: false when there is one for that call already.
 create function state.report_1(p_message jsonb, p_edges jsonb, p_card text) returns boolean language plpgsql as $body$
 declare
@@ -207,7 +293,8 @@ begin
     elsif kind = 'suspend' then
         update state.agent_state_head set
             status = 'suspended', owner = '', lease_until = 0, waiting_tool_count = (p ->> 'count')::bigint,
-            resume_deadline = at + (p ->> 'deadline_ms')::bigint, expecting_correlation_id = null,
+            resume_deadline = at + (p ->> 'deadline_ms')::bigint,
+            expecting_correlation_id = case when context_box_id is null then expecting_correlation_id end,
             revision = revision + 1, updated_at = at
         where project_id = project and agent_id = agent and active_agent_turn_id = turn and turn_epoch = gate_epoch
             and revision = gate_revision and (p -> 'from') ? status
@@ -287,8 +374,10 @@ begin
     if p ? 'close' then
         s := p -> 'close';
         update state.agent_steps set
-            status = s ->> 'status', error = s ->> 'error', metadata = s ->> 'metadata', tool_call_ids = s ->> 'calls',
-            ended_at = case when s ->> 'ended' = '1' then at else ended_at end
+            status = s ->> 'status', error = s ->> 'error',
+            metadata = case when s ->> 'metadata' = '{}' then metadata else s ->> 'metadata' end,
+            tool_call_ids = case when s ->> 'calls' = '[]' then tool_call_ids else s ->> 'calls' end,
+            ended_at = case when s ->> 'ended' = '1' then at end
         where project_id = project and agent_id = agent and step_id = s ->> 'step';
     end if;
     if p ? 'steps_error' then

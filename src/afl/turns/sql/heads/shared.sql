@@ -43,8 +43,9 @@ returning *
 -- name: suspend
 update {schema:state}agent_state_head set
     status = 'suspended', owner = '', lease_until = 0, waiting_tool_count = :count,
-    resume_deadline = {now} + :deadline_ms, expecting_correlation_id = null, revision = revision + 1,
-    updated_at = {now}
+    resume_deadline = {now} + :deadline_ms,
+    expecting_correlation_id = case when context_box_id is null then expecting_correlation_id end,
+    revision = revision + 1, updated_at = {now}
 where project_id = :project and agent_id = :agent and active_agent_turn_id = :turn and turn_epoch = :epoch
     and revision = :revision and status = 'running'
 returning *
@@ -125,6 +126,13 @@ update {schema:state}turn_waiting_tools set
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn and turn_epoch = :epoch
     and tool_call_id = :call and wait_status in ('waiting', 'received')
 
+-- What is on its way when a worker is lost is waited for by the next one.
+
+-- name: inherit_waits
+update {schema:state}turn_waiting_tools set turn_epoch = :epoch, updated_at = {now}
+where project_id = :project and agent_id = :agent and agent_turn_id = :turn
+    and wait_status in ('waiting', 'received')
+
 -- name: forget_waits
 delete from {schema:state}turn_waiting_tools
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn
@@ -166,8 +174,9 @@ insert into {schema:state}agent_steps (
 
 -- name: close_step
 update {schema:state}agent_steps set
-    status = :status, error = :error, metadata = :metadata, tool_call_ids = :calls,
-    ended_at = case when :ended = 1 then {now} else ended_at end
+    status = :status, error = :error, metadata = case when :metadata = '{}' then metadata else :metadata end,
+    tool_call_ids = case when :calls = '[]' then tool_call_ids else :calls end,
+    ended_at = case when :ended = 1 then {now} end
 where project_id = :project and agent_id = :agent and step_id = :step
 
 -- name: close_open_steps

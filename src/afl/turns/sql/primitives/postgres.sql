@@ -6,6 +6,12 @@ select state.move_1(:move::jsonb) as moved
 -- name: enqueue
 select state.enqueue_1(:message::jsonb, :edges::jsonb) as enqueued
 
+-- name: send
+select state.send_1(:message::jsonb, :edges::jsonb, :cards::jsonb, :context, :output) as sent
+
+-- name: begin
+select state.begin_1(:targets::text[], :owner, :limit, :lease_ms, :step) as begun
+
 -- name: report
 select state.report_1(:message::jsonb, :edges::jsonb, :card) as written
 

@@ -31,3 +31,9 @@ order by b.box_id, b.position
 update {schema:state}agent_state_head set lease_until = 0, takeovers = takeovers - 1
 where status = 'running' and owner = :owner
 returning agent_id
+
+-- name: leave_turn
+update {schema:state}agent_state_head set lease_until = 0, takeovers = takeovers - 1
+where project_id = :project and agent_id = :agent and active_agent_turn_id = :turn and turn_epoch = :epoch
+    and status = 'running' and owner = :owner
+returning agent_id

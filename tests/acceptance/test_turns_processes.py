@@ -1,0 +1,148 @@
+"""`afl turns worker` and those who ask it, as processes on one SQLite file, and on PostgreSQL with NATS."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from support.command_line import afl_process
+from support.eventually import eventually
+from support.warm_processes import Warm, WarmProcesses
+
+AGENTS = """import time
+from pathlib import Path
+
+from afl.models import Reply, Request, ScriptedModel, ToolUse
+from afl.models.messages import StopReason, ToolResult
+from afl.turns import agent
+
+
+def wait(n: int) -> str:
+    "Wait for the gate."
+    Path("waiting").touch()
+    while not Path("open").exists():
+        time.sleep(0.01)
+    return "through"
+
+
+def answer(request: Request):
+    last = request.messages[-1].content[-1]
+    if isinstance(last, ToolResult):
+        return last.content
+    if last.text == "wait":
+        return Reply((ToolUse("w", "wait", {"n": 1}),), StopReason.TOOL_USE)
+    if request.tools[-1].name == "submit_result":
+        return Reply((ToolUse("s", "submit_result", {"result": {"word": "yes"}}),), StopReason.TOOL_USE)
+    return f"heard: {last.text}"
+
+
+model = ScriptedModel(answer)
+porter = agent("porter", tools=[wait])
+"""
+
+
+class Desk:
+    """One folder, one place, and the commands that are given there."""
+
+    def __init__(self, folder: Path, warm: WarmProcesses, place: dict[str, str]) -> None:
+        self.folder = folder
+        self._warm = warm
+        self._place = {"AFL_POLL_INTERVAL_MS": "100", **place}
+        (folder / "agents.py").write_text(AGENTS)
+
+    def start(self, *args: str, until: str) -> Warm:
+        process = self._warm.start("turns", *args, folder=self.folder, **self._place)
+        eventually(lambda: until in process.said(), process.said)
+        return process
+
+    def worker(self) -> Warm:
+        return self.start("worker", "agents.py", "--shutdown-timeout", "0.2", until="serves porter")
+
+    def afl(self, *args: str, code: int = 0) -> str:
+        process = self._warm.start("turns", *args, folder=self.folder, **self._place)
+        assert process.wait() == code, process.said()
+        return process.said()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, warm: WarmProcesses) -> Desk:
+    if request.param == "sqlite":
+        return Desk(tmp_path, warm, {})
+    url, bus = request.getfixturevalue("postgres_database"), request.getfixturevalue("nats_url")
+    return Desk(tmp_path, warm, {"AFL_STORE": url, "AFL_BUS": bus, "AFL_PROJECT": f"p-{tmp_path.name}"})
+
+
+def test_a_worker_answers_those_who_ask(desk: Desk) -> None:
+    worker = desk.worker()
+    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+    asked = desk.afl("send", "porter", "hello", "--wait", "--json", "--field", "word=just one")
+    delivered = json.loads(asked)
+    assert (delivered["status"], delivered["fields"]) == ("success", {"word": "yes"})
+    assert worker.terminate() == 0
+    assert "Stopped." in worker.said()
+
+
+def test_events_are_heard_while_they_happen(desk: Desk) -> None:
+    worker = desk.worker()
+    tail = desk.start("tail", "porter", "--json", until="Listening.")
+    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+    lines = eventually(lambda: [line for line in tail.said().splitlines() if '"task"' in line], tail.said)
+    told = json.loads(lines[0])
+    assert (told["kind"], told["agent"], told["payload"]["status"]) == ("task", "porter", "success")
+    assert set(told["payload"]) >= {"agent_turn_id", "status", "output_box_id", "deliverable_card_id"}
+    tail.signal(signal.SIGINT)
+    assert tail.wait() == 0
+    plain = desk.start("tail", "--count", "1", until="Listening.")
+    desk.afl("send", "porter", "again", "--wait")
+    assert plain.wait() == 0 and "porter" in plain.said()
+    assert worker.terminate() == 0
+
+
+def test_a_turn_at_work_is_stopped(desk: Desk) -> None:
+    worker = desk.worker()
+    turn = desk.afl("send", "porter", "wait").strip()
+    eventually((desk.folder / "waiting").exists, worker.said)
+    assert "a worker runs step 1" in desk.afl("why", "porter")
+    assert "is asked to end" in desk.afl("stop", "porter", "--reason", "enough")
+    eventually(lambda: json.loads(desk.afl("show", turn, "--json"))["turn"]["over"], worker.said)
+    shown = json.loads(desk.afl("show", turn, "--json"))
+    assert (shown["turn"]["status"], shown["turn"]["error_code"]) == ("canceled", "stopped")
+    assert shown["cards"][-1]["type"] == "task.deliverable"
+    (desk.folder / "open").touch()
+    assert desk.afl("send", "porter", "still there?", "--wait") == "heard: still there?\n"
+    assert worker.terminate() == 0
+
+
+def test_a_worker_that_is_told_to_end_leaves_its_turns_to_others(desk: Desk) -> None:
+    first = desk.worker()
+    turn = desk.afl("send", "porter", "wait").strip()
+    eventually((desk.folder / "waiting").exists, first.said)
+    first.signal(signal.SIGTERM)
+    second = desk.worker()
+    (desk.folder / "open").touch()
+    assert first.wait() == 0
+    eventually(lambda: json.loads(desk.afl("show", turn, "--json"))["turn"]["over"], second.said)
+    assert json.loads(desk.afl("show", turn, "--json"))["cards"][-1]["text"] == "through"
+    assert second.terminate() == 0
+
+
+def test_workers_that_start_together_bring_the_same_agents(desk: Desk) -> None:
+    command = ("worker", "agents.py", "--shutdown-timeout", "0")
+    started = [desk._warm.start("turns", *command, folder=desk.folder, **desk._place) for _ in range(4)]
+    eventually(lambda: all("serves porter" in each.said() for each in started), started[0].said)
+    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+    assert [each.terminate() for each in started] == [0] * 4
+
+
+def test_without_nats_a_turn_is_asked_for_all_the_same(tmp_path: Path, postgres_database: str) -> None:
+    (tmp_path / "agents.py").write_text(AGENTS)
+    chat = ("turns", "chat", "--module", "agents.py", "--say", "hello")
+    assert afl_process(*chat, folder=tmp_path, AFL_STORE=postgres_database).out == "heard: hello\n"
+    nowhere = {"AFL_STORE": postgres_database, "AFL_BUS": "nats://127.0.0.1:9"}
+    asked = afl_process("turns", "send", "porter", "hello", folder=tmp_path, **nowhere)
+    assert asked.code == 0 and asked.out.startswith("turn_")
+    assert "does not answer" in asked.err
+    refused = afl_process("turns", "worker", "agents.py", folder=tmp_path, **nowhere)
+    assert refused.code == 1 and "does not answer" in refused.err
