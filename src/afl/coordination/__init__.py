@@ -3,6 +3,18 @@
 The same names are importable from `tta_agent_coordination`.
 """
 
+from afl.kernel.errors import MissingExtraError
+
+try:
+    import pydantic  # noqa: F401 - only to say what is missing
+    import redis  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name not in ("pydantic", "redis"):
+        raise
+    raise MissingExtraError(
+        f"{missing.name} is required for coordination. Install it with: pip install agentflow[coordination]"
+    ) from missing
+
 from afl.coordination.agent_events import AgentEvent
 from afl.coordination.breaker_config import BreakerMode, CircuitBreakerConfig, CircuitBreakerState
 from afl.coordination.capabilities import Capability

@@ -8,95 +8,115 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
 
 from afl.coordination.waiting import Waiters
 
 _log = logging.getLogger(__name__)
+
+PATIENCE_S = 5.0  # for the server to confirm a subscription
 
 
 class RedisBell:
     """Subscribed to the channels of all queues that were waited for; rings those who wait.
 
     What is missed while the connection is down is made good for by ringing everybody: they look, and find the server
-    or the error.
+    or the error. A ring is a hint and nobody may hang on it: a subscription that is not confirmed in a while counts as
+    a lost connection.
     """
 
-    def __init__(self, redis: Redis, waiters: Waiters) -> None:
+    def __init__(self, redis: Redis, waiters: Waiters, patience: float = PATIENCE_S) -> None:
         self._redis = redis
         self._waiters = waiters
+        self._patience = patience
         self._guard = asyncio.Lock()
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
         self._heard: dict[str, asyncio.Future[None]] = {}
         self._queues: dict[str, str] = {}
 
-    async def hear(self, channel: str, queue: str) -> None:
-        """Returns when the server has confirmed that it rings this channel here."""
-        heard = self._heard.get(channel)
-        if heard is None:
-            async with self._guard:
-                heard = self._heard.get(channel) or await self._subscribe(channel, queue)
-        await asyncio.shield(heard)
+    async def hear(self, channel: str, queue: str, seconds: float) -> None:
+        """Returns when the server has confirmed that it rings this channel here, at the latest after so long."""
+        heard = self._heard.get(channel) or await self._subscribe(channel, queue)
+        if not heard.done():
+            pubsub, wait = self._pubsub, min(seconds, self._patience)
+            await asyncio.wait([heard], timeout=wait)
+            if not heard.done() and wait == self._patience:
+                await self._lose(pubsub, TimeoutError("a subscription was not confirmed"))
+        if heard.done() and not heard.cancelled():
+            heard.result()
 
     async def close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.cancel()
             await asyncio.wait([reader])
-        await self._hang_up()
+        await self._hang_up(None)
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:
-        if self._pubsub is None:
-            self._pubsub = self._redis.pubsub()
-        await self._pubsub.subscribe(channel)
+        """The future is there before the server is asked: its answer may be read before this goes on."""
         heard = self._heard[channel] = asyncio.get_running_loop().create_future()
         self._queues[channel] = queue
-        if self._reader is None:
-            self._reader = asyncio.create_task(self._read(self._pubsub), name="coordination bell")
+        try:
+            async with self._guard:
+                pubsub = self._pubsub = self._pubsub or self._redis.pubsub()
+                await pubsub.subscribe(channel)
+                if self._pubsub is pubsub and self._reader is None:
+                    self._reader = asyncio.create_task(self._read(pubsub), name="coordination bell")
+        except BaseException as error:
+            if self._heard.get(channel) is heard:
+                del self._heard[channel]
+            _end(heard, error if isinstance(error, Exception) else None)
+            raise
         return heard
 
     async def _read(self, pubsub: PubSub) -> None:
         try:
             while True:
                 self._take_in(await pubsub.get_message(timeout=None))
-        except (RedisError, OSError) as error:
-            _log.debug("the bell is silent until the server answers again: %s", error)
-            await self._lose(error)
+        except Exception as error:
+            await self._lose(pubsub, error)
 
     def _take_in(self, message: dict[str, Any] | None) -> None:
-        if message is None:
+        queue = None if message is None else self._queues.get(_text(message["channel"]))
+        if message is None or queue is None:
             return
-        channel = _text(message["channel"])
+        heard = self._heard.get(_text(message["channel"]))
         if message["type"] == "message":
-            self._waiters.ring(self._queues[channel], int(message["data"]))
-        elif message["type"] == "subscribe":
-            heard = self._heard.get(channel)
-            if (
-                heard is None or heard.done()
-            ):  # subscribed once more, after a break: rings may have been missed
-                self._waiters.ring_all(self._queues[channel])
-            else:
-                heard.set_result(None)
+            self._waiters.ring(queue, int(message["data"]))
+        elif message["type"] == "subscribe" and heard is not None and not heard.done():
+            heard.set_result(None)
+        elif message["type"] == "subscribe":  # once more, after a break: rings may have been missed
+            self._waiters.ring_all(queue)
 
-    async def _lose(self, error: Exception) -> None:
-        self._reader = None
+    async def _lose(self, pubsub: PubSub | None, error: Exception) -> None:
+        """That connection rings no more; whoever waits looks again, and the next to wait makes another."""
+        if pubsub is None or self._pubsub is not pubsub:
+            return
+        _log.debug("the bell is silent until the server answers again: %s", error)
+        reader, self._reader = self._reader, None
+        if reader is not None and reader is not asyncio.current_task():
+            reader.cancel()
         await self._hang_up(error)
         self._waiters.ring_all()
 
-    async def _hang_up(self, error: Exception | None = None) -> None:
+    async def _hang_up(self, error: Exception | None) -> None:
         lost, self._heard = self._heard, {}
-        for heard in lost.values():
-            if heard.done():
-                continue
-            if error is None:
-                heard.cancel()
-            else:
-                heard.set_exception(error)
-                heard.exception()  # seen, should nobody be waiting for it
         pubsub, self._pubsub = self._pubsub, None
+        for heard in lost.values():
+            _end(heard, error)
         if pubsub is not None:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+
+def _end(heard: asyncio.Future[None], error: Exception | None) -> None:
+    """Tell those who wait for it; without an error they go on and look."""
+    if heard.done():
+        return
+    if error is None or isinstance(error, TimeoutError):
+        heard.cancel()
+    else:
+        heard.set_exception(error)
+        heard.exception()  # seen, should nobody be waiting for it
 
 
 def _text(value: bytes | str) -> str:

@@ -112,8 +112,8 @@ class Broker(ABC):
         return self._waiters.waiting(queue)
 
     @abstractmethod
-    async def hear(self, queue: str) -> None:
-        """Returns when nothing that comes into the queue from now on will be missed by those who wait."""
+    async def hear(self, queue: str, seconds: float) -> None:
+        """Returns when those who wait will be rung for whatever comes into the queue, at the latest after so long."""
 
     @abstractmethod
     async def send(self, queue: str, parcel: Parcel) -> Admission:

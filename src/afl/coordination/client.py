@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import MissingExtraError, SettingError
-from afl.kernel.setting_kinds import mask_url
+from redis.asyncio import Redis
 
-try:
-    from redis.asyncio import Redis
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] != "redis":
-        raise
-    raise MissingExtraError(
-        "redis is required for coordination. Install it with: pip install agentflow[coordination]"
-    ) from missing
+from afl.kernel.errors import SettingError
+from afl.kernel.setting_kinds import mask_url
 
 CONNECT_TIMEOUT_S = 5.0
 

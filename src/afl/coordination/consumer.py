@@ -12,6 +12,7 @@ from afl.coordination.broker import EXPIRED
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import (
     CoordinatorInputError,
+    CoordinatorStoreError,
     CoordinatorUnavailable,
     MessageCoordinatorError,
     PermanentFailure,
@@ -96,17 +97,21 @@ class Consumer:
             await asyncio.wait([receiver])
         if self._working:
             await asyncio.wait(self._working.values(), timeout=grace)
-        unfinished = dict(self._working)
+        try:
+            await self._give_back(dict(self._working))
+        finally:
+            for loop in self._loops[1:]:
+                loop.cancel()
+                await asyncio.wait([loop])
+        if receiver is not None and not receiver.cancelled() and (error := receiver.exception()) is not None:
+            raise error
+
+    async def _give_back(self, unfinished: dict[str, asyncio.Task[None]]) -> None:
         for task in unfinished.values():
             task.cancel()
         if unfinished:
             await asyncio.wait(unfinished.values())
             await self._coordinator.release(self._agent_id, list(unfinished))
-        for loop in self._loops[1:]:
-            loop.cancel()
-            await asyncio.wait([loop])
-        if receiver is not None and not receiver.cancelled() and (error := receiver.exception()) is not None:
-            raise error
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -129,7 +134,7 @@ class Consumer:
                 wait = self._coordinator.options.fallback_interval
                 batch = await self._coordinator.receive_batch(self._agent_id, room, self._visible, wait=wait)
                 await self._sort(batch)
-            except CoordinatorUnavailable as error:
+            except (CoordinatorUnavailable, CoordinatorStoreError) as error:  # a refusal may end, too
                 failures += 1
                 _log.warning("%s cannot receive, attempt %d: %s", self._agent_id, failures, error)
                 await asyncio.sleep(_RETRIES.delay(failures))

@@ -39,7 +39,7 @@ class MemoryBroker(Broker):
         super().__init__(world.waiters)
         self._world = world
 
-    async def hear(self, queue: str) -> None:
+    async def hear(self, queue: str, seconds: float) -> None:
         """Whoever waits in this process is rung anyway."""
 
     async def send(self, queue: str, parcel: Parcel) -> Admission:

@@ -46,13 +46,13 @@ class Receiving:
         ends = loop.time() + seconds
         with self._broker.waiting(queue) as waiter:
             while True:
-                await self._broker.hear(queue)
+                await self._broker.hear(queue, max(0.0, ends - loop.time()))
                 taken = await self._take(queue, most, visible, keep)
                 left = ends - loop.time()
                 if taken.entries or left <= 0:
                     return taken
-                due = left if taken.due is None else taken.due / 1_000_000
-                await waiter.wait(min(left, due, self._broker.options.fallback_interval))
+                due = None if taken.due is None else taken.due / 1_000_000
+                await waiter.wait(min(left, self._broker.options.fallback_interval), due)
 
     async def _take(self, queue: str, most: int, visible: int, keep: bool) -> Taken:
         taken = await self._broker.take(queue, most, visible, keep=keep)
@@ -71,14 +71,12 @@ class Receiving:
             if refusal is not None and refusal.burial is not None:
                 self._meter.mourn(queue, [refusal.burial], why)
             return None
-        return ReceivedMessage.model_construct(
-            token=entry.token, queue_message=queued, visibility_deadline=deadline
-        )
+        return ReceivedMessage(token=entry.token, queue_message=queued, visibility_deadline=deadline)
 
 
 def queued_message(entry: Entry) -> QueueMessage:
     """What an entry says; ValueError when it cannot be read."""
-    return QueueMessage.model_construct(
+    return QueueMessage(
         message=decode_message(entry.body),
         priority=MessagePriority(entry.priority),
         enqueued_at=moment(entry.enqueued),

@@ -110,8 +110,10 @@ def _standing(row: list[Any]) -> Standing:
 
 
 async def known_breakers(redis: Redis, key_prefix: str = "ao") -> list[str]:
-    """The names of all breakers that were ever called through, and not forgotten since; sorted."""
-    keys = Keys.under(key_prefix)
-    kinds = {keys.breakers_index: "set"}
-    found = await ScriptRunner(redis, BREAKER_FAULTS).run("members", list(kinds), kinds=kinds)
+    """The names of all breakers of which something is stored; sorted."""
+    keys, scripts = Keys.under(key_prefix), ScriptRunner(redis, BREAKER_FAULTS)
+    index = {keys.breakers_index: "set"}
+    names = [each.decode() for each in await scripts.run("members", list(index), kinds=index)]
+    stored = [key(name) for name in names for key in (keys.breaker_state, keys.breaker_metrics)]
+    found = await scripts.run("breakers", [keys.breakers_index, *stored], names, kinds=index)
     return sorted(each.decode() for each in found)

@@ -57,9 +57,9 @@ class RedisBroker(Broker):
         self._packed_options: tuple[CoordinatorOptions, bytes] | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
 
-    async def hear(self, queue: str) -> None:
+    async def hear(self, queue: str, seconds: float) -> None:
         try:
-            await self._bell.hear(QueueKeys(self._keys.prefix, queue).ring, queue)
+            await self._bell.hear(QueueKeys(self._keys.prefix, queue).ring, queue, seconds)
         except (RedisError, OSError) as error:
             raise await self._runner.fault(error, None) from error
 

@@ -40,17 +40,8 @@ class Replies:
         priority: MessagePriority,
     ) -> AgentMessage:
         """The response to a request."""
-        correlation = f"request_{uuid4().hex}"
-        message = AgentMessage(
-            message_id=correlation,
-            sender=sender,
-            recipient=recipient,
-            message_type=MessageType.REQUEST,
-            payload=payload,
-            priority=priority,
-            correlation_id=correlation,
-            reply_to=self._inbox,
-        )
+        message = self._request(sender, recipient, payload, priority)
+        correlation = message.message_id
         answer: asyncio.Future[AgentMessage] = asyncio.get_running_loop().create_future()
         self._asked[correlation] = answer
         try:
@@ -64,6 +55,23 @@ class Replies:
             raise RequestTimeout(f"no response from {queue_name(recipient)} within {timeout:g} s") from None
         finally:
             del self._asked[correlation]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen: it may have failed before anybody waited for it
+
+    def _request(
+        self, sender: AgentId, recipient: AgentId, payload: dict[str, Any], priority: MessagePriority
+    ) -> AgentMessage:
+        correlation = f"request_{uuid4().hex}"
+        return AgentMessage(
+            message_id=correlation,
+            sender=sender,
+            recipient=recipient,
+            message_type=MessageType.REQUEST,
+            payload=payload,
+            priority=priority,
+            correlation_id=correlation,
+            reply_to=self._inbox,
+        )
 
     async def answer(
         self, asked: AgentMessage, payload: dict[str, Any], sender: AgentId, ttl: float

@@ -1,4 +1,4 @@
-"""Lua scripts: read from `lua/`, run by hash, loaded again when the server forgot them.
+"""Lua scripts: read from `lua/`, run by hash, sent in full when the server does not know them.
 
 A script may begin with `-- uses: clock other`; the named files of `lua/parts/` are then put before it. To make a
 function costs time on every run, so the parts of a line `-- rarely: ...` are made by calling `rarely()`. All keys a
@@ -16,21 +16,14 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from afl.coordination.errors import Faults
-from afl.kernel.errors import MissingExtraError
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-try:
-    from redis.asyncio import Redis
-    from redis.asyncio.connection import AbstractConnection
-    from redis.exceptions import ConnectionError as RedisConnectionError
-    from redis.exceptions import NoScriptError, RedisError, ResponseError
-    from redis.exceptions import TimeoutError as RedisTimeoutError
-except ModuleNotFoundError as missing:
-    if missing.name is None or missing.name.partition(".")[0] != "redis":
-        raise
-    raise MissingExtraError(
-        "redis is required for coordination. Install it with: pip install agentflow[coordination]"
-    ) from missing
+from afl.coordination.connections import borrow
+from afl.coordination.errors import Faults
 
 Argument = bytes | str | int | float
 _AWAY = (RedisConnectionError, RedisTimeoutError, OSError)
@@ -47,11 +40,16 @@ class Script:
         self.name = name
         self.text = text
         self.sha = hashlib.sha1(text.encode()).hexdigest()
+        self._named, self._spelled = packed("EVALSHA", self.sha), packed("EVAL", text)
 
     def head(self, keys: Sequence[str], fixed: Sequence[Argument], more: int) -> bytes:
         """The part of the command that is the same on every call; `more` arguments follow it."""
         parts: list[Argument] = ["EVALSHA", self.sha, len(keys), *keys, *fixed]
         return b"*%d\r\n" % (len(parts) + more) + packed(*parts)
+
+    def spelled_out(self, command: bytes) -> bytes:
+        """The command with the text in place of its hash: one that no server can have forgotten."""
+        return command.replace(self._named, self._spelled, 1)
 
 
 @cache
@@ -81,11 +79,11 @@ def _read(path: str) -> str:
 
 def packed(*arguments: Argument) -> bytes:
     """Arguments as the protocol has them."""
-    out = bytearray()
+    parts = []
     for each in arguments:
         data = each if isinstance(each, bytes) else str(each).encode()
-        out += b"$%d\r\n%b\r\n" % (len(data), data)
-    return bytes(out)
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
 
 
 _Asked = tuple[Script, bytes, "asyncio.Future[Any]"]
@@ -132,19 +130,16 @@ class ScriptRunner:
             raise await self.fault(error, kinds) from error
 
     async def _exchange_one(self, it: Script, command: bytes) -> Any:
-        pool = self.redis.connection_pool
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        connection = await borrow(self.redis)
         try:
-            await _revive(connection)
             await _write(connection, command)
             try:
                 return await connection.read_response(disable_decoding=True)
             except NoScriptError:
-                await _load(connection, it)
-                await _write(connection, command)
+                await _write(connection, it.spelled_out(command))
                 return await connection.read_response(disable_decoding=True)
         finally:
-            await pool.release(connection)
+            await self.redis.connection_pool.release(connection)
 
     def _queued(self, it: Script, command: bytes) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -171,26 +166,14 @@ class ScriptRunner:
             self._queue.clear()
 
     async def _exchange_many(self, batch: Sequence[_Asked]) -> None:
-        pool = self.redis.connection_pool
         try:
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                await _revive(connection)
-                answers = await _exchange(connection, [command for _, command, _ in batch])
-                forgotten = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-                for it in {batch[n][0] for n in forgotten}:
-                    await _load(connection, it)
-                again = await _exchange(connection, [batch[n][1] for n in forgotten])
-            finally:
-                await pool.release(connection)
+            answers = await self._exchange([(it, command) for it, command, _ in batch])
         except (RedisError, OSError) as error:
-            answers, forgotten, again = [error] * len(batch), [], []
+            answers = [error] * len(batch)
         except asyncio.CancelledError:
             for _, _, future in batch:
                 future.cancel()
             raise
-        for n, answer in zip(forgotten, again, strict=True):
-            answers[n] = answer
         for (_, _, future), answer in zip(batch, answers, strict=True):
             if future.done():
                 continue
@@ -202,18 +185,24 @@ class ScriptRunner:
     async def call_all(self, it: Script, commands: Sequence[bytes]) -> list[Any]:
         """The answers to many commands of one script, in their order; an error of one is an answer, too."""
         answers: list[Any] = []
-        pool = self.redis.connection_pool
         try:
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                await _revive(connection)
-                await _load(connection, it)
-                for start in range(0, len(commands), _PIPELINE):
-                    answers += await _exchange(connection, commands[start : start + _PIPELINE])
-            finally:
-                await pool.release(connection)
+            for start in range(0, len(commands), _PIPELINE):
+                answers += await self._exchange([(it, each) for each in commands[start : start + _PIPELINE]])
         except (RedisError, OSError) as error:
             raise await self.fault(error, None) from error
+        return answers
+
+    async def _exchange(self, asked: Sequence[tuple[Script, bytes]]) -> list[Any]:
+        """All in one round trip; those whose script the server does not know, in another."""
+        connection = await borrow(self.redis)
+        try:
+            answers = await _exchange(connection, [command for _, command in asked])
+            forgotten = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+            again = await _exchange(connection, [asked[n][0].spelled_out(asked[n][1]) for n in forgotten])
+        finally:
+            await self.redis.connection_pool.release(connection)
+        for n, answer in zip(forgotten, again, strict=True):
+            answers[n] = answer
         return answers
 
     async def fault(self, error: Exception, kinds: Mapping[str, str] | None) -> Exception:
@@ -238,13 +227,6 @@ class ScriptRunner:
         return "a key holds another kind of value than expected; choose another key_prefix"
 
 
-async def _revive(connection: AbstractConnection) -> None:
-    """A connection that the server closed while it lay in the pool has an end to read; nothing was sent on it yet."""
-    if await connection.can_read():
-        await connection.disconnect()
-        await connection.connect()  # type: ignore[no-untyped-call]
-
-
 async def _write(connection: AbstractConnection, command: bytes) -> None:
     """The driver starts a task for each write that has a timeout; one that fits the buffers cannot block anyway."""
     timeout = connection.socket_timeout
@@ -256,11 +238,6 @@ async def _write(connection: AbstractConnection, command: bytes) -> None:
         await connection.send_packed_command(command)
     finally:
         connection.socket_timeout = timeout
-
-
-async def _load(connection: AbstractConnection, it: Script) -> None:
-    await connection.send_packed_command(b"*3\r\n" + packed("SCRIPT", "LOAD", it.text))
-    await connection.read_response(disable_decoding=True)
 
 
 async def _exchange(connection: AbstractConnection, commands: Sequence[bytes]) -> list[Any]:

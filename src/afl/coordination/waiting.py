@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class Waiter:
-    """Somebody who waits. A ring that comes while it is awake counts for its next wait."""
+    """Somebody who waits. A ring that comes while it is awake counts for its next wait.
+
+    `looks_at` is when it looks again by itself, `due` when it knows that something may be there.
+    """
 
     def __init__(self) -> None:
         self.rung = False
+        self.looks_at = self.due = math.inf
         self._sleep: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
@@ -19,12 +24,18 @@ class Waiter:
         if self._sleep is not None and not self._sleep.done():
             self._sleep.set_result(None)
 
-    async def wait(self, seconds: float) -> None:
-        """Returns when rung, at the latest after so many seconds. The ring is used up unless the wait is cancelled."""
+    async def wait(self, seconds: float, due: float | None = None) -> None:
+        """Returns when rung, at the latest after so many seconds, or when something is due.
+
+        The ring is used up unless the wait is cancelled.
+        """
         if not self.rung:
-            self._sleep = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            self.due = math.inf if due is None else loop.time() + due
+            self.looks_at = min(self.due, loop.time() + seconds)
+            self._sleep = loop.create_future()
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout_at(self.looks_at):
                     await self._sleep
             except TimeoutError:
                 pass
@@ -50,7 +61,8 @@ class Waiters:
             del line[waiter]
             if not line:
                 del self._waiting[queue]
-            elif waiter.rung:  # it leaves with a ring it did not answer: another must
+            elif waiter.rung or waiter.due < min(other.looks_at for other in line):
+                # It leaves with a ring it did not answer, or as the only one who knows what comes: another must look.
                 self.ring(queue, 1)
 
     def ring(self, queue: str, count: int) -> None:

@@ -9,7 +9,7 @@ from support.post_office import ANN, BOB, Office, Post, drained, letter, must_re
 
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
-from afl.coordination.errors import CoordinatorInputError, PermanentFailure
+from afl.coordination.errors import CoordinatorInputError, CoordinatorStoreError, PermanentFailure
 from afl.coordination.models import ReceivedMessage
 
 
@@ -231,5 +231,54 @@ def test_what_may_have_killed_a_consumer_is_worked_on_alone(office: Office) -> N
         suspects = {f"letter-{number}" for number in range(3)}
         assert all(len(group) == 1 for group in together if group & suspects)
         assert max(map(len, together)) == 4
+
+    office(story)
+
+
+def test_a_store_that_refuses_for_a_while_ends_no_consumer(office: Office) -> None:
+    seen = asyncio.Event()
+
+    async def handler(received: ReceivedMessage) -> None:
+        seen.set()
+
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator()
+        really, refusals = coordinator.receive_batch, [1, 2]
+
+        async def reluctant(*arguments: object, **more: object) -> list[ReceivedMessage]:
+            if refusals:
+                refusals.pop()
+                raise CoordinatorStoreError("no memory")
+            return await really(*arguments, **more)  # type: ignore[arg-type]
+
+        coordinator.receive_batch = reluctant  # type: ignore[method-assign,assignment]
+        await coordinator.send_message(ANN, BOB, letter())
+        async with Consumer(coordinator, BOB, handler):
+            await asyncio.wait_for(seen.wait(), 60)
+        assert not refusals
+
+    office(story)
+
+
+def test_an_end_that_fails_leaves_nothing_running(office: Office) -> None:
+    begun = asyncio.Event()
+
+    async def handler(received: ReceivedMessage) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def refuse(*arguments: object) -> list[bool]:
+        raise CoordinatorStoreError("no memory")
+
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator()
+        coordinator.release = refuse  # type: ignore[method-assign,assignment]
+        await coordinator.send_message(ANN, BOB, letter())
+        consumer = Consumer(coordinator, BOB, handler)
+        consumer.start()
+        await asyncio.wait_for(begun.wait(), 60)
+        with pytest.raises(CoordinatorStoreError):
+            await consumer.stop(grace=0.0)
+        assert all(task.done() for task in consumer._loops)
 
     office(story)

@@ -70,6 +70,20 @@ def test_a_held_message_may_be_finished_after_its_time_but_does_not_come_back(of
     office(story)
 
 
+def test_what_is_released_after_its_time_takes_no_room(office: Office) -> None:
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator(queue_size=1)
+        await coordinator.send_message(ANN, BOB, letter(1), ttl_seconds=30)
+        held = await must_receive(coordinator)
+        await post.pass_time(31)
+        await coordinator.recover_pending(BOB)
+        assert await coordinator.release(BOB, [held.token]) == [True]
+        assert (await coordinator.send_message(ANN, BOB, letter(2))).delivered
+        assert await drained(coordinator) == ["letter-2"]
+
+    office(story)
+
+
 def test_recovery_sweeps_what_lapsed(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()

@@ -195,3 +195,35 @@ def test_a_cancelled_receive_loses_nothing(office: Office) -> None:
             assert await coordinator.release(BOB, [again.token]) == [True]
 
     office(story)
+
+
+def test_all_who_wait_get_what_is_due_later(office: Office) -> None:
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator(fallback_interval=NEVER)
+        tasks = [waiting(coordinator) for _ in range(3)]
+        await asleep(coordinator, 3)
+        for number in range(3):
+            await coordinator.send_message(ANN, BOB, letter(number), delay_seconds=0.05 * (number + 1))
+        received = await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        assert {each.message.message_id for each in received if each} == {"letter-0", "letter-1", "letter-2"}
+
+    office(story)
+
+
+def test_who_leaves_early_tells_another_what_is_due(office: Office) -> None:
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator(fallback_interval=NEVER)
+        first = waiting(coordinator)
+        await asleep(coordinator, 1)
+        second = waiting(coordinator)
+        await asleep(coordinator, 2)
+        await post.coordinator().send_message(ANN, BOB, letter(), delay_seconds=0.2)
+        line = coordinator._broker._waiters._waiting["bob:one"]
+        async with asyncio.timeout(60):
+            while not any(each.due < float("inf") for each in line):
+                await asyncio.sleep(0.001)
+        first.cancel()
+        received = await asyncio.wait_for(second, 60)
+        assert received is not None
+
+    office(story)

@@ -169,6 +169,35 @@ def test_a_key_of_another_kind_is_named(redis_url: str) -> None:
             await redis.set(f"{prefix}:cb:state:x", "mine")
             with pytest.raises(BreakerKeyError, match="cb:state:x' holds a string, expected a hash"):
                 await CircuitBreaker(redis, "x", key_prefix=prefix).call(fine)
+            assert await redis.keys(f"{prefix}:*") == [f"{prefix}:cb:state:x".encode()], "nothing was written"
+
+    asyncio.run(scene())
+
+
+def test_a_breaker_of_which_nothing_is_left_is_forgotten(redis_url: str) -> None:
+    async def scene() -> None:
+        async with Redis.from_url(redis_url) as redis:
+            prefix = f"t{uuid4().hex}"
+            for name in ("used", "old"):
+                await CircuitBreaker(redis, name, key_prefix=prefix).call(fine)
+            assert await known_breakers(redis, prefix) == ["old", "used"]
+            await redis.delete(f"{prefix}:cb:metrics:old", f"{prefix}:cb:state:old")  # as time does it
+            assert await known_breakers(redis, prefix) == ["used"]
+            assert await redis.smembers(f"{prefix}:cb:registry") == {b"used"}
+
+    asyncio.run(scene())
+
+
+def test_counts_end_by_themselves_whoever_began_them(redis_url: str) -> None:
+    async def scene() -> None:
+        async with Redis.from_url(redis_url) as redis:
+            prefix = f"t{uuid4().hex}"
+            breaker = CircuitBreaker(redis, "x", key_prefix=prefix)
+            await breaker.force_open()
+            assert await redis.pttl(f"{prefix}:cb:metrics:x") > 0
+            await breaker.reset()
+            await breaker.call(breaker.reset)  # gone while a call is under way
+            assert await redis.pttl(f"{prefix}:cb:metrics:x") > 0
 
     asyncio.run(scene())
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
-from support.eventually import eventually
+from support.eventually import PATIENCE_SECONDS, eventually
 from support.post_office import ANN, BOB, Post, letter, must_receive
 
 from afl.coordination.consumer import Consumer
@@ -76,8 +76,9 @@ def test_what_was_accepted_outlives_the_server(own_server: Stack, url: str, how:
         assert post.redis is not None
         coordinator = post.coordinator(queue_size=1_000_000)
         sending = asyncio.create_task(send_some(coordinator, 0))
-        while (await coordinator.statistics(BOB)).total < 100:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await coordinator.statistics(BOB)).total < 100:
+                await asyncio.sleep(0.001)
         held = await must_receive(coordinator)
         acked = await must_receive(coordinator)
         assert await coordinator.ack(BOB, acked.token)
@@ -120,8 +121,9 @@ def test_those_who_wait_are_told_and_go_on_afterwards(own_server: Stack, url: st
                 await asyncio.wait_for(task, 60)
         await started(own_server, url)
         again = asyncio.create_task(coordinator.receive(BOB, 60, wait=3600))
-        while not coordinator._broker._waiters._waiting:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not coordinator._broker._waiters._waiting:
+                await asyncio.sleep(0.001)
         await coordinator.send_message(ANN, BOB, letter())
         assert await asyncio.wait_for(again, 60) is not None
         with pytest.raises(RequestTimeout):
@@ -158,7 +160,7 @@ def test_a_broken_connection_is_replaced(own_server: Stack, url: str) -> None:
         assert post.redis is not None
         coordinator = post.coordinator(fallback_interval=3600.0)
         waiting = asyncio.create_task(coordinator.receive(BOB, 60, wait=3600))
-        async with Redis.from_url(url) as other:
+        async with asyncio.timeout(PATIENCE_SECONDS), Redis.from_url(url) as other:
             for kind in ("pubsub", "normal"):
                 while not (await other.pubsub_channels(f"{post.prefix}:*") and is_asleep(coordinator)):
                     await asyncio.sleep(0.001)
@@ -201,6 +203,42 @@ def test_a_server_without_memory_refuses_and_stores_nothing(own_server: Stack, u
             await post.redis.config_set("maxmemory", "0")
         assert await coordinator.queues() == []
         assert (await coordinator.statistics(BOB)).total == 0
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_without_memory_lets_messages_be_worked_off(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        coordinator = post.coordinator()
+        for number in range(3):
+            await coordinator.send_message(ANN, BOB, letter(number))
+        await post.redis.config_set("maxmemory", "1")
+        try:
+            assert await coordinator.ack(BOB, (await must_receive(coordinator)).token)
+            assert await coordinator.nack(BOB, (await must_receive(coordinator)).token)
+            assert await coordinator.release(BOB, [(await must_receive(coordinator)).token]) == [True]
+        finally:
+            await post.redis.config_set("maxmemory", "0")
+        assert (await coordinator.statistics(BOB)).total == 2
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_a_client_whose_connections_are_all_in_use_is_waited_for(url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        redis = Redis.from_url(url, max_connections=2)
+        coordinators = [RedisMessageCoordinator(redis, post.prefix) for _ in range(20)]
+        broadcasts = [each.broadcast_message(ANN, letter(), [BOB] * 5) for each in coordinators]
+        sends = [each.send_message(ANN, BOB, letter()) for each in coordinators]
+        results = await asyncio.gather(*broadcasts, *sends)
+        assert len(results) == 40
+        assert (await coordinators[0].statistics(BOB)).total == 120
+        await redis.aclose()
         await post.close()
 
     asyncio.run(story())

@@ -128,6 +128,7 @@ def test_a_key_of_another_kind_is_named(redis_url: str) -> None:
                 RegistryKeyError, match=f"{prefix}:agents:index' holds a string, expected a set"
             ):
                 await registry.aregister(Helper(instance="a"))
+            assert await redis.keys(f"{prefix}:*") == [f"{prefix}:agents:index"], "nothing was written"
             with pytest.raises(RegistryKeyError):
                 await registry.list_registered()
 

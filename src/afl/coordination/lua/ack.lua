@@ -8,12 +8,17 @@ for start = 1, #tokens, 20 do
   local deadline = redis.call('ZSCORE', DEADLINES, token)
   local answer = '0'
   if deadline and tonumber(deadline) > now then
-    local expires, member = string.match(redis.call('HGET', RESERVED, token) or '', '^%d:[^:]+:(%d+):(.*)$')
+    local hold = redis.call('HGET', RESERVED, token) or ''
+    local expires, member = string.match(hold, '^%d:[^:]+:(%d+):(.*)$')
     if member then
       if expires ~= '0' then redis.call('ZCARD', EXPIRING) end
-      audit('acked', member)
-      redis.call('HDEL', RESERVED, token)
       redis.call('ZREM', DEADLINES, token)
+      local is_noted, problem = pcall(audit, 'acked', member)
+      if not is_noted then
+        redis.call('ZADD', DEADLINES, deadline, token)
+        return problem
+      end
+      redis.call('HDEL', RESERVED, token)
       gone = gone + redis.call('HDEL', MESSAGES, member)
       if expires ~= '0' then redis.call('ZREM', EXPIRING, member) end
       answer = '1'

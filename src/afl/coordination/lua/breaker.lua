@@ -130,11 +130,11 @@ end
 local verbs = {}
 
 function verbs.enter(id, name)
+  local s = load()
   redis.call('SADD', REGISTRY, name)
   redis.call('HINCRBY', METRICS, 'total_calls', 1)
   redis.call('HSET', METRICS, 'config', ARGV[2])
   redis.call('PEXPIRE', METRICS, METRICS_KEPT)
-  local s = load()
   lapse(s)
   ripen(s)
   if s.changes > 0 then save(s) end
@@ -152,12 +152,13 @@ function verbs.enter(id, name)
 end
 
 function verbs.leave(id, epoch, outcome)
+  local s = load()
   if outcome ~= 'none' then
     local failed = outcome == 'failure'
-    redis.call('HINCRBY', METRICS, failed and 'failed_calls' or 'successful_calls', 1)
+    local count = redis.call('HINCRBY', METRICS, failed and 'failed_calls' or 'successful_calls', 1)
+    if count == 1 then redis.call('PEXPIRE', METRICS, METRICS_KEPT) end  -- a reset may have removed them meanwhile
     redis.call('HSET', METRICS, failed and 'last_failure_time' or 'last_success_time', now)
   end
-  local s = load()
   lapse(s)
   local touched = s.changes > 0
   if s.epoch == tonumber(epoch) then
@@ -186,6 +187,7 @@ function verbs.force(state, name)
   local s = load()
   redis.call('SADD', REGISTRY, name)
   redis.call('HSETNX', METRICS, 'config', ARGV[2])
+  redis.call('PEXPIRE', METRICS, METRICS_KEPT)
   local before = s.state
   move(s, state, now)
   if before == state then s.changes = 0 end

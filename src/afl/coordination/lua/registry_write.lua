@@ -22,6 +22,12 @@ local function tell(event)
   if channel ~= '' and event ~= '' then redis.call('PUBLISH', channel, with(event, 'at')) end
 end
 
+-- An index of another kind is found before anything has changed.
+redis.call('SCARD', INDEX)
+redis.call('SCARD', CAPABLE)
+redis.call('ZCARD', BEATS)
+redis.call('ZCARD', DEAD)
+
 local position = 5
 for i = 4, #ARGV, 4 do
   local name, record, capabilities, event = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

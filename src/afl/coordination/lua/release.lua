@@ -6,11 +6,12 @@ for start = 1, #tokens, 20 do
   local token = string.sub(tokens, start, start + 19)
   local deadline = redis.call('ZSCORE', DEADLINES, token)
   if deadline and tonumber(deadline) > now then
-    local priority, score, member = read_hold(redis.call('HGET', RESERVED, token) or '')
+    local priority, score, member, expires = read_hold(redis.call('HGET', RESERVED, token) or '')
     redis.call('HDEL', RESERVED, token)
     redis.call('ZREM', DEADLINES, token)
     if member then
       redis.call('ZADD', LINE[priority], score, member)
+      if expires ~= '0' then redis.call('ZADD', EXPIRING, expires, member) end
       audit('released', member)
       back = back + 1
     end

@@ -18,7 +18,7 @@ local function revive(letter)
   sequence = sequence + 1
   local member = string.format('%016d:', sequence) .. id
   redis.call('HSET', MESSAGES, '', digits(sequence) .. ' ' .. digits(at),
-    member, '0 ' .. priority .. ' ' .. digits(now) .. ' 0 0\n' .. body)
+    member, '0 ' .. priority .. ' ' .. stamp .. ' 0 0\n' .. body)
   redis.call('ZADD', LINE[priority], digits(at), member)
   redis.call('SADD', QUEUES, ARGV[2])
   audit('requeued', member)

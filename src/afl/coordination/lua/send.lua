@@ -8,7 +8,7 @@ local SUBS, EXPIRING, SEEN = KEYS[9], KEYS[11], KEYS[12]
 
 local state = redis.call('HGET', MESSAGES, '')
 local count = state and redis.call('HLEN', MESSAGES) - 1 or 0
-if redis.call('SISMEMBER', SUBS, kind) == 0 and redis.call('EXISTS', SUBS) == 1 then return -1 end
+if redis.call('EXISTS', SUBS) == 1 and redis.call('SISMEMBER', SUBS, kind) == 0 then return -1 end
 if window > 0 then
   local ends = redis.call('ZSCORE', SEEN, id)
   if ends and tonumber(ends) > now then return 2 end
@@ -20,21 +20,22 @@ if ttl > 0 then redis.call('ZCARD', EXPIRING) end
 
 local sequence, clock = string.match(state or '0 0', '^(%d+) (%d+)$')
 sequence, clock = tonumber(sequence) + 1, tonumber(clock)
-if now > clock then clock = now end
+local at = stamp
+if now > clock then clock = now else at = digits(clock) end
 local member = string.format('%016d:', sequence) .. id
 local expires = ttl > 0 and digits(now + ttl) or '0'
 if volatile == 0 then audit('sent', member) end
-local lined = redis.pcall('ZADD', line, digits(clock + delay), member)
+local lined = redis.pcall('ZADD', line, delay == 0 and at or digits(clock + delay), member)
 if type(lined) == 'table' and lined.err then
   if volatile == 0 and AUDIT_LENGTH > 0 then redis.call('RPOP', AUDIT) end
   return lined
 end
-redis.call('HSET', MESSAGES, '', digits(sequence) .. ' ' .. digits(clock),
-  member, '0 ' .. priority .. ' ' .. digits(now) .. ' ' .. expires .. ' 0\n' .. body)
+redis.call('HSET', MESSAGES, '', digits(sequence) .. ' ' .. at,
+  member, '0 ' .. priority .. ' ' .. stamp .. ' ' .. expires .. ' 0\n' .. body)
 if count == 0 and volatile == 0 then redis.pcall('SADD', QUEUES, ARGV[2]) end
 if ttl > 0 then redis.call('ZADD', EXPIRING, expires, member) end
 if window > 0 then
-  redis.call('ZREMRANGEBYSCORE', SEEN, '-inf', digits(now))
+  redis.call('ZREMRANGEBYSCORE', SEEN, '-inf', stamp)
   redis.call('ZADD', SEEN, digits(now + window), id)
   redis.call('PEXPIRE', SEEN, digits(math.ceil(window / 1000)))
 end

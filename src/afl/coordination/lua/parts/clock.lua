@@ -1,4 +1,4 @@
--- now: the server's time in microseconds. It stands still while a script runs.
+-- now: the server's time in microseconds; stamp: the same as text. It stands still while a script runs.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
@@ -6,3 +6,4 @@ local now = time[1] * 1000000 + time[2]
 local function digits(number)
   return string.format('%.0f', number)
 end
+local stamp = digits(now)

@@ -16,9 +16,10 @@ local function written(entry)
     digits(entry.expires), #entry.error) .. entry.error .. entry.body
 end
 
--- What was reserved under a token: "<priority>:<score>:<expires>:<member>".
+-- What was reserved under a token, "<priority>:<score>:<expires>:<member>"; what it expires at comes last.
 local function read_hold(hold)
-  return string.match(hold, '^([951]):([^:]+):%d+:(.*)$')
+  local priority, score, expires, member = string.match(hold, '^([951]):([^:]+):(%d+):(.*)$')
+  return priority, score, member, expires
 end
 
 local function forget(member)
@@ -31,7 +32,7 @@ local buried = {}
 
 -- To the dead letters. `reason` and `error` are JSON text; the message stands last, so that it can be cut out again.
 local function bury(member, value, entry, reason)
-  local id = digits(now) .. '-' .. string.sub(member, 1, 16)
+  local id = stamp .. '-' .. string.sub(member, 1, 16)
   local tail
   if not entry then
     tail = '"raw":' .. cjson.encode(value)
@@ -42,7 +43,7 @@ local function bury(member, value, entry, reason)
   end
   forget(member)
   local length = redis.call('RPUSH', DEAD,
-    '{"dead_id":"' .. id .. '","dead_at":' .. digits(now) .. ',"reason":' .. reason .. ',' .. tail .. '}')
+    '{"dead_id":"' .. id .. '","dead_at":' .. stamp .. ',"reason":' .. reason .. ',' .. tail .. '}')
   if length > DEAD_LIMIT then redis.call('LTRIM', DEAD, -DEAD_LIMIT, -1) end
   audit('dead', member)
   buried[#buried + 1] = (entry and entry.attempts or 0) .. ' ' .. string.gsub(string.sub(member, 18), '%c', ' ')

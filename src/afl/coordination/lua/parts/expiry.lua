@@ -7,7 +7,7 @@ end
 
 -- Messages whose time to live is over and that nobody holds are gone. What is held goes when it comes back.
 local function drop_lapsed(most)
-  local members = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', digits(now), 'LIMIT', 0, most)
+  local members = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', stamp, 'LIMIT', 0, most)
   if #members == 0 then return end
   check_kinds()
   for _, member in ipairs(members) do
@@ -36,7 +36,7 @@ end
 
 -- A reservation that ended counts as an attempt. How many came back, and how many reservations were looked at.
 local function return_expired(most)
-  local tokens = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', digits(now), 'LIMIT', 0, most)
+  local tokens = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', stamp, 'LIMIT', 0, most)
   if #tokens == 0 then return 0, 0 end
   check_kinds()
   local _, clock = read_state()

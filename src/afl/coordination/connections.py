@@ -1,0 +1,49 @@
+"""Connections of a client's pool, lent for one exchange."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MaxConnectionsError
+
+from afl.kernel.backoff import Backoff
+
+WAIT_S = 20.0
+_LOOKS = Backoff(0.001, 2.0, 0.05)
+
+
+async def borrow(redis: Redis) -> AbstractConnection:
+    """A connection on which something can be sent; to be released to the pool. When all are out, it waits for one.
+
+    The pool of the driver refuses at its limit and tells nobody when one is free, so it is asked again.
+    """
+    loop = asyncio.get_running_loop()
+    ends, looks = loop.time() + WAIT_S, 0
+    while True:
+        try:
+            connection: AbstractConnection = await redis.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+            break
+        except MaxConnectionsError as error:
+            if loop.time() >= ends:
+                raise RedisConnectionError(
+                    f"all {redis.connection_pool.max_connections} connections of the client were in use for "
+                    f"{WAIT_S:g} s; make it with a larger max_connections"
+                ) from error
+        looks += 1
+        await asyncio.sleep(_LOOKS.delay(looks))
+    try:
+        await _revive(connection)
+    except BaseException:
+        await redis.connection_pool.release(connection)
+        raise
+    return connection
+
+
+async def _revive(connection: AbstractConnection) -> None:
+    """A connection that the server closed while it lay in the pool has an end to read; nothing was sent on it yet."""
+    if await connection.can_read():
+        await connection.disconnect()
+        await connection.connect()  # type: ignore[no-untyped-call]
