@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     servers = config.stash.get(_SERVERS, None)
     if servers is not None and getattr(config, "workerinput", None) is None:
         servers.end()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A command sets up logging for its process; the tests of many commands share one."""
+    logger = logging.getLogger("afl")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from afl.kernel.database import Database, Transaction
+from afl.kernel.database import Database, Query, Row, Transaction
 from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus
 from afl.turns.context import TurnContext
@@ -70,6 +70,10 @@ class L0Engine:
         if isinstance(result, L0Result):
             self.publish(result)
         return result
+
+    async def select(self, query: Query, **params: Any) -> list[Row]:
+        """One statement that reads a few rows."""
+        return await self._alone.select(query, **params)
 
     def publish(self, *results: L0Result) -> None:
         """Ring for what was written; of a transaction that has committed."""

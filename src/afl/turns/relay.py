@@ -20,6 +20,7 @@ from afl.turns.outbox import Q, Stored
 
 NAME = "turns"
 _ROWS = 256
+_SUBJECTS = 10_000
 _LOOK_SECONDS = 1.0
 _FAREWELL_SECONDS = 2.0
 _KEPT_MS = 24 * 3600 * 1000  # commands, as long as a server would keep them
@@ -158,6 +159,8 @@ class Relay:
                 return
 
     async def _learn(self, rows: Sequence[Stored]) -> None:
+        if len(self._last) > _SUBJECTS:  # agents come and go; what is forgotten is learned again
+            self._last.clear()
         unknown = {row.message.subject for row in rows} - self._last.keys()
         if unknown:
             found = await self._database.run("read", lambda tx: outbox.last_sequences(tx, unknown))

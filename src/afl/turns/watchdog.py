@@ -138,6 +138,9 @@ class Watchdog:
     def _time_out(self, tx: Transaction, wait: ExpiredWait) -> L0Result | None:
         """A call whose time is up is reported so; if its result is there and only the report was lost, with that."""
         project, call = wait.turn.project_id, wait.tool_call_id
+        head = heads.read_head(tx, project, wait.turn.agent_id, lock=True)
+        if head is None or not wait.is_of(head):
+            return None  # it moved on since we looked
         late = self._timeout_card(tx, wait)
         card = save_result(tx, project, late)
         kind = MessageType.TIMEOUT if card.card_id == late.card_id else MessageType.TOOL_RESULT
@@ -149,10 +152,8 @@ class Watchdog:
         intent = ReportIntent(wait.turn, payload, call, kind)
         result = self._engine.report(tx, wait.context(AUTHOR), intent)
         if result.accepted:
+            heads.record_timeouts(tx, head)
             return result
-        head = heads.read_head(tx, project, wait.turn.agent_id, lock=True)
-        if head is None or head.active_agent_turn_id != wait.turn.agent_turn_id:
-            return None
         why = f"the end of {wait.tool_name}'s time could not be reported: {result.error}"
         return heads.fail_turn(tx, head, error=why, error_code="tool_timeout", status=TaskStatus.TIMEOUT)
 

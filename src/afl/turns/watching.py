@@ -28,6 +28,14 @@ class ExpiredWait:
     recursion_depth: int
     context_headers: Mapping[str, str]
 
+    def is_of(self, head: Head) -> bool:
+        """Whether the agent still waits in that turn."""
+        same = (head.active_agent_turn_id, head.turn_epoch) == (
+            self.turn.agent_turn_id,
+            self.turn.expected_epoch,
+        )
+        return same and head.status is HeadStatus.SUSPENDED
+
     def context(self, agent_id: str = "sys.watchdog") -> TurnContext:
         """Who reports it: at the depth of the turn, in its trace."""
         return TurnContext(

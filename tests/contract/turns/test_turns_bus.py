@@ -9,6 +9,7 @@ from support.eventually import PATIENCE_SECONDS
 from support.turns_bus import Heard, started, turn
 from support.turns_house import House
 
+from afl.kernel.codec import encode
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import InputError
 from afl.turns.bus import LocalBus, open_bus
@@ -179,3 +180,40 @@ def test_processes_on_one_store_hear_each_other(database_url: str, project: str)
         rang, told, ended = asyncio.run(main(first, second))
     assert rang
     assert told == ended
+
+
+def test_a_long_callback_keeps_its_message(
+    database: Database, nats_url: str, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server gives a message to somebody else unless it hears that it is being handled."""
+    monkeypatch.setattr("afl.turns.bus.nats._ACK_WAIT", 0.3)
+
+    async def main() -> list[str]:
+        bus = NatsBus(nats_url)
+        await bus.start()
+        taken: list[str] = []
+        done = asyncio.Event()
+
+        async def slow(message: Message) -> None:
+            taken.append(str(message.payload["n"]))
+            if len(taken) == 1:
+                await asyncio.sleep(1.0)  # what is being tested: more than three times as long
+            if message.payload["n"] == "last":
+                done.set()
+
+        subject = f"cg.v1r4.{project}.public.cmd.tool.far.one"
+        first = await bus.consume(f"slow_{project}", [subject], slow)
+        second = await bus.consume(f"slow_{project}", [subject], slow)
+        for name in ("first", "last"):
+            await bus.client.jetstream().publish(subject, encode({"n": name}).encode())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await done.wait()
+            while len(taken) == 1:
+                await asyncio.sleep(0.01)
+        await first.close()
+        await second.close()
+        await bus.close()
+        return taken
+
+    taken = asyncio.run(main())
+    assert sorted(taken) == ["first", "last"]

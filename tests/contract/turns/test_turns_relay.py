@@ -19,7 +19,8 @@ from afl.kernel.database import Database, Query
 from afl.kernel.errors import FencedError
 from afl.turns import outbox
 from afl.turns.bus.local import LocalBus
-from afl.turns.bus.nats import MESSAGE_ID, NatsBus
+from afl.turns.bus.nats import NatsBus
+from afl.turns.bus.nats_listening import MESSAGE_ID
 from afl.turns.ids import new_id
 from afl.turns.outbox import Stored
 from afl.turns.relay import Relay
@@ -249,3 +250,22 @@ def test_old_commands_are_forgotten_and_ends_of_turns_are_not(house: House) -> N
     assert house.write(lambda tx: outbox.prune(tx, 60_000)) == 0
     assert house.write(lambda tx: outbox.prune(tx, -60_000)) == 3
     assert house.count("state.outbox", "kind = 'task'") == 1
+
+
+def test_the_last_command_is_not_forgotten(house: House) -> None:
+    """What is published next is numbered after it."""
+    house.suspended("ada")
+
+    async def main() -> None:
+        async with started(house.database, "local") as engine:
+            engine.relay.poke()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while house.count("state.outbox", "sequence is null"):
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert house.count("state.outbox") == 2
+    assert house.write(lambda tx: outbox.prune(tx, -60_000)) == 1
+    assert house.write(lambda tx: outbox.prune(tx, -60_000)) == 0
+    (left,) = house.read(lambda tx: outbox.following(tx, 0))
+    assert left.sequence == 2

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from afl.kernel.database import Database
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import StoreError
-from afl.turns import outbox
+from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar
 from afl.turns.bus.cursor import Cursor
 from afl.turns.errors import SubjectError
@@ -26,6 +27,7 @@ from afl.turns.subjects import matches, parse_subject
 PUBLISHED = "turns:published"
 _LOOK_SECONDS = 1.0  # a ring may be lost
 _ROWS = 200
+_UNHEARD = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -36,8 +38,10 @@ class LocalBus(Bus):
         self._database = database
         self._bell = bell
         self._own_bell = bell is None
+        self._alone = Alone(database)
         self._listeners: list[_Listener] = []
         self._running: set[_Running] = set()
+        self.published_at = -_LOOK_SECONDS  # when the relay of this process last published
 
     @property
     def bell(self) -> Doorbell:
@@ -51,32 +55,36 @@ class LocalBus(Bus):
     async def close(self) -> None:
         for running in list(self._running):
             await running.close()
+        self._alone.close()
         if self._own_bell and self._bell is not None:
             self._bell.close()
             self._bell = None
 
     def publish(self, message: Message) -> None:
-        with contextlib.suppress(SubjectError):
-            subject = parse_subject(message.subject)
-            if subject.is_wakeup:
-                self.bell.ring(topic(subject.target))
+        if message.subject.endswith(".wakeup"):
+            with contextlib.suppress(SubjectError):
+                self.bell.ring(topic(parse_subject(message.subject).target))
         for listener in self._listeners:
             listener.hear(message)
 
     async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
         """Number the rows: only the relay does, and it records the numbers under its lease."""
-        found = await self._database.run("read", lambda tx: tx.one(Q.last_sequence))
-        first = (found["sequence"] if found is not None else 0) + 1
+        (found,) = await self._alone.select(Q.last_sequence)
+        first = found["sequence"] + 1
         return Published({row.position: first + place for place, row in enumerate(rows)})
 
     def stored(self, rows: Sequence[Stored]) -> None:
+        """Followers here are given the rows; those of other processes, and consumers, are told to look."""
+        self.published_at = time.monotonic()
+        for running in self._running:
+            running.given(rows)
         self.bell.ring(PUBLISHED)
 
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
         after = (await self._database.run("read", lambda tx: tx.all(Q.last_sequence)))[0]["sequence"]
         listener = _Listener(tuple(patterns), callback)
         self._listeners.append(listener)
-        return self._start(_Follower(self, self._database, listener, after))
+        return self._start(_Follower(self, listener, after))
 
     async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
         cursor = Cursor(self._database, durable, tuple(patterns), callback)
@@ -85,6 +93,10 @@ class LocalBus(Bus):
 
     async def listen(self, targets: Iterable[str]) -> WakeupEar:
         return _LocalEar(self.bell.listen([topic(target) for target in targets]))
+
+    async def following(self, after: int, limit: int) -> list[Stored]:
+        """What was published behind a sequence, in order."""
+        return [Stored.of(row) for row in await self._alone.select(Q.following, after=after, limit=limit)]
 
     def forget(self, running: _Running, listener: _Listener | None = None) -> None:
         self._running.discard(running)
@@ -103,10 +115,13 @@ class _Listener:
     def __init__(self, patterns: tuple[str, ...], callback: Callback) -> None:
         self._patterns = patterns
         self._callback = callback
-        self.queue: asyncio.Queue[Message] = asyncio.Queue()
+        self.queue: asyncio.Queue[Message] = asyncio.Queue(_UNHEARD)
 
     def hear(self, message: Message) -> None:
-        if any(matches(pattern, message.subject) for pattern in self._patterns):
+        """One who does not keep up misses what is too much for it."""
+        if self.queue.full():
+            _log.debug("%s was missed", message.subject)
+        elif any(matches(pattern, message.subject) for pattern in self._patterns):
             self.queue.put_nowait(message)
 
     async def serve(self) -> None:
@@ -150,15 +165,19 @@ class _Running(Subscription):
         """Read on; whether there may be more."""
         raise NotImplementedError
 
+    def given(self, rows: Sequence[Stored]) -> None:
+        """The relay of this process has just published these."""
+
 
 class _Follower(_Running):
     """Hears what goes through the outbox from now on."""
 
-    def __init__(self, bus: LocalBus, database: Database, listener: _Listener, after: int) -> None:
+    def __init__(self, bus: LocalBus, listener: _Listener, after: int) -> None:
         super().__init__(bus)
-        self._database = database
         self._listener = listener
         self._after = after
+        self._looked_at = -_LOOK_SECONDS
+        self._behind = False  # something was published that we were not given in order
 
     def start(self) -> None:
         super().start()
@@ -169,11 +188,26 @@ class _Follower(_Running):
         self._bus.forget(self, self._listener)
 
     async def _look(self) -> bool:
-        rows = await self._database.run("read", lambda tx: outbox.following(tx, self._after, _ROWS))
+        """Every commit wakes us. While the relay is here, what it publishes is given to us: a look is for safety."""
+        now = time.monotonic()
+        is_given = now - self._bus.published_at < _LOOK_SECONDS and not self._behind
+        if is_given and now - self._looked_at < _LOOK_SECONDS:
+            return False
+        self._looked_at, self._behind = now, False
+        found = await self._bus.following(self._after, _ROWS)
+        self._hear([row for row in found if (row.sequence or 0) > self._after])
+        return len(found) == _ROWS
+
+    def given(self, rows: Sequence[Stored]) -> None:
+        if rows and rows[0].sequence == self._after + 1:
+            self._hear(rows)
+        else:
+            self._behind = True
+
+    def _hear(self, rows: Sequence[Stored]) -> None:
         for row in rows:
             self._listener.hear(row.message)
             self._after = row.sequence or self._after
-        return len(rows) == _ROWS
 
 
 class _Consumer(_Running):

@@ -28,7 +28,16 @@ try:
     from nats.js import JetStreamContext
     from nats.js.api import ConsumerConfig, StreamConfig
 
-    from afl.turns.bus.nats_listening import LOST, MESSAGE_ID, Group, NatsEar, guarded, repeated, unsubscribe
+    from afl.turns.bus.nats_listening import (
+        LOST,
+        Group,
+        NatsEar,
+        guarded,
+        keep_working,
+        repeated,
+        unsubscribe,
+    )
+    from afl.turns.bus.nats_storing import store_one
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
         raise
@@ -36,8 +45,6 @@ except ModuleNotFoundError as missing:
 
 DAY = 24 * 3600
 STREAMS = {"cmd": (f"cg_cmd_{VERSION}", DAY), "evt": (f"cg_evt_{VERSION}", 7 * DAY)}
-EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-WRONG_LAST = 10071  # the server's code for an expected sequence that is not the last
 _CONNECT_SECONDS = 3
 _ACK_SECONDS = 5
 _ACK_WAIT = 30
@@ -179,47 +186,11 @@ class NatsBus(Bus):
     async def _lane(self, rows: Sequence[Stored], last: int, published: Published) -> None:
         try:
             for row in rows:
-                last = await self._store_one(row, last)
+                last = await store_one(self._stream, STREAMS[_category(row.message.subject)][0], row, last)
                 published.sequences[row.position] = last
         except LOST as error:
             self._ready = False
             published.error = error
-
-    async def _store_one(self, row: Stored, last: int) -> int:
-        """Publish one row behind the sequence that its subject must have; the sequence it got."""
-        while True:
-            headers = {**row.message.headers, MESSAGE_ID: row.out_id, EXPECTED: str(last)}
-            data = encode(dict(row.message.payload)).encode()
-            try:
-                answer = await self._stream.publish(row.message.subject, data, headers=headers)
-                return answer.seq
-            except nats.js.errors.APIError as error:
-                if error.err_code != WRONG_LAST:
-                    raise
-            found, last = await self._look_back(row, last)
-            if found:
-                return last
-
-    async def _look_back(self, row: Stored, last: int) -> tuple[bool, int]:
-        """Whether the row is on the stream already, behind the sequence we know, and the last of its subject now.
-
-        A relay may have died between publishing and recording; another one, or a stranger, may have published since.
-        """
-        subject, stream = row.message.subject, STREAMS[_category(row.message.subject)][0]
-        place = last
-        while True:
-            try:
-                message = await self._stream.get_msg(stream, seq=place + 1, subject=subject, next=True)
-            except nats.js.errors.NotFoundError:
-                break
-            place = message.seq or place + 1
-            if (message.headers or {}).get(MESSAGE_ID) == row.out_id:
-                return True, place
-        try:
-            newest = await self._stream.get_last_msg(stream, subject)
-        except nats.js.errors.NotFoundError:
-            return False, 0  # all of them are too old to be kept
-        return False, newest.seq or 0
 
     async def _pull(self, stream: str, durable: str, patterns: list[str], callback: Callback) -> None:
         """Fetch one by one for ever; an outage, or a lost consumer, is waited for."""
@@ -249,10 +220,12 @@ class NatsBus(Bus):
                 raise
             await pulling.consumer_info()  # a server that restarted may have forgotten it
             return
-        if await guarded(callback, message):
-            await message.ack()
-        else:
-            await message.nak(delay=0.2)
+        at_work = asyncio.create_task(keep_working(message, _ACK_WAIT / 3))
+        try:
+            taken = await guarded(callback, message)
+        finally:
+            at_work.cancel()
+        await (message.ack() if taken else message.nak(delay=0.2))
 
     async def _send(self) -> None:
         """What was told, in order; during an outage it is dropped."""

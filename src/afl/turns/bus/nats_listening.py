@@ -97,6 +97,16 @@ async def guarded(callback: Callback, message: Msg) -> bool:
     return True
 
 
+async def keep_working(message: Msg, seconds: float) -> None:
+    """Tell the server every so often that the message is being handled, so that nobody else is given it."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await message.in_progress()
+        except LOST as error:
+            _log.debug("NATS did not hear that %s is at work: %r", message.subject, error)
+
+
 def repeated(message: Msg, seen: OrderedDict[str, None]) -> bool:
     """A relay that is refused, and looks back, has told plain listeners already."""
     name = (message.headers or {}).get(MESSAGE_ID)

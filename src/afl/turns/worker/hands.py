@@ -30,15 +30,25 @@ class Hands:
         self._slots = slots
         self._held: dict[Key, Held] = {}
         self._freed = asyncio.Event()
+        self._reserved = 0  # for messages that are being handled: each may lead to a turn
         self._missed: dict[Key, Held] = {}  # not renewed the last time
 
     @property
     def free(self) -> int:
-        return max(0, self._slots - len(self._held))
+        return max(0, self._slots - len(self._held) - self._reserved)
 
     @property
     def empty(self) -> bool:
         return not self._held
+
+    def reserve(self, count: int) -> None:
+        """Keep slots for what was claimed and has not led to a turn yet."""
+        self._reserved += count
+
+    def release(self, count: int = 1) -> None:
+        """It has, or it never will."""
+        self._reserved -= count
+        self._freed.set()
 
     def take(self, head: Head, work: Callable[[], Awaitable[None]]) -> None:
         """Run a turn. An older one of the same agent is over, or somebody else's: it is given up."""

@@ -22,14 +22,13 @@ from afl.turns.events import state_event
 from afl.turns.heads import Ending
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result
-from afl.turns.orchestration.forking import FORK_JOIN
-from afl.turns.orchestration.performing import perform
 from afl.turns.statuses import Activity, AfterExecution, StepStatus, TaskStatus
 from afl.turns.steps import StepEnd
 from afl.turns.subjects import tool_subject
 from afl.turns.tools.local import ToolCall
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import accepted_fields
+from afl.turns.worker.calls import builtins_of, is_alone, is_late, perform_all
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.moves import Conclude, Execute, next_move
 from afl.turns.worker.scene import Scene
@@ -40,13 +39,11 @@ from afl.turns.worker.settling import (
     Waiting,
     Work,
     action_end,
-    check_held,
     conclusion,
     exhausted,
     finish,
     send,
     settle,
-    source_of,
 )
 from afl.turns.worker.telling import begun, events_of
 from afl.turns.worker.thinking import think, usage_metadata
@@ -121,11 +118,11 @@ class TurnRun:
             return await self._submitted(thought, calls[0], end)
         written = [thought, *(self._call_card(call) for call in calls)]
         written += [self._writer().result(call, call.refusal) for call in calls if call.refusal is not None]
-        late = [call for call in calls if _is_late(call)]
+        late = [call for call in calls if is_late(call)]
         if not any(call.route is Route.LOCAL for call in calls):
-            return await self._settle(Work(written, end, late), _builtins(calls))
+            return await self._settle(Work(written, end, late), builtins_of(calls))
         noted = replace(end, status=StepStatus.TOOL_DISPATCHED)
-        await self._note(Work(written, noted, late), _builtins(calls))
+        await self._note(Work(written, noted, late), builtins_of(calls))
         return False
 
     async def _submitted(self, thought: NewCard, call: Call, end: StepEnd) -> bool:
@@ -160,7 +157,7 @@ class TurnRun:
         cards += [writer.result(call, call.refusal) for call in calls if call.refusal is not None]
         end = self._step_end(move.step_id)
         return await self._settle(
-            Work(cards, end, [call for call in calls if _is_late(call)]), _builtins(calls)
+            Work(cards, end, [call for call in calls if is_late(call)]), builtins_of(calls)
         )
 
     async def _call(self, call: Call) -> Any:
@@ -213,7 +210,7 @@ class TurnRun:
         scene, limits, bounds = self._scene, self._desk.engine.limits, self._desk.limits
 
         def transition(tx: Transaction) -> tuple[Head, Sent]:
-            answered, signals = self._perform(tx, builtins, work.end.step_id)
+            answered, signals = perform_all(tx, scene, builtins, work.end.step_id, limits)
             full = replace(work, cards=[*work.cards, *answered])
             sent = send(tx, scene, full, limits, bounds)
             head = heads.note(
@@ -227,7 +224,7 @@ class TurnRun:
             )
             return head, replace(sent, signals=(*signals, *sent.signals))
 
-        head, sent = await self._desk.transition(transition, alone=_is_alone(work, builtins))
+        head, sent = await self._desk.transition(transition, alone=is_alone(work, builtins))
         scene.ends[work.end.step_id] = work.end
         scene.moved(head, sent.cards)
         scene.awaited = {wait.tool_call_id for wait in sent.waits}
@@ -240,11 +237,11 @@ class TurnRun:
         scene, engine = self._scene, self._desk.engine
 
         def transition(tx: Transaction) -> tuple[Settled, list[Message]]:
-            answered, signals = self._perform(tx, builtins, work.end.step_id)
+            answered, signals = perform_all(tx, scene, builtins, work.end.step_id, engine.limits)
             full = replace(work, cards=[*work.cards, *answered])
             return settle(tx, scene, full, engine.limits, self._desk.limits), signals
 
-        alone = _is_alone(work, builtins) and not scene.awaited
+        alone = is_alone(work, builtins) and not scene.awaited
         settled, signals = await self._desk.transition(transition, alone=alone)
         self._tell(*signals)
         return self._settled(settled)
@@ -264,23 +261,6 @@ class TurnRun:
         return await self._finish(
             Ending(TaskStatus.FAILED, deliverable, error=why, error_code=code, step=step)
         )
-
-    def _perform(
-        self, tx: Transaction, calls: Sequence[Call], step_id: str
-    ) -> tuple[list[NewCard], list[Message]]:
-        """The built-ins of a step, in its transaction: their results, and what to publish after the commit."""
-        writer = self._writer(step_id)
-        cards: list[NewCard] = []
-        signals: list[Message] = []
-        if calls:  # lock first: what is no longer ours must not set anybody to work
-            check_held(tx, self._scene.head)
-        for call in calls:
-            source = source_of(self._scene, call, step_id, self._desk.engine.limits)
-            performed = perform(tx, source, call.name, call.arguments)
-            assert performed.outcome is not None
-            cards.append(writer.result(call, performed.outcome))
-            signals += performed.signals
-        return cards, signals
 
     # -- what is told -----------------------------------------------------------------------------------------
 
@@ -310,18 +290,3 @@ class TurnRun:
     def _step_end(self, step_id: str) -> StepEnd:
         """The end of a step whose calls were put on the record before."""
         return replace(self._scene.ends.get(step_id, StepEnd(step_id)), status=StepStatus.COMPLETED)
-
-
-def _is_late(call: Call) -> bool:
-    """Whether it goes out with the suspension of the turn."""
-    return call.route is Route.COMMAND or (call.route is Route.BUILTIN and call.name == FORK_JOIN)
-
-
-def _is_alone(work: Work, builtins: Sequence[Call]) -> bool:
-    """Whether writing it is one statement."""
-    return not builtins and all(call.route is Route.COMMAND for call in work.late)
-
-
-def _builtins(calls: Sequence[Call]) -> list[Call]:
-    """Those that the step's transaction itself answers."""
-    return [call for call in calls if call.route is Route.BUILTIN and call.name != FORK_JOIN]

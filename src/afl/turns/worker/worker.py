@@ -12,7 +12,7 @@ from typing import Any
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.models import Model, PythonTool
-from afl.turns import heads, inbox
+from afl.turns import inbox
 from afl.turns.bus import WakeupEar
 from afl.turns.engine import L0Engine
 from afl.turns.model import Head, InboxRow
@@ -22,6 +22,7 @@ from afl.turns.worker.beginning import Begun, Claimed, begin
 from afl.turns.worker.desk import AGAIN, Desk
 from afl.turns.worker.driving import Driver
 from afl.turns.worker.hands import Hands
+from afl.turns.worker.leases import Leases
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.messages import Led, Messages
 from afl.turns.worker.scene import Q, Scene
@@ -30,7 +31,6 @@ TARGET = "agents"
 _STOPS = 20
 _log = logging.getLogger("afl.turns")
 _numbers = count(1)
-Renewed = tuple[str, str, str, int]  # project, agent, turn, epoch
 
 
 class Worker:
@@ -70,7 +70,6 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._handling: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._strange: set[Renewed] = set()  # renewed the last time, and in no hand
 
     @property
     def owner(self) -> str:
@@ -81,7 +80,8 @@ class Worker:
         """Begin to work. The engine was started before."""
         self._hands = Hands(self.desk.limits.concurrency)
         self._ear = await self.desk.engine.bus.listen(self.targets)
-        loops = [self._claiming(), self._every(self._lease_seconds(), self._renew)]
+        leases = Leases(self.desk, self._hands)
+        loops = [self._claiming(), self._every(leases.seconds, leases.renew)]
         if self._watch_seconds:
             loops.append(self._every(self._watch_seconds, self._watch))
         self._loops = [asyncio.create_task(loop) for loop in loops]
@@ -93,9 +93,9 @@ class Worker:
         claiming, *others = self._loops
         self._ear.wake()
         await asyncio.wait([claiming], timeout=grace)
-        await asyncio.gather(*self._handling, return_exceptions=True)
+        await self._handled(grace)
         await self._hands.drain(grace)
-        await asyncio.gather(*self._handling, return_exceptions=True)
+        await self._handled(grace)
         await self._leave()
         for loop in (claiming, *others):
             loop.cancel()
@@ -103,9 +103,19 @@ class Worker:
         await self._ear.close()
         self.desk.close()
 
+    async def _handled(self, grace: float) -> None:
+        """Wait for the messages in hand; with the store away they cannot be handled, and are given up."""
+        tasks = list(self._handling)
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _leave(self) -> None:
-        """Turns that did not end in time go on elsewhere at once; with the store away, when their lease ends."""
+        """What is not done goes on elsewhere at once; with the store away, when its lease ends."""
         try:
+            await self.desk.engine.alone(lambda tx: inbox.release(tx, self.owner))
             await self.desk.engine.alone(lambda tx: tx.all(Q.leave_turns, owner=self.owner))
         except StoreError as error:
             _log.warning("turns in hand are left to their leases: %s", error)
@@ -120,9 +130,10 @@ class Worker:
             try:
                 more = await self._claim_some()
                 failures = 0
-            except StoreError as error:
+            except Exception as error:  # whatever it is, this claim must not be the last
                 failures += 1
-                _log.warning("the store does not answer: %s; trying again", error)
+                known = isinstance(error, StoreError)
+                _log.warning("nothing can be claimed: %s; trying again", error, exc_info=not known)
                 await asyncio.sleep(AGAIN.delay(failures))
                 continue
             if self._hands.free == 0:
@@ -140,12 +151,13 @@ class Worker:
             return False
         if not await self._is_due():
             return False
-        claimed = await self.desk.engine.alone(lambda tx: self._begin(tx, room))
+        claimed = await self._claimed(room)
         for turn in claimed.turns:
             scene = self.desk.scenes.at_once(turn.head, turn.step_id, turn.cards)
             if scene is not None:
                 await self._led(Led(scene))
             else:
+                self._hands.reserve(1)
                 self._spawn(self._open(turn))
         self._handle_all(claimed.rows)
         return len(claimed) == room
@@ -155,8 +167,21 @@ class Worker:
         database = self.desk.engine.database
         if database.dialect != "sqlite":
             return True
-        due = await database.run("read", lambda tx: inbox.next_due(tx, self.targets))
-        return due is not None and due <= database.now()
+        (row,) = await self.desk.engine.select(inbox.Q.next_due, targets=list(self.targets))
+        return row["due"] is not None and bool(row["due"] <= database.now())
+
+    async def _claimed(self, room: int) -> Claimed:
+        """Turns are entered with the claim. One that cannot be must not keep the others: then each is handled apart."""
+        try:
+            return await self.desk.engine.alone(lambda tx: self._begin(tx, room))
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            _log.warning("messages are claimed and handled apart: %s", error, exc_info=True)
+        rows = await self.desk.write(
+            lambda tx: inbox.claim_due(tx, targets=self.targets, owner=self.owner, limit=room)
+        )
+        return Claimed(rows, ())
 
     def _begin(self, tx: Transaction, room: int) -> Claimed:
         lease_ms = self.desk.engine.limits.lease_ms
@@ -164,12 +189,13 @@ class Worker:
 
     async def _open(self, turn: Begun) -> None:
         """Read what is missing to run a turn. When the store stays away, somebody takes it over later."""
+        assert self._hands is not None
         try:
-            led = await self.desk.write(lambda tx: self._messages.open(tx, turn))
+            await self._led(await self.desk.write(lambda tx: self._messages.open(tx, turn)))
         except AgentFlowError as error:
             _log.warning("turn %s waits to be taken over: %s", turn.head.active_agent_turn_id, error)
-            return
-        await self._led(led)
+        finally:
+            self._hands.release()
 
     def _claim_stops(self, tx: Transaction) -> list[Row]:
         """With no hand free only what asks for an end is taken."""
@@ -180,6 +206,8 @@ class Worker:
         by_agent: dict[tuple[str, str], list[InboxRow]] = {}
         for row in rows:
             by_agent.setdefault((row.project_id, row.agent_id), []).append(row)
+        assert self._hands is not None
+        self._hands.reserve(len(rows))
         for batch in by_agent.values():
             self._spawn(self._handle_in_order(batch))
 
@@ -189,8 +217,15 @@ class Worker:
         task.add_done_callback(self._handling.discard)
 
     async def _handle_in_order(self, rows: list[InboxRow]) -> None:
-        for row in rows:
-            await self._handle(row)
+        assert self._hands is not None
+        left = len(rows)
+        try:
+            for row in rows:
+                await self._handle(row)
+                self._hands.release()
+                left -= 1
+        finally:
+            self._hands.release(left)
 
     async def _handle(self, row: InboxRow) -> None:
         """One claimed message, to its end: no message stays claimed by a worker that lives and has forgotten it."""
@@ -240,39 +275,8 @@ class Worker:
                 await work()
             except StoreError as error:
                 _log.warning("%s waits for the store: %s", work.__name__, error)
-
-    def _lease_seconds(self) -> float:
-        return self.desk.engine.limits.lease_ms / 3000
-
-    async def _renew(self) -> None:
-        """Keep the leases of what is in hand, and give up what is no longer ours."""
-        assert self._hands is not None
-        before = self._hands.snapshot()
-        if not before:
-            return
-        lease_ms = self.desk.engine.limits.lease_ms
-        renewed = await self.desk.write(lambda tx: heads.renew(tx, self.owner, lease_ms))
-        self._hands.keep(before, renewed)
-        await self._disown(renewed)
-
-    async def _disown(self, renewed: Sequence[Renewed]) -> None:
-        """A turn in our name that is not in our hands, twice in a row, is given away.
-
-        A claim may come to pass though its answer is lost with the connection; nobody would run that turn.
-        """
-        assert self._hands is not None
-        held = self._hands.snapshot()
-        strange = {each for each in renewed if (each[0], each[1]) not in held}
-        for project, agent, turn, epoch in strange & self._strange:
-            _log.warning(
-                "turn %s of %s is in our name and not in our hands; somebody takes it over", turn, agent
-            )
-            await self._give_away(project, agent, turn, epoch)
-        self._strange = strange - self._strange
-
-    async def _give_away(self, project: str, agent: str, turn: str, epoch: int) -> None:
-        values = {"project": project, "agent": agent, "turn": turn, "epoch": epoch, "owner": self.owner}
-        await self.desk.engine.alone(lambda tx: tx.all(Q.leave_turn, **values))
+            except Exception:  # the next round may go well, and without renewals every turn would be lost
+                _log.exception("%s failed", work.__name__)
 
     async def _watch(self) -> None:
         await self.watch()

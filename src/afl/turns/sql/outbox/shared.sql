@@ -58,9 +58,12 @@ where consumer = :consumer and owner = :owner
 -- name: drop_cursor
 update {schema:state}bus_cursors set owner = '', lease_until = 0 where consumer = :consumer and owner = :owner
 
+-- The last one stays: the next one is numbered after it.
+
 -- name: prune
 delete from {schema:state}outbox where position in (
     select position from {schema:state}outbox
     where sequence is not null and published_at < {now} - :older_ms and kind = 'cmd'
+        and sequence < (select max(sequence) from {schema:state}outbox where sequence is not null)
     order by position limit :limit
 )

@@ -1,0 +1,209 @@
+"""What a worker takes care of: turns in its name, slots for what it claimed, loops that go on, an end in time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.turns_office import Barrier, Office, Place, office, run, told_first, until
+
+from afl.kernel.database import Transaction
+from afl.turns import heads, inbox
+from afl.turns.ids import new_id
+from afl.turns.model import InboxRow, Limits
+from afl.turns.resources import Tool, put_tool
+from afl.turns.statuses import AfterExecution, HeadStatus, WaitStatus
+from afl.turns.subjects import PREFIX
+from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.worker import Worker
+
+
+def enter(there: Office, agent: str, owner: str) -> None:
+    """The turn of an agent is entered in somebody's name."""
+
+    def work(tx: Transaction) -> None:
+        head = heads.read_head(tx, there.project, agent)
+        assert head is not None and head.active_inbox_id is not None
+        step = new_id("step")
+        heads.enter_running(
+            tx, head, inbox_id=head.active_inbox_id, owner=owner, step_id=step, lease_ms=60_000
+        )
+
+    there.database.write(work)
+
+
+def test_a_turn_in_our_name_that_we_do_not_know_of_is_given_away(place: Place) -> None:
+    """The answer to a claim was lost: without care its lease would be renewed for ever."""
+
+    async def work() -> None:
+        slow = Barrier()
+
+        def hold(key: str) -> str:
+            slow(key)
+            return "held"
+
+        async with office(place, Limits(lease_ms=150)) as there:
+            await there.agents.define("ada", tools=[hold])
+            await there.agents.define("bob", tools=[], worker_target="elsewhere")
+            worker = await there.hire(told_first([("hold", {"key": "k"})]))
+            kept = await there.agents.send("ada", "go")
+            await slow.called()
+            lost = await there.agents.send("bob", "go")
+            await asyncio.to_thread(enter, there, "bob", worker.owner)
+            other = await there.hire(lambda request: "found", targets=["elsewhere"])
+            while there.head("bob").turn_epoch == 1:
+                await other.watch()
+            assert (await there.agents.wait(lost)).text == "found"
+            slow.open()
+            assert (await there.agents.wait(kept)).text == "held"
+
+    run(work)
+
+
+def test_a_worker_with_one_hand_takes_one_turn(place: Place) -> None:
+    async def work() -> None:
+        slow = Barrier()
+
+        def hold(key: str) -> str:
+            slow(key)
+            return "held"
+
+        async with office(place) as there:
+            there.agents.toolbox.add(hold)
+            for agent in ("ada", "bob", "cyd"):
+                await there.agents.define(agent, tools=None)  # its tools are read apart from the claim
+            turns = [await there.agents.send(agent, "go") for agent in ("ada", "bob", "cyd")]
+            model = told_first([("hold", {"key": "k"})])
+            workers = [await there.hire(model, limits=WorkerLimits(concurrency=1)) for _ in range(3)]
+            await slow.called(3)
+            assert [len(worker._hands.snapshot()) for worker in workers if worker._hands] == [1, 1, 1]
+            slow.open()
+            assert [(await there.agents.wait(turn)).text for turn in turns] == ["held"] * 3
+
+    run(work)
+
+
+def test_a_worker_ends_though_a_message_cannot_be_handled(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            worker = await there.hire(lambda request: "done")
+            never = asyncio.Event()
+
+            async def hang(row: InboxRow) -> None:
+                await never.wait()
+
+            worker._handle = hang  # type: ignore[method-assign]
+            await there.agents.define("ada", tools=[])
+            turn = await there.agents.send("ada", "go")
+            await there.agents.wait(turn)
+            message = there.read(lambda tx: inbox.turn_row(tx, there.project, turn.agent_turn_id))
+            assert message is not None
+            worker._handle_all([message])
+            await worker.stop(grace=0.1)
+            assert not worker._handling
+
+    run(work)
+
+
+def test_what_was_claimed_and_not_handled_is_given_back_at_the_end(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await there.agents.define("ada", tools=[])
+            turn = await there.agents.send("ada", "go")
+            worker = await there.hire(lambda request: "done", targets=["elsewhere"])
+            owner = worker.owner
+            taken = there.database.write(
+                lambda tx: inbox.claim_due(tx, targets=["agents"], owner=owner, limit=5)
+            )
+            assert [row.agent_turn_id for row in taken] == [turn.agent_turn_id]
+            await worker.stop(grace=0.1)
+            await there.hire(lambda request: "done")
+            assert (await there.agents.wait(turn)).text == "done"
+
+    run(work)
+
+
+def test_a_claim_that_fails_is_not_the_last(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([ValueError("a row that cannot be read"), KeyError("another")])
+    plain = Worker._begin
+
+    def begin(self: Worker, tx: Transaction, room: int) -> Any:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return plain(self, tx, room)
+
+    monkeypatch.setattr(Worker, "_begin", begin)
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.agents.define("ada", tools=[])
+            turn = await there.agents.send("ada", "go")
+            await there.hire(lambda request: "done")
+            assert (await there.agents.wait(turn)).text == "done"
+
+    run(work)
+
+
+def test_a_renewal_that_fails_is_not_the_last(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    plain = heads.renew
+
+    def renew(tx: Transaction, owner: str, lease_ms: int) -> Any:
+        calls.append(owner)
+        if len(calls) == 1:
+            raise ValueError("who knows")
+        return plain(tx, owner, lease_ms)
+
+    monkeypatch.setattr(heads, "renew", renew)
+
+    async def work() -> None:
+        slow = Barrier()
+
+        def hold(key: str) -> str:
+            slow(key)
+            return "held"
+
+        async with office(place, Limits(lease_ms=300)) as there:
+            await there.agents.define("ada", tools=[hold])
+            turn = await there.agents.send("ada", "go")
+            await there.hire(told_first([("hold", {"key": "k"})]))
+            await slow.called()
+            await until(lambda: len(calls) > 2)
+            slow.open()
+            assert (await there.agents.wait(turn)).text == "held"
+
+    run(work)
+
+
+def test_a_deadline_that_was_told_of_is_a_deadline_no_more(place: Place) -> None:
+    """Two calls: the time of one is up, that of the other is what the head waits for from then on."""
+
+    async def work() -> None:
+        async with office(place) as there:
+            for name, seconds in (("hasty", 0.05), ("patient", 60)):
+                subject = f"{PREFIX}.{{project_id}}.{{channel_id}}.cmd.tool.far.{name}"
+                row = Tool(
+                    there.project,
+                    name,
+                    name,
+                    {"type": "object"},
+                    subject,
+                    AfterExecution.SUSPEND,
+                    {"timeout_seconds": seconds},
+                )
+                there.database.write(lambda tx, row=row: put_tool(tx, row))
+            limits = WorkerLimits(suspend_timeout=0.05)
+            worker = await there.hire(told_first([("hasty", {}), ("patient", {})]), limits=limits)
+            await there.agents.define("ada", tools=["hasty", "patient"])
+            await there.agents.send("ada", "go")
+            await until(lambda: there.head("ada").status is HeadStatus.SUSPENDED)
+            first = there.head("ada").resume_deadline
+            while there.head("ada").waiting_tool_count == 2:
+                await worker.watch()
+            head = there.head("ada")
+            waits = there.read(lambda tx: heads.read_waiting(tx, head))
+            (patient,) = [wait for wait in waits if wait.wait_status is WaitStatus.WAITING]
+            assert first is not None and head.resume_deadline == patient.deadline > first
+
+    run(work)
