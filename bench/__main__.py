@@ -11,7 +11,13 @@ from afl.devstack import temporary_stack
 from bench.place import Place
 from bench.report import Report
 
-PARTS = ("engine", "agents", "coordination", "fleet", "turns")  # each a module here with `measure(report, place)`
+PARTS = (
+    "engine",
+    "agents",
+    "coordination",
+    "fleet",
+    "turns",
+)  # each a module here with `measure(report, place)`
 
 
 def main(chosen: list[str]) -> int:
