@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +87,16 @@ def background(tmp_path: Path) -> Iterator[Callable[[list[str]], None]]:
     for process in started:
         process.terminate()
     assert [process.wait(timeout=60) for process in started] == [0] * len(started)
+
+
+@pytest.fixture(autouse=True)
+def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fleet's pages name ports that another run of these tests may have: the environment wins over `.env`."""
+    names = ("CDKTR_PRINCIPAL_PORT", "CDKTR_LOGS_LISTENING_PORT", "CDKTR_LOGS_PUBLISHING_PORT")
+    with ExitStack() as stack:
+        for name in names:
+            found = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            monkeypatch.setenv(name, str(found.getsockname()[1]))
 
 
 def run_commands(example: Example, where: str, afl: Afl, background: Callable[[list[str]], None]) -> None:

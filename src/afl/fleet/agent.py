@@ -26,10 +26,11 @@ from afl.fleet.requests import FetchRun, Heartbeat, RegisterAgent
 from afl.fleet.settings import FleetSettings
 from afl.fleet.shipping import Line, Shipper
 from afl.fleet.spool import Spool
-from afl.fleet.spool_folder import SpoolFolder
+from afl.fleet.spool_folder import SpoolFolder, StreamName
 from afl.fleet.statuses import Status
 from afl.fleet.task_attempt import GRACE_SECONDS, Workplace
 from afl.fleet.task_manager import TaskManager
+from afl.kernel.errors import StoreError
 
 _log = logging.getLogger(__name__)
 HEARTBEAT_MS = 5_000
@@ -95,6 +96,7 @@ class Agent:
             _log.info("draining: %d runs in hand are finished first", len(self._runs))
             return
         self._hurry.set()
+        self._shipper.spool.hurry()
         for run_id in self._manager.running:
             self._manager.stop(run_id, Status.CRASHED, "the agent was stopped")
 
@@ -173,6 +175,8 @@ class Agent:
     def _start(self, run: FetchedRun) -> None:
         if self._manager.held.get(run.run_id) == run.epoch:
             return  # it was given twice
+        if self._hurry.is_set():
+            return  # it has not begun, so it goes back to the queue
         task = asyncio.create_task(self._run(run))
         self._runs.add(task)
         self._begun.set()
@@ -233,15 +237,25 @@ class Agent:
 
     async def _adopt(self) -> None:
         """Deliver what agents on the same folder left behind."""
+        left: list[StreamName] = []
         while not self._draining.is_set():
-            for name in await asyncio.to_thread(self._folder.adopt):
-                _log.info("delivering what agent %s left in %s", name.agent_id, self._folder.path)
-                spool = Spool(self._folder, name, adopted=True)
-                try:
-                    await Shipper(self._client, spool, self._pause).run_empty()
-                finally:
-                    await spool.close()
+            try:
+                left += await asyncio.to_thread(self._folder.adopt)
+                while left:
+                    await self._deliver(left[0])
+                    del left[0]
+            except (StoreError, OSError) as error:  # what others left must not end this agent's own work
+                _log.error("what was left in %s cannot be delivered now: %s", self._folder.path, error)
             await self._until_drained(asyncio.sleep(_ADOPT_SECONDS))
+
+    async def _deliver(self, name: StreamName) -> None:
+        _log.info("delivering what agent %s left in %s", name.agent_id, self._folder.path)
+        spool = Spool(self._folder, name, adopted=True)
+        try:
+            # With an end to its patience: one stream that is refused must not hold up the others.
+            await Shipper(self._client, spool, self._pause).run_empty(self.settings.retry_attempts)
+        finally:
+            await spool.close()
 
     async def _deliver_rest(self, lost: bool) -> bool:
         """What is left in the spool: with patience, or with one last attempt when there is no time for more."""

@@ -180,6 +180,9 @@ class AsyncClient(_Line):
                 socket.close(linger=0)
 
     def _open(self) -> zmq.asyncio.Socket:
-        socket = self._context.socket(zmq.REQ)
+        try:
+            socket = self._context.socket(zmq.REQ)
+        except zmq.ZMQError as error:  # too many files are open: it may be better at the next attempt
+            raise PrincipalAway(f"no socket to ask {self.address} with: {error.strerror}") from error
         self._prepare(socket)
         return socket

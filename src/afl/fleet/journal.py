@@ -36,7 +36,7 @@ class RunJournal:
                 epoch=self._run.epoch,
                 status=status,
                 at=wall_ms(),
-                error=error,
+                error=_text(error),
             )
         )
 
@@ -62,7 +62,7 @@ class RunJournal:
                 at=wall_ms(),
                 attempt=attempt,
                 exit_code=exit_code,
-                error=error,
+                error=_text(error),
             )
         )
 
@@ -83,3 +83,8 @@ class RunJournal:
                 lines=lines,
             )
         )
+
+
+def _text(error: str) -> str:
+    """What the system says may name files whose bytes are no text, and no such record could be sent."""
+    return error.encode("utf-8", "backslashreplace").decode()

@@ -19,7 +19,8 @@ from afl.fleet.errors import KeyFileError
 from afl.fleet.zeromq import zmq
 
 _log = logging.getLogger(__name__)
-_KEY = re.compile(rb'^\s*(public|secret)-key\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
+_Z85 = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"  # the characters that a key is written in
+_KEY = re.compile(rb'^\s*(public|secret)-key\s*=\s*"(' + _Z85 + rb'{40})"\s*$', re.MULTILINE)
 _PRINCIPAL, _CLIENT, _ALLOWED = "principal", "client", "allowed"
 
 
@@ -44,7 +45,7 @@ class PrincipalKeys:
             try:
                 if zmq.utils.z85.decode(_public(path)) == key:
                     return True
-            except (KeyFileError, ValueError) as error:  # one damaged file must not lock out the others
+            except KeyFileError as error:  # one damaged file must not lock out the others
                 _log.warning("key passed over: %s", error)
         return False
 

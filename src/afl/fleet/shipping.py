@@ -13,6 +13,7 @@ from afl.fleet.answers import Acked
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
 from afl.fleet.requests import JsonRequest
 from afl.fleet.spool import Spool
+from afl.kernel.errors import StoreError
 
 _log = logging.getLogger(__name__)
 _BATCH_BYTES = 1024 * 1024
@@ -62,12 +63,19 @@ class Shipper:
         return True
 
     async def _step(self) -> None:
-        records = await self.spool.batch(self.spool.acked, _BATCH_BYTES)
-        if await self._ship(records):
+        if await self._ship_next():
             self.failures = 0
         else:
             self.failures += 1
             await asyncio.sleep(min(self._pause * self.failures, _LONGEST_PAUSE))
+
+    async def _ship_next(self) -> bool:
+        try:
+            records = await self.spool.batch(self.spool.acked, _BATCH_BYTES)
+        except StoreError as error:
+            _log.error("the spool cannot be read: %s", error)
+            return False
+        return await self._ship(records)
 
     async def _ship(self, records: list[bytes]) -> bool:
         """One batch; whether the principal got on by it."""

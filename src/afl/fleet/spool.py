@@ -56,7 +56,8 @@ class Spool:
         self._waiting: list[Callable[[], None]] = []
         self._news = asyncio.Event()
         self._condition = threading.Condition()
-        self._closing = False
+        self._closing = self._hasty = False
+        self._broken = False  # a record was given up; so are all behind it, since a stream has no gaps
         self._thread = threading.Thread(target=self._commit_all, name="afl-spool", daemon=True)
         self._thread.start()
 
@@ -90,8 +91,13 @@ class Spool:
         self._loop.call_soon(self._tell_room)  # it may have been emptied meanwhile
 
     async def batch(self, after: int, most_bytes: int) -> list[bytes]:
-        """Records on the disk behind a number, about as many bytes as asked for; waits until there are some."""
+        """Records on the disk behind a number, about as many bytes as asked for; waits until there are some.
+
+        None when there will be none: those that are left could not be written.
+        """
         while self.durable <= after:
+            if self._broken:
+                return []
             self._news.clear()
             await self._news.wait()
         if self._recent and self._recent[0][0] <= after + 1:
@@ -119,13 +125,20 @@ class Spool:
                 self._forget = self.acked
                 self._condition.notify()
 
+    def hurry(self) -> None:
+        """The agent is told to end now: a disk that refuses is no longer waited for."""
+        self._hasty = True
+
     async def close(self) -> None:
         """Everything that was added is on the disk; a stream that has been delivered is removed."""
         with self._condition:
             self._closing = True
             self._condition.notify()
         await asyncio.to_thread(self._thread.join)
-        await asyncio.to_thread(self._folder.remove, self.name)
+        try:
+            await asyncio.to_thread(self._folder.remove, self.name)
+        except StoreError as error:  # the next agent on the folder finds it, and removes it then
+            _log.error("the stream %s stays in the spool: %s", self.name.incarnation, error)
 
     def _take_over(self) -> None:
         [row] = self._database.select(Q.range, incarnation=self.name.incarnation)
@@ -159,31 +172,36 @@ class Spool:
                 tx.run(Q.forget, incarnation=self.name.incarnation, acked=forget)
 
         last_tries = _LAST_TRIES
-        while True:
+        while not self._broken:
             try:
                 self._database.write(work)
                 break
             except StoreError as error:
                 _log.error("the spool in %s cannot be written: %s", self._folder.path, error)
-                last_tries -= self._closing
-                if not last_tries:
-                    _log.error("%d records are lost", len(batch))
-                    return
-                time.sleep(self._retry_seconds)
+                last_tries -= self._closing or self._hasty
+                self._broken = not last_tries
+                if not self._broken:
+                    time.sleep(self._retry_seconds)
+        if self._broken:
+            _log.error("%d records are lost", len(batch))
         if batch:
             self._loop.call_soon_threadsafe(self._committed, batch)
 
     def _committed(self, batch: list[tuple[str, int, bytes]]) -> None:
         size = sum(len(data) for _, _, data in batch)
+        if not self._broken:
+            self._keep(batch, size)
+        with self._condition:
+            self._buffered -= size
+        self._news.set()
+        self._tell_room()
+
+    def _keep(self, batch: list[tuple[str, int, bytes]], size: int) -> None:
         self.durable = batch[-1][1]
         self._recent.extend((seq, data) for _, seq, data in batch)
         self._recent_bytes += size
         while self._recent_bytes > _MOST_RECENT:
             self._recent_bytes -= len(self._recent.popleft()[1])
-        with self._condition:
-            self._buffered -= size
-        self._news.set()
-        self._tell_room()
 
     def _tell_room(self) -> None:
         if not self.full:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from afl.fleet.parameters import PLACEHOLDER
@@ -33,6 +33,7 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
+_OPTION_WITH_VALUE = re.compile(r"[-+][A-Za-z]*[oO]")  # as in `bash -o pipefail -c ...`
 
 
 def read_task(section: Section, params: Iterable[str]) -> Task:
@@ -41,7 +42,7 @@ def read_task(section: Section, params: Iterable[str]) -> Task:
     config = _config(section)
     working_directory = section.value("working_directory", str)
     task = Task(
-        name=section.text("name"),
+        name=section.label("name"),
         config=config or Subprocess(""),
         description=section.value("description", str),
         depends=tuple(dict.fromkeys(section.texts("depends"))),
@@ -211,11 +212,11 @@ def _check_placeholders(section: Section, task: Task, params: list[str]) -> None
             if not way.startswith(("config.args", "env.")):
                 section.problem(way.split(".")[0], f"{way} holds a parameter; they belong into args and env")
     if isinstance(task.config, (Subprocess, Ray)) and task.config.cmd:
-        index = _shell_program(task.config.cmd, task.config.args)
-        if index is not None and PLACEHOLDER.search(task.config.args[index]):
+        index = _read_by_shell((task.config.cmd, *task.config.args))
+        if index is not None:
             section.problem(
                 "config",
-                f"config.args[{index}] would give a parameter to a shell as its program; "
+                f"config.args[{index - 1}] would give a parameter to a shell as its program; "
                 "pass it as an argument after it, or in env",
             )
 
@@ -233,11 +234,20 @@ def _texts(task: Task) -> Iterable[tuple[str, str]]:
     yield "working_directory", task.working_directory or ""
 
 
-def _shell_program(cmd: str, args: tuple[str, ...]) -> int | None:
-    """Which argument a shell would read as its program: the one after `-c`."""
-    if os.path.basename(cmd) not in _SHELLS:
-        return None
-    for index, arg in enumerate(args[:-1]):
-        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", arg):
-            return index + 1
+def _read_by_shell(words: Sequence[str]) -> int | None:
+    """Which word with a parameter a shell would read as an option or as its program; `env sh -c` is a shell too."""
+    for index, word in enumerate(words):
+        if os.path.basename(word) in _SHELLS:
+            return _parameter_before_program(words, index + 1)
+    return None
+
+
+def _parameter_before_program(words: Sequence[str], index: int) -> int | None:
+    """Options come first; the first word that is none is the program or script, and the rest are its arguments."""
+    while index < len(words):
+        if PLACEHOLDER.search(words[index]):
+            return index
+        if words[index][:1] not in ("-", "+"):
+            return None
+        index += 2 if _OPTION_WITH_VALUE.fullmatch(words[index]) else 1
     return None

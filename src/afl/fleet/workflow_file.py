@@ -48,13 +48,16 @@ def read_workflow(workflow_id: str, path: str, text: str) -> Workflow:
 def _workflow(document: Section, workflow_id: str, path: str) -> Workflow:
     document.allow(_KEYS, "a workflow")
     params = _params(document)
+    cron = _cron(document)
+    if cron is not None:
+        _check_schedulable(document, params)
     return Workflow(
         id=workflow_id,
-        name=document.text("name"),
+        name=document.label("name"),
         tasks=_tasks(document, params),
         description=document.value("description", str),
         path=path,
-        cron=_cron(document),
+        cron=cron,
         start_time=_start_time(document),
         max_parallel=whole(document, "max_parallel", 1),
         params=params,
@@ -162,6 +165,13 @@ def _cron(document: Section) -> str | None:
     if len(words) > 5 and _DAY_7.search(words[5]):
         document.problem("cron", f"is {text!r}; weekdays are 0-6 with Sunday 0, or names such as sat")
     return text
+
+
+def _check_schedulable(document: Section, params: dict[str, Parameter]) -> None:
+    """A run that the clock starts has nobody who gives it values."""
+    for name, parameter in params.items():
+        if parameter.default is None:
+            document.problem("cron", f"starts runs without parameters; give {name!r} a default")
 
 
 def _start_time(document: Section) -> str | None:

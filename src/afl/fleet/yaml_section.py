@@ -113,6 +113,15 @@ class Section:
             self.problem(name, "is empty")
         return found or ""
 
+    def label(self, name: str) -> str:
+        """A text that goes into tables and frames as it is."""
+        found = self.text(name)
+        if "\0" in found or "\x01" in found:
+            self.problem(
+                name, "holds a NUL, which cannot be stored, or 0x01, which divides words on the wire"
+            )
+        return found
+
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts; empty when it is not given."""
         return tuple(found for found in self.scalars(name, str) if isinstance(found, str))

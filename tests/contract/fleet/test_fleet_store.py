@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -13,12 +15,14 @@ from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 from afl.fleet.answers import LogPage
 from afl.fleet.errors import ProtocolError, RequestRefused
 from afl.fleet.principal import judging, logs, old_peers, runs, views
+from afl.fleet.principal.store import Change
 from afl.fleet.records import RunRecord
 from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus, GetLogs, ListRuns, QueryLogs
 from afl.fleet.statuses import Status
 from afl.kernel.database import Query, connect
 
 S = Status
+Work = Callable[[Change], object]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -53,9 +57,10 @@ def test_a_run_whose_answer_was_lost_is_given_again(keeper: Keeper) -> None:
     keeper.enqueue("a")
     keeper.enqueue("b")
     first, again = keeper.claim("i", []), keeper.claim("i", [])
-    assert (
-        first and again and (first["run_id"], first["epoch"]) == (again["run_id"], again["epoch"]) == ("a", 1)
-    )
+    assert first and (first["run_id"], first["epoch"]) == ("a", 1)
+    assert again and (again["run_id"], again["epoch"]) == ("a", 2)
+    # The answer that was lost is noticed late: it must not take the run from who has it now.
+    assert not keeper.change(lambda change: runs.unclaim(change, "a", 1))
     following = keeper.claim("i", ["a"])
     assert following and following["run_id"] == "b"
     assert keeper.claim("other", []) is None
@@ -238,6 +243,44 @@ def test_runs_behind_open_ones_wait_their_turn(keeper: Keeper) -> None:
     assert keeper.run("c").status is S.PENDING
 
 
+def at_the_same_time(keeper: Keeper, first: Work, second: Work) -> None:
+    """Let the second begin while the first is not committed, which waits until the second is done or held up."""
+    begun, done = Event(), Event()
+
+    def linger(change: Change) -> None:
+        first(change)
+        begun.set()
+        done.wait(0.3)
+
+    def follow() -> None:
+        assert begun.wait(30)
+        keeper.change(second)
+        done.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        for ending in [pool.submit(keeper.change, linger), pool.submit(follow)]:
+            ending.result()
+
+
+def ending(run_id: str) -> Work:
+    return lambda change: runs.finish(change, runs.get_run(change, run_id), S.COMPLETED)
+
+
+def test_no_run_waits_for_ever_behind_runs_that_end_while_it_is_queued(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    order = runs.Order("b", "w", "W", "{}", 0, {}, "test")
+    at_the_same_time(keeper, ending("a"), lambda change: runs.enqueue(change, order, behind=True))
+    assert keeper.run("b").status is S.PENDING
+
+
+def test_no_run_waits_for_ever_behind_two_that_end_at_the_same_time(keeper: Keeper) -> None:
+    keeper.enqueue("a")
+    keeper.enqueue("b")
+    keeper.enqueue("c", behind=True)
+    at_the_same_time(keeper, ending("a"), ending("b"))
+    assert keeper.run("c").status is S.PENDING
+
+
 def test_a_stream_is_stored_once_in_order_up_to_a_gap(keeper: Keeper) -> None:
     one, two, three, four = (log_record(number, f"line {number}") for number in (1, 2, 3, 4))
     assert keeper.ship("i", one, two) == 2
@@ -321,6 +364,24 @@ def test_lines_by_time_with_any_text(keeper: Keeper) -> None:
     assert keeper.store.read(lambda tx: logs.query(tx, none, 0)) == []
     rows = keeper.store.read(lambda tx: tx.all(Query.of("select payload from logstore order by position")))
     assert [row["payload"] for row in rows] == ["second", *kept]
+
+
+def test_a_query_of_an_old_peer_reads_block_by_block_and_has_an_end(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_QUERIED_BLOCKS", 2)
+    monkeypatch.setattr(logs, "_MOST_QUERIED", 7)
+    times = [START_MS, START_MS + 1, START_MS + 1, START_MS + 1, START_MS]
+    for seq, at in enumerate(times, start=1):
+        keeper.ship("i", log_record(seq, f"{seq}a", f"{seq}b", at=at))
+
+    def asked(request: QueryLogs) -> list[str]:
+        lines = keeper.store.read(lambda tx: logs.query(tx, request, START_MS + 2))
+        return [line.rpartition(" ")[2] for line in lines]
+
+    for request in (QueryLogs(), QueryLogs(workflow_id="w"), QueryLogs(workflow_instance_id="r")):
+        assert asked(request) == ["5b", "2a", "2b", "3a", "3b", "4a", "4b"]
+    assert asked(QueryLogs(end_ms=START_MS + 1)) == ["1a", "1b", "5a", "5b"]
 
 
 def test_lists_of_runs(keeper: Keeper) -> None:

@@ -11,11 +11,13 @@ import pytest
 from support.fleet_principal import FakePrincipal
 from support.fleet_records import command, fetched, shell, workflow
 
+from afl.fleet import spool
 from afl.fleet.agent import Agent
 from afl.fleet.agent_identity import new_identity
 from afl.fleet.settings import FleetSettings
 from afl.fleet.spool_folder import SpoolFolder
 from afl.fleet.statuses import Status
+from afl.kernel.errors import StoreUnavailable
 
 SETTINGS = FleetSettings(agent_max_concurrency=2, retry_attempts=3, default_zmq_timeout_ms=10)
 ECHO = workflow(a=command("echo", "hello"), b=command("true", depends=("a",)))
@@ -206,6 +208,32 @@ def test_the_second_signal_ends_what_runs(tmp_path: Path) -> None:
     code, principal, _ = live(work, tmp_path)
     assert code == 0
     assert principal.status("run") is Status.CRASHED
+
+
+def test_the_second_signal_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(spool, "_LAST_TRIES", 1)
+    monkeypatch.setattr(spool, "_MOST_BUFFERED", 100_000)
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    async def work(principal: FakePrincipal, agent: Agent) -> None:
+        flow = workflow(a=shell("until [ -e go ]; do sleep 0.02; done; seq 1000000"))
+        principal.runs.put_nowait(fetched(flow))
+        await principal.until(lambda: principal.beats and principal.beats[-1].running)
+        monkeypatch.setattr(agent._folder.database, "write", refuse)
+        (tmp_path / "go").touch()
+        while not agent._shipper.spool.full:
+            await asyncio.sleep(0.01)
+        agent.drain()
+        agent.drain()
+
+    monkeypatch.chdir(tmp_path)
+    code, principal, _ = live(work, tmp_path / "spool")
+    assert code == 1 and not principal.ended("run")
+    assert "records are lost" in caplog.text
 
 
 def test_a_run_that_is_given_twice_is_run_once(tmp_path: Path) -> None:

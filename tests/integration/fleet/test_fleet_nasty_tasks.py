@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -127,7 +128,10 @@ def test_output_that_comes_after_the_exit_is_still_heard() -> None:
 
 
 def test_where_the_system_has_no_pidfd_a_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_pidfd_open", None)
+    def missing(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "no pidfd")
+
+    monkeypatch.setattr(process, "_pidfd_open", missing)
     report = run(workflow(a=shell("echo hi; exit 4"), b=command("sleep", "600", timeout=0.1)))
     assert (report.last("a").exit_code, report.lines()) == (4, ["hi"])
     assert report.last("b").error == "timed out after 0.1 s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -174,8 +175,12 @@ def test_files_are_found_at_once_when_they_are_asked_for(principal: PrincipalPro
         client.call(RunWorkflow(workflow_id="etl.new"))
     principal.write_workflow("etl/new")
     principal.write_workflow("etl/bad", "name: Bad\n")
+    principal.write_workflow("etl/\udcff")  # a name that is no text
     assert client.call(RunWorkflow(workflow_id="etl.new")).run_id
-    assert {problem.path.rpartition("/")[2] for problem in client.call(CheckWorkflows())} == {"bad.yml"}
+    assert {problem.path.rpartition("/")[2] for problem in client.call(CheckWorkflows())} == {
+        "bad.yml",
+        "\\udcff.yml",
+    }
     with pytest.raises(RequestRefused, match="has no parameter 'n'"):
         client.call(RunWorkflow(workflow_id="hello", params={"n": 1}))
 
@@ -199,7 +204,7 @@ def test_kill_9_loses_nothing(principal: PrincipalProcess, client: Client) -> No
     given = [client.call(FetchRun("b", "j", 0, ())) for _ in range(1)]
     assert given[0] is not None and given[0].run_id == queued[2]
     again = client.call(FetchRun("a", "i", 0, (queued[0],)))
-    assert again is not None and (again.run_id, again.epoch) == (queued[1], 1)
+    assert again is not None and (again.run_id, again.epoch) == (queued[1], 2)
 
 
 def test_the_store_may_be_postgresql(tmp_path: Path, postgres_database: str) -> None:
@@ -221,6 +226,19 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
     nowhere = FleetSettings(principal_host="*", app_data_directory=str(tmp_path))
     with Client(nowhere) as client, pytest.raises(PrincipalAway, match="no address"):
         client.call(Ping())
+
+
+def test_no_descriptors_left_is_an_outage_and_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise zmq.ZMQError(errno.EMFILE)
+
+    async def ask() -> None:
+        async with AsyncClient(FleetSettings()) as client:
+            monkeypatch.setattr(client._context, "socket", refuse)
+            await client.call(Ping())
+
+    with pytest.raises(PrincipalAway, match="no socket to ask"):
+        asyncio.run(ask())
 
 
 def test_a_request_is_repeated_while_the_principal_is_away(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 import zmq
+from support.fleet_agents import running_agent
 from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import AsyncClient, Client
 from afl.fleet.errors import KeyFileError, PrincipalAway
 from afl.fleet.log_frame import LogFrame
 from afl.fleet.principal.service import Principal, open_database
-from afl.fleet.requests import GetLogs, Ping
+from afl.fleet.requests import GetLogs, GetRun, ListAgents, Ping, RunWorkflow
 from afl.fleet.security import (
     ClientKeys,
     check_bind,
@@ -62,11 +63,25 @@ def test_no_key_and_a_wrong_key_get_nothing(principal: PrincipalProcess, tmp_pat
         client.call(Ping())
 
 
+def test_an_agent_with_a_wrong_key_gets_no_run(principal: PrincipalProcess, tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys")
+    known = (principal.settings.keys_folder / "principal.key").read_bytes()
+    (tmp_path / "keys" / "principal.key").write_bytes(known)
+    with Client(principal.settings) as client:
+        run_id = client.call(RunWorkflow(workflow_id="hello")).run_id
+        with running_agent(principal.settings, tmp_path, CDKTR_RETRY_ATTEMPTS="1") as agent:
+            assert agent.process.wait() == 1
+            assert "Failed to register with principal" in agent.log
+        assert client.call(GetRun(run_id)).run.epoch == 0  # nobody was ever given it
+        assert client.call(ListAgents()) == []
+
+
 def test_a_key_that_is_allowed_later_counts_at_once(principal: PrincipalProcess, tmp_path: Path) -> None:
     make_keys(tmp_path / "other")
     ours = principal.settings.keys_folder
     (tmp_path / "other" / "principal.key").write_bytes((ours / "principal.key").read_bytes())
     (ours / "allowed" / "broken.key").write_text("nonsense")
+    (ours / "allowed" / "damaged.key").write_text('    public-key = "' + "~" * 40 + '"\n')
     settings = replace(principal.settings, keys_directory=str(tmp_path / "other"))
     with Client(impatient(settings)) as client, pytest.raises(PrincipalAway):
         client.call(Ping())

@@ -83,6 +83,7 @@ class RunMachine:
         if self.random.random() < 0.2:
             held = [run_id for run_id, one in self.runs.items() if one.holder == name and run_id != expected]
             again = self.keeper.claim(name, held)
+            run.epoch += 1
             assert again and (again["run_id"], again["epoch"]) == (expected, run.epoch)
         self.agents[name].hands[expected] = run.epoch
 

@@ -183,6 +183,11 @@ def test_aliases_and_merges() -> None:
             "2: cron: cron '0 0 25 * * *': hour field '25': '25' is not among",
         ),
         (with_task("", 'cron: "0 0 2 * * 7"\n'), "2: cron: is '0 0 2 * * 7'; weekdays are 0-6 with Sunday 0"),
+        (
+            with_task("", 'cron: "@daily"\nparams: {day: string}\n'),
+            "2: cron: starts runs without parameters; give 'day' a default",
+        ),
+        (with_task("").replace("name: W", 'name: "a\\0b"'), "1: name: holds a NUL, which cannot be stored"),
         (with_task("", "start_time: tomorrow\n"), "2: start_time: is 'tomorrow'; expected RFC 3339"),
         (
             with_task("", "start_time: 2025-01-20T02:00:00\n"),
@@ -291,6 +296,16 @@ def test_aliases_and_merges() -> None:
             "name: W\nparams: {x: string}\ntasks:\n"
             "  a: {name: A, config: !Subprocess {cmd: /bin/bash, args: [-ec, 'echo {{ params.x }}']}}\n",
             "4: tasks.a.config: config.args[1] would give a parameter to a shell as its program",
+        ),
+        (
+            "name: W\nparams: {x: string}\ntasks:\n"
+            "  a: {name: A, config: !Subprocess {cmd: env, args: [bash, -o, pipefail, -c, -e, 'echo {{params.x}}']}}\n",
+            "4: tasks.a.config: config.args[5] would give a parameter to a shell as its program",
+        ),
+        (
+            "name: W\nparams: {x: string}\ntasks:\n"
+            "  a: {name: A, config: !Subprocess {cmd: sh, args: ['{{ params.x }}', '{{ params.x }}']}}\n",
+            "4: tasks.a.config: config.args[0] would give a parameter to a shell as its program",
         ),
         ("name: [\n", "2: is not YAML: "),
         ("- a\n", "1: is a list; expected the keys of a workflow"),

@@ -8,6 +8,7 @@ listened to for a moment longer and then ended with the rest of the group.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import signal
@@ -26,7 +27,12 @@ _CHUNK = 64 * 1024
 _TALKATIVE = 64 * 1024  # bytes after which a stream gets a pipe that holds more: its writer waits less often
 _PIPE_BYTES = 1024 * 1024
 _LOOK_SECONDS = 0.03
-_pidfd_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)  # Linux
+
+
+def _pidfd_open(pid: int) -> int:
+    if sys.platform == "linux":
+        return os.pidfd_open(pid)
+    raise OSError(errno.ENOSYS, "there are no pidfds on this system")
 
 
 class Listener(Protocol):
@@ -154,10 +160,13 @@ class ChildProcess:
 
     def _watch_exit(self) -> None:
         """A pidfd becomes readable when the process has ended and leaves it unreaped; elsewhere a thread waits."""
-        if _pidfd_open is None:
+        try:
+            descriptor = _pidfd_open(self._popen.pid)
+        except (
+            OSError
+        ):  # no more descriptors, or another system: the process runs, and must be seen to its end
             threading.Thread(target=self._wait_in_thread, name="afl-child", daemon=True).start()
             return
-        descriptor = _pidfd_open(self._popen.pid)
 
         def ended() -> None:
             self._loop.remove_reader(descriptor)
@@ -167,7 +176,7 @@ class ChildProcess:
         self._loop.add_reader(descriptor, ended)
 
     def _wait_in_thread(self) -> None:
-        self._popen.wait()
+        os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)  # it is reaped later, as with a pidfd
         self._loop.call_soon_threadsafe(self._exited.set_result, None)
 
 

@@ -58,7 +58,9 @@ async def heartbeat(desk: Desk, request: Heartbeat) -> Answer:
         return reports.heartbeat(change, request.agent_id, request.incarnation, request.running)
 
     topics = [agent_topic(request.incarnation)]
-    commands = await desk.parking.until(look, topics, seconds(request.wait_ms))
+    # However short the timeout is, an agent that is there gets to say so in time.
+    parked_ms = min(request.wait_ms, desk.store.lease_ms // 3)
+    commands = await desk.parking.until(look, topics, seconds(parked_ms))
     return Answer(success(encode_answer(commands or Commands())))
 
 

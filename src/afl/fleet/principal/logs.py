@@ -19,6 +19,8 @@ from afl.kernel.database import Row, Transaction
 _DAY_MS = 86_400_000
 _FOREVER = 1 << 62
 _MOST_LINES = 10_000
+_MOST_QUERIED = 100_000  # lines in one answer to an old peer, which cannot turn pages
+_QUERIED_BLOCKS = 100
 _BLOCKS = 4  # read at a time: a block may hold thousands of lines
 _LINES = msgspec.json.Decoder(list[str])
 _NUL = b"\\u0000"
@@ -95,18 +97,30 @@ def append(change: Change, blocks: Sequence[Block]) -> None:
 
 
 def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:
-    """The lines of QUERYLOGS, by time, as people read them."""
+    """The lines of QUERYLOGS, by time, as people read them; of very many the last, since all are one answer."""
     end = now if request.end_ms is None else request.end_ms
-    times = {"end": end, "start": end - _DAY_MS if request.start_ms is None else request.start_ms}
+    start = end - _DAY_MS if request.start_ms is None else request.start_ms
+    before = 0
+    found: list[str] = []  # from the last one backwards
+    while len(found) < _MOST_QUERIED:
+        times = {"start": start, "end": end, "before": before, "limit": _QUERIED_BLOCKS}
+        rows = _rows_between(tx, request, times)
+        for row in rows:
+            found += reversed([frame.shown(request.verbose) for frame in _block(row).frames()])
+        if len(rows) < _QUERIED_BLOCKS:
+            break
+        end, before = rows[-1]["timestamp_ms"], rows[-1]["position"]
+    return found[:_MOST_QUERIED][::-1]
+
+
+def _rows_between(tx: Transaction, request: QueryLogs, times: dict[str, int]) -> list[Row]:
     workflow_id = request.workflow_id or ""
     if request.workflow_instance_id:
         instance = request.workflow_instance_id
-        rows = tx.all(Q.blocks_of_instance, instance_id=instance, workflow_id=workflow_id, **times)
-    elif workflow_id:
-        rows = tx.all(Q.blocks_of_workflow, workflow_id=workflow_id, **times)
-    else:
-        rows = tx.all(Q.blocks_between, **times)
-    return [frame.shown(request.verbose) for row in rows for frame in _block(row).frames()]
+        return tx.all(Q.blocks_of_instance, instance_id=instance, workflow_id=workflow_id, **times)
+    if workflow_id:
+        return tx.all(Q.blocks_of_workflow, workflow_id=workflow_id, **times)
+    return tx.all(Q.blocks_between, **times)
 
 
 def page(tx: Transaction, request: GetLogs) -> LogPage:

@@ -71,10 +71,15 @@ async def get_logs(desk: Desk, request: GetLogs) -> Answer:
 async def check_workflows(desk: Desk, request: CheckWorkflows) -> Answer:
     await desk.catalogue.refresh()
     found = [
-        FileProblem(path=problem.path, line=problem.line, key=problem.key, error=problem.message)
+        FileProblem(path=_readable(problem.path), line=problem.line, key=problem.key, error=problem.message)
         for problem in desk.catalogue.problems
     ]
     return Answer(success(encode_answer(found)))
+
+
+def _readable(path: str) -> str:
+    """A file name may hold bytes that are no text, and must not hide the problems of other files."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 async def list_agents(desk: Desk, request: ListAgents) -> Answer:

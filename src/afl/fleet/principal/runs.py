@@ -59,6 +59,7 @@ def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
 
 
 def has_open_run(change: Change, workflow_id: str) -> bool:
+    """One that is found cannot end before this transition has: whoever waits behind it will be seen by its end."""
     return change.tx.one(Q.has_open_run, workflow_id=workflow_id) is not None
 
 
@@ -75,14 +76,15 @@ def claim(
 ) -> Row | None:
     """Take the oldest queued run under a new epoch; None when there is none.
 
-    A run that this incarnation was given and does not know of, since the answer was lost, comes first.
+    A run that this incarnation was given and does not know of, since the answer was lost, comes first. It too gets a
+    new epoch: the request whose answer was lost may yet put back what it had claimed.
     """
+    run = None
     if held is not None:
-        lost = change.tx.one(Q.unconfirmed, incarnation=incarnation, held=list(held))
-        if lost is not None:
-            change.tx.run(Q.renew, run_id=lost["run_id"], epoch=lost["epoch"], lease_until=change.lease_until)
-            return lost
-    run = change.tx.one(
+        run = change.tx.one(
+            Q.claim_again, incarnation=incarnation, held=list(held), lease_until=change.lease_until
+        )
+    run = run or change.tx.one(
         Q.claim, agent_id=agent_id, incarnation=incarnation, old=int(old), lease_until=change.lease_until
     )
     if run is not None:

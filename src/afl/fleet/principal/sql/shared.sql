@@ -21,17 +21,20 @@ select * from fleet_runs where run_id = :run_id
 select * from fleet_runs where run_id = :run_id {for_update}
 -- name: has_open_run
 select 1 as found from fleet_runs
-where workflow_id = :workflow_id and status in ('PENDING', 'WAITING', 'RUNNING') limit 1
+where workflow_id = :workflow_id and status in ('PENDING', 'WAITING', 'RUNNING') limit 1 {for_update}
 -- name: claim
 update fleet_runs set agent_id = :agent_id, incarnation = :incarnation, old = :old, epoch = epoch + 1,
     lease_until = :lease_until, version = version + 1
 where number = (
     select number from fleet_runs where status = 'PENDING' and incarnation = '' order by number limit 1 {skip_locked})
 returning *
--- name: unconfirmed
-select * from fleet_runs
-where incarnation = :incarnation and incarnation <> '' and status = 'PENDING' and not (run_id {in:held})
-order by number limit 1
+-- name: claim_again
+update fleet_runs set epoch = epoch + 1, lease_until = :lease_until, version = version + 1
+where number = (
+    select number from fleet_runs
+    where incarnation = :incarnation and incarnation <> '' and status = 'PENDING' and not (run_id {in:held})
+    order by number limit 1 {skip_locked})
+returning *
 -- name: unclaim
 update fleet_runs set incarnation = '', lease_until = null, epoch = epoch + 1, version = version + 1
 where run_id = :run_id and epoch = :epoch and status = 'PENDING' and incarnation <> ''
@@ -171,15 +174,17 @@ insert into fleet_log_blocks (
     :position, :last, :workflow_id, :workflow_name, :workflow_instance_id, :task_name, :task_instance_id, :timestamp_ms,
     :level, :lines)
 -- name: blocks_between
-select * from fleet_log_blocks where timestamp_ms >= :start and timestamp_ms < :end order by timestamp_ms, position
+select * from fleet_log_blocks where timestamp_ms >= :start and (timestamp_ms, position) < (:end, :before)
+order by timestamp_ms desc, position desc limit :limit
 -- name: blocks_of_workflow
 select * from fleet_log_blocks
-where workflow_id = :workflow_id and timestamp_ms >= :start and timestamp_ms < :end order by timestamp_ms, position
+where workflow_id = :workflow_id and timestamp_ms >= :start and (timestamp_ms, position) < (:end, :before)
+order by timestamp_ms desc, position desc limit :limit
 -- name: blocks_of_instance
 select * from fleet_log_blocks
-where workflow_instance_id = :instance_id and timestamp_ms >= :start and timestamp_ms < :end
+where workflow_instance_id = :instance_id and timestamp_ms >= :start and (timestamp_ms, position) < (:end, :before)
     and (:workflow_id = '' or workflow_id = :workflow_id)
-order by timestamp_ms, position
+order by timestamp_ms desc, position desc limit :limit
 -- name: blocks_after
 select * from fleet_log_blocks
 where position >= (select coalesce(max(position), 0) from fleet_log_blocks where position <= :after + 1)
