@@ -152,6 +152,7 @@ class Agent:
                 await self._until_drained(asyncio.sleep(self._pause))
         if self._abandoned:
             await self._fetch_the_lost()
+        _log.info("draining: no run is fetched any more")
         return False
 
     async def _fetch(self, sure: bool) -> None:
