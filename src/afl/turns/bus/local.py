@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
 from afl.kernel.database import Database
@@ -161,9 +162,9 @@ class _Running(Subscription):
             if not more:
                 await self._ear.wait_async(_LOOK_SECONDS)
 
+    @abstractmethod
     async def _look(self) -> bool:
         """Read on; whether there may be more."""
-        raise NotImplementedError
 
     def given(self, rows: Sequence[Stored]) -> None:
         """The relay of this process has just published these."""
