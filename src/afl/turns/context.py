@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from afl.kernel import telemetry
 from afl.kernel.clock import wall_ms
 from afl.turns import headers as names
 from afl.turns.errors import ProtocolViolation
-from afl.turns.ids import new_span, new_trace
+from afl.turns.ids import new_trace
 from afl.turns.model import Head, InboxRow
 from afl.turns.subjects import VERSION, check_token, parse_subject
 
@@ -34,6 +35,7 @@ class TurnContext:
     parent_step_id: str = ""
     traceparent: str = field(default_factory=new_trace)
     tracestate: str = ""
+    parent_traceparent: str = ""
 
     def __post_init__(self) -> None:
         check_token(self.project_id, "project_id")
@@ -48,7 +50,7 @@ class TurnContext:
     @classmethod
     def root(cls, project_id: str, agent_id: str, channel_id: str = "public") -> TurnContext:
         """An actor outside of any turn."""
-        return cls(project_id, channel_id, agent_id)
+        return cls(project_id, channel_id, agent_id, traceparent=telemetry.here() or new_trace())
 
     @property
     def trace_id(self) -> str:
@@ -88,6 +90,7 @@ class TurnContext:
                 names.PARENT_AGENT: self.parent_agent_id,
                 names.PARENT_TURN: self.parent_agent_turn_id,
                 names.PARENT_STEP: self.parent_step_id,
+                names.PARENT_TRACE: self.parent_traceparent,
             }
         return {name: value for name, value in found.items() if value}
 
@@ -122,6 +125,7 @@ def context_of_headers(headers: Mapping[str, str], *, subject: str | None = None
         parent_step_id=headers.get(names.PARENT_STEP, ""),
         traceparent=headers[names.TRACE],
         tracestate=headers.get(names.TRACE_STATE, ""),
+        parent_traceparent=headers.get(names.PARENT_TRACE, ""),
     )
     if subject is not None:
         parsed = parse_subject(subject)
@@ -154,7 +158,7 @@ def context_of_head(head: Head, step_id: str = "") -> TurnContext:
         parent_agent_id=head.context_headers.get(names.PARENT_AGENT, ""),
         parent_agent_turn_id=head.context_headers.get(names.PARENT_TURN, ""),
         parent_step_id=head.parent_step_id or "",
-        traceparent=new_span(head.context_headers[names.TRACE]),
+        traceparent=head.context_headers[names.TRACE],  # what it sets off belongs to the turn
         tracestate=head.context_headers.get(names.TRACE_STATE, ""),
     )
 

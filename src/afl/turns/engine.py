@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction
+from afl.turns import tracing
 from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus
 from afl.turns.context import TurnContext
@@ -79,8 +80,12 @@ class L0Engine:
         """Ring for what was written; of a transaction that has committed."""
         for result in results:
             self.tell(*result.signals)
-        if any(result.stored for result in results):
-            self.relay.poke()
+            if result.ended is not None:
+                tracing.tell(result.ended)
+        left = [each for result in results for each in result.left]
+        stored = sum(result.stored for result in results)
+        if stored:
+            self.relay.poke(left if len(left) == stored else ())
 
     def tell(self, *messages: Message) -> None:
         """Best effort: `evt.*.state`, `evt.*.step`, wake-ups."""

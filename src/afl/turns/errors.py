@@ -42,24 +42,31 @@ class ErrorCode(StrEnum):
     TAKEOVERS_EXCEEDED = "takeovers_exceeded"
 
 
-class ProtocolViolation(InputError):
+class ProtocolViolation(
+    InputError,
+    hint="Correct the message; its `code` says which rule it breaks, docs/turns-protocol.md has the rules.",
+):
     """A message breaks the protocol; nothing was written."""
+
+    code: ErrorCode
 
     def __init__(self, text: str, code: ErrorCode = ErrorCode.PROTOCOL_VIOLATION) -> None:
         super().__init__(text)
         self.code = code
 
 
-class CardError(ProtocolViolation):
+class CardError(ProtocolViolation, hint="Make the content fit its type, and smaller than 1 MiB."):
     """A card cannot be: its content does not fit its type, or it is too large."""
 
     def __init__(self, text: str, code: ErrorCode = ErrorCode.MALFORMED_CARD) -> None:
         super().__init__(text, code)
 
 
-class SubjectError(ProtocolViolation):
+class SubjectError(ProtocolViolation, hint="Use letters, digits, `_` and `-` in the parts of a subject."):
     """A subject has too few parts, or parts with signs that it cannot hold."""
 
 
-class BusUnavailable(StoreUnavailable):
+class BusUnavailable(
+    StoreUnavailable, hint="Start NATS or correct AFL_BUS; turns go on meanwhile, and nothing is lost."
+):
     """The server behind the bus does not answer; what is stored is published when it does."""

@@ -28,7 +28,7 @@ SENDER = "CG-Sender"
 BUS = "CG-Bus"  # of a ring: the connection whose own ears have heard it
 
 # Only commands and inbox rows tell where in the tree of turns they stand.
-TOPOLOGY = frozenset({DEPTH, STEP, TOOL_CALL, PARENT_AGENT, PARENT_TURN, PARENT_STEP})
+TOPOLOGY = frozenset({DEPTH, STEP, TOOL_CALL, PARENT_AGENT, PARENT_TURN, PARENT_STEP, PARENT_TRACE})
 
 # What a payload has no business to say, and the header it would have to agree with.
 IDENTITY_FIELDS: Mapping[str, str] = {

@@ -17,8 +17,14 @@ def new_id(kind: Kind) -> str:
 
 
 def new_trace() -> str:
-    """A W3C traceparent that begins a trace."""
-    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
+    """A W3C traceparent that begins a trace. There is no span of this id; its half of the trace's id tells that."""
+    trace = os.urandom(16).hex()
+    return f"00-{trace}-{trace[:16]}-01"
+
+
+def begins_trace(traceparent: str) -> bool:
+    """Whether it was made by `new_trace`: what belongs to it belongs to nothing."""
+    return traceparent[3:19] == traceparent[36:52]
 
 
 def new_span(traceparent: str) -> str:

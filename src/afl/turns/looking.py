@@ -9,6 +9,7 @@ from typing import Any
 from afl.kernel.codec import decode
 from afl.kernel.database import Row, Transaction, queries
 from afl.turns.edges import Edge
+from afl.turns.heads import head_of_turn, list_heads
 from afl.turns.model import InboxRow
 
 Q = queries("afl.turns", "sql/looking")
@@ -58,15 +59,31 @@ def turns_named(tx: Transaction, project_id: str, beginning: str) -> list[tuple[
     return [(row["agent_turn_id"], row["agent_id"]) for row in rows]
 
 
-def latest_turns(tx: Transaction, project_id: str, agent_id: str = "", limit: int = 20) -> list[TurnRow]:
-    """The newest turns, of one agent or of all."""
-    rows = tx.all(Q.latest_turns, project=project_id, agent=agent_id, turn="", limit=limit)
+def latest_turns(
+    tx: Transaction, project_id: str, agent_id: str = "", limit: int = 20, skip: int = 0
+) -> list[TurnRow]:
+    """The newest turns, of one agent or of all; `skip` leaves out so many."""
+    rows = tx.all(Q.latest_turns, project=project_id, agent=agent_id, turn="", limit=limit, skip=skip)
     return [TurnRow.of(row) for row in rows]
 
 
 def turn_at_a_glance(tx: Transaction, project_id: str, turn_id: str) -> TurnRow | None:
-    row = tx.one(Q.latest_turns, project=project_id, agent="", turn=turn_id, limit=1)
+    row = tx.one(Q.latest_turns, project=project_id, agent="", turn=turn_id, limit=1, skip=0)
     return TurnRow.of(row) if row is not None else None
+
+
+def pulse(tx: Transaction, project_id: str, turn_id: str = "") -> object:
+    """A value that differs when a turn, or any turn of the project, has moved; it means nothing else."""
+    if turn_id:
+        head, row = head_of_turn(tx, project_id, turn_id), turn_at_a_glance(tx, project_id, turn_id)
+        return (
+            head.revision if head else 0,
+            head.waiting_tool_count if head else 0,
+            row.status if row else "",
+        )
+    heads = tuple((head.agent_id, head.revision) for head in list_heads(tx, project_id))
+    newest = tuple((row.agent_turn_id, row.status) for row in latest_turns(tx, project_id, limit=1))
+    return heads, tuple(sorted(queued_counts(tx, project_id).items())), newest
 
 
 def queued_counts(tx: Transaction, project_id: str) -> dict[str, int]:

@@ -9,8 +9,10 @@ from typing import Any
 from afl.kernel.codec import decode
 from afl.kernel.database import Row
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.kernel.telemetry import Ended
 from afl.turns.errors import ErrorCode
 from afl.turns.message import Message
+from afl.turns.outbox import Left
 from afl.turns.statuses import HeadStatus, InboxStatus, MessageType, ResultStatus, WaitStatus
 
 MEBIBYTE = 1024 * 1024
@@ -164,6 +166,8 @@ class L0Result:
     payload: Mapping[str, Any] = field(default_factory=dict)
     signals: tuple[Message, ...] = ()  # wake-ups: best effort, after the commit
     stored: int = 0  # rows left in the outbox: the relay publishes them
+    left: tuple[Left, ...] = ()  # these rows, where the store told their places
+    ended: Ended | None = None  # a turn that is over, for its trace
 
     @property
     def accepted(self) -> bool:
@@ -171,9 +175,16 @@ class L0Result:
 
 
 def accepted(
-    payload: Mapping[str, Any] | None = None, *, signals: tuple[Message, ...] = (), stored: int = 0
+    payload: Mapping[str, Any] | None = None,
+    *,
+    signals: tuple[Message, ...] = (),
+    stored: int = 0,
+    left: tuple[Left, ...] = (),
+    ended: Ended | None = None,
 ) -> L0Result:
-    return L0Result(ResultStatus.ACCEPTED, payload=payload or {}, signals=signals, stored=stored)
+    return L0Result(
+        ResultStatus.ACCEPTED, payload=payload or {}, signals=signals, stored=stored, left=left, ended=ended
+    )
 
 
 def rejected(code: ErrorCode, why: str) -> L0Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row, Transaction, queries
@@ -43,6 +43,30 @@ class Stored:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A row as it was left, and the position of the one on its subject that must be published before it."""
+
+    row: Stored
+    before: int | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], place: Mapping[str, Any]) -> Left:
+        """Of the parameters of a row (`out_row`), and where the store put it."""
+        message = Message(row["subject"], decode(row["headers"]), decode(row["payload"]))
+        position, at = place["position"], place["at"]
+        kept = Stored(position, row["out"], row["kind"], row["agent"], row["turn"], message, at, None)
+        return cls(kept, place["before"])
+
+
+class Lease(NamedTuple):
+    """Who the relay is."""
+
+    name: str
+    owner: str
+    epoch: int
+
+
 def store_commands(
     tx: Transaction, project_id: str, messages: Iterable[Message], *, agent_id: str, turn_id: str
 ) -> int:
@@ -72,16 +96,14 @@ def last_sequences(tx: Transaction, subjects: Iterable[str]) -> dict[str, int]:
     return {row["subject"]: row["sequence"] or 0 for row in rows}
 
 
-def record(
-    tx: Transaction, sequences: Mapping[int, int], *, name: str, owner: str, epoch: int, limit: int
-) -> list[Stored] | None:
+def record(tx: Transaction, sequences: Mapping[int, int], lease: Lease, *, limit: int) -> list[Stored] | None:
     """Write down what the bus has taken (position -> sequence), as the relay, and read what there is next.
 
     None when another one is the relay by now; then nothing was written.
     """
     positions = sorted(sequences)
     numbers = [sequences[position] for position in positions]
-    relay = {"name": name, "owner": owner, "epoch": epoch}
+    relay = lease._asdict()
     if tx.dialect == "postgres":
         found = tx.all(Q.record_and_look, positions=positions, sequences=numbers, limit=limit, **relay)
         ours = found[0]["recorded"] == len(positions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Database
@@ -14,13 +13,11 @@ from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.presence.base import Life
 from afl.turns import outbox
-from afl.turns.alone import Alone
-from afl.turns.bus.base import Bus, Published
-from afl.turns.outbox import Q, Stored
+from afl.turns.bus.base import Bus
+from afl.turns.outbox import Lease, Left, Q
+from afl.turns.publishing import Publishing
 
 NAME = "turns"
-_ROWS = 256
-_SUBJECTS = 10_000
 _LOOK_SECONDS = 1.0
 _FAREWELL_SECONDS = 2.0
 _KEPT_MS = 24 * 3600 * 1000  # commands, as long as a server would keep them
@@ -40,8 +37,7 @@ class Relay:
         self, database: Database, bus: Bus, bell: Doorbell | None = None, *, lease_ms: int = LEASE_MS
     ) -> None:
         self._database = database
-        self._alone = Alone(database)
-        self._bus = bus
+        self._publishing = Publishing(database, bus)
         self._bell = bell
         self._own_bell = bell is None
         self._lease_ms = lease_ms
@@ -52,7 +48,6 @@ class Relay:
         self._renew_at = self._prune_at = 0.0
         self._failures = 0
         self._closing = False
-        self._last: dict[str, int] = {}  # the last sequence of each subject, as this relay left it
 
     async def start(self) -> None:
         if self._bell is None:
@@ -74,41 +69,61 @@ class Relay:
         if self._ear is not None:
             self._ear.close()
         if self._epoch is not None:
-            await self._database.run("write", lambda tx: tx.run(Q.drop_relay, name=NAME, owner=self._owner))
+            await self._farewell()
             self._epoch = None
         if self._own_bell and self._bell is not None:
             self._bell.close()
             self._bell = None
-        self._alone.close()
+        self._publishing.close()
 
-    def poke(self) -> None:
-        """There is something in the outbox, of a transaction that has committed."""
+    async def _farewell(self) -> None:
+        """The next relay need not find out what this one has published."""
+        try:
+            await self._publishing.record(self._lease())
+        except FencedError:
+            return  # it has found out already
+        await self._database.run("write", lambda tx: tx.run(Q.drop_relay, name=NAME, owner=self._owner))
+
+    def poke(self, left: Sequence[Left] = ()) -> None:
+        """There is something in the outbox, of a transaction that has committed; `left`, when that is all of it."""
         if self._epoch is not None and self._ear is not None:
-            self._ear.hear([outbox.TOPIC])
+            if left:
+                self._publishing.hand(left)
+                self._ear.wake()
+            else:
+                self._ear.hear([outbox.TOPIC])
         elif self._bell is not None:
             self._bell.ring(outbox.TOPIC)
 
     async def _work(self) -> None:
         assert self._ear is not None
+        look_at = 0.0  # a ring may be lost
+        heard: frozenset[str] = frozenset()
         while not self._closing:
-            delay = _LOOK_SECONDS
+            delay, now = _LOOK_SECONDS, asyncio.get_running_loop().time()
             try:
                 if await self._hold():
-                    await self._publish_all()
+                    if heard or now >= look_at or not await self._publishing.publish_handed():
+                        look_at = now + _LOOK_SECONDS
+                        await self._publish_all()
+                    elif await self._publishing.record_when_due(self._lease()):
+                        await self._publish_all()
                 self._failures = 0
+                delay = self._publishing.patience(_LOOK_SECONDS)
             except FencedError:
-                self._epoch = None
+                self._epoch, look_at = None, 0.0
+                self._publishing.forget()
             except StoreError as error:
-                delay = self._failed(error)
+                delay, look_at = self._failed(error), 0.0
             except Exception as error:  # whatever it is, the next round must not be the last
                 _log.exception("the relay stumbled")
-                delay = self._failed(error)
-            await self._ear.wait_async(delay)
+                delay, look_at = self._failed(error), 0.0
+            heard = await self._ear.wait_async(delay)
 
     def _failed(self, error: Exception) -> float:
         """How long to wait; it is told once per outage."""
         self._failures += 1
-        self._last.clear()
+        self._publishing.forget()
         _log.log(
             logging.WARNING if self._failures == 1 else logging.DEBUG,
             "the relay cannot publish: %r; trying again",
@@ -130,7 +145,7 @@ class Relay:
             self._epoch = None
             return False
         if row["epoch"] != self._epoch:
-            self._last.clear()
+            self._publishing.forget()
         self._epoch, self._renew_at = row["epoch"], now + self._lease_ms / 3000
         if now >= self._prune_at:
             self._prune_at = now + _PRUNE_SECONDS
@@ -147,37 +162,12 @@ class Relay:
 
     async def _publish_all(self) -> None:
         """Publish what there is, for as long as the lease is not to be renewed."""
-        rows = [Stored.of(row) for row in await self._alone.select(Q.unpublished, limit=_ROWS)]
+        rows = await self._publishing.find(self._lease())
         while rows:
-            await self._learn(rows)
-            published = await self._bus.store(rows, self._last)
-            rows = await self._record(rows, published)
-            if published.error is not None:
-                raise StoreError(f"the bus does not take messages: {published.error!r}") from published.error
+            rows = await self._publishing.publish(rows, self._lease())
             self._failures = 0
             if rows and not await self._hold():
                 return
 
-    async def _learn(self, rows: Sequence[Stored]) -> None:
-        if len(self._last) > _SUBJECTS:  # agents come and go; what is forgotten is learned again
-            self._last.clear()
-        unknown = {row.message.subject for row in rows} - self._last.keys()
-        if unknown:
-            found = await self._database.run("read", lambda tx: outbox.last_sequences(tx, unknown))
-            self._last.update(found)
-
-    async def _record(self, rows: Sequence[Stored], published: Published) -> list[Stored]:
-        """Write down what the bus took; what is to be published next."""
-        done = [row for row in rows if row.position in published.sequences]
-        if not done:
-            return []
-        owner, epoch, taken = self._owner, self._epoch or 0, published.sequences
-        following = await self._alone.run(
-            lambda tx: outbox.record(tx, taken, name=NAME, owner=owner, epoch=epoch, limit=_ROWS)
-        )
-        if following is None:
-            raise FencedError("another relay has taken over")
-        for row in done:
-            self._last[row.message.subject] = published.sequences[row.position]
-        self._bus.stored([replace(row, sequence=taken[row.position]) for row in done])
-        return following
+    def _lease(self) -> Lease:
+        return Lease(NAME, self._owner, self._epoch or 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from afl.turns.message import Message
 from afl.turns.outbox import Stored
@@ -49,6 +50,8 @@ class WakeupEar(ABC):
 
 class Bus(ABC):
     """Used from one event loop. `start` it before anything else."""
+
+    is_lasting: ClassVar[bool] = False  # it knows what it has taken: that may be recorded later
 
     @abstractmethod
     async def start(self) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -49,17 +49,23 @@ _CONNECT_SECONDS = 3
 _ACK_SECONDS = 5
 _ACK_WAIT = 30
 _MOST_UNSENT = 10_000
+_TELL_SECONDS = 0.001
+_WAKEUP = ".wakeup"
 _log = logging.getLogger(__name__)
 
 
 class NatsBus(Bus):
     """One connection. The client reconnects by itself, for ever; meanwhile what is not stored is lost."""
 
+    is_lasting = True
+
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = sortable_id()
         self._client = Client()
-        self._unsent: asyncio.Queue[Message] = asyncio.Queue()
+        self._unsent: deque[Message] = deque()
+        self._due = asyncio.Event()  # what is unsent is to be sent
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._ears: set[NatsEar] = set()
         self._complained = False
@@ -83,6 +89,8 @@ class NatsBus(Bus):
 
     async def close(self) -> None:
         self._closed = True
+        while self._unsent:
+            await self._send_one(self._unsent.popleft())
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -96,8 +104,16 @@ class NatsBus(Bus):
             if message.subject.endswith(ear.suffixes):
                 ear.ring()
                 message = replace(message, headers={**message.headers, names.BUS: self._name})
-        if self._unsent.qsize() < _MOST_UNSENT:
-            self._unsent.put_nowait(message)
+        if len(self._unsent) < _MOST_UNSENT:
+            self._unsent.append(message)
+            self._schedule(at_once=message.subject.endswith(_WAKEUP))
+
+    def _schedule(self, *, at_once: bool) -> None:
+        """A ring goes out at once. Telling may wait a moment: until then the turn's next statement is on its way."""
+        if at_once:
+            self._due.set()
+        elif self._timer is None and not self._due.is_set():
+            self._timer = asyncio.get_running_loop().call_later(_TELL_SECONDS, self._due.set)
 
     async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
         """Subjects side by side, each in order: the sequence of one message is what the next expects."""
@@ -230,14 +246,22 @@ class NatsBus(Bus):
     async def _send(self) -> None:
         """What was told, in order; during an outage it is dropped."""
         while True:
-            message = await self._unsent.get()
-            if not self._client.is_connected:
-                continue
-            try:
-                data = encode(dict(message.payload)).encode()
-                await self._client.publish(message.subject, data, headers=dict(message.headers))
-            except LOST as error:
-                _log.debug("%s was not published: %r", message.subject, error)
+            await self._due.wait()
+            self._due.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            while self._unsent:
+                await self._send_one(self._unsent.popleft())
+
+    async def _send_one(self, message: Message) -> None:
+        if not self._client.is_connected:
+            return
+        try:
+            data = encode(dict(message.payload)).encode()
+            await self._client.publish(message.subject, data, headers=dict(message.headers))
+        except LOST as error:
+            _log.debug("%s was not published: %r", message.subject, error)
 
     async def _flush(self) -> None:
         try:

@@ -21,6 +21,7 @@ from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, Limits, accepted
 from afl.turns.statuses import CardType, HeadStatus, TaskStatus
 from afl.turns.steps import StepEnd
+from afl.turns.tracing import turn_ended
 
 _ACTIVE = (HeadStatus.DISPATCHED, HeadStatus.RUNNING, HeadStatus.SUSPENDED)
 
@@ -117,7 +118,13 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
         "dispatched": following.payload.get("dispatched") if following is not None else None,
     }
     signals = following.signals if following is not None else ()
-    return accepted(payload, signals=(*_acknowledged(head, epoch, ending), *signals), stored=1)
+    return accepted(
+        payload,
+        signals=(*_acknowledged(head, epoch, ending), *signals),
+        stored=1,
+        left=moved.left,
+        ended=turn_ended(head, str(ending.status), ending.error),
+    )
 
 
 def _acknowledged(head: Head, epoch: int, ending: Ending) -> tuple[Message, ...]:

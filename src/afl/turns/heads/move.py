@@ -57,10 +57,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The head after a transition, and the turn that was dispatched by it."""
+    """The head after a transition, the turn it dispatched, and its rows in the outbox where their places are known."""
 
     head: Head
     following: L0Result | None = None
+    left: tuple[outbox.Left, ...] = ()
 
 
 def make(tx: Transaction, head: Head, move: Move, limits: Limits | None = None) -> Moved:
@@ -105,7 +106,9 @@ def _call(
     if row is None or row["moved"] is None:
         return None
     answer = decode(row["moved"])
-    return Moved(Head.of(answer["head"]), told(answer["next"]) if move.kind == "end_turn" else None)
+    following = told(answer["next"]) if move.kind == "end_turn" else None
+    left = tuple(outbox.Left.of(each, answer["outbox"][each["out"]]) for each in move.outbox)
+    return Moved(Head.of(answer["head"]), following, left)
 
 
 def _run(

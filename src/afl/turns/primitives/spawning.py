@@ -40,6 +40,7 @@ def descendant(context: TurnContext, intent: SpawnIntent, turn: str) -> TurnCont
         parent_step_id="" if root else context.step_id,
         traceparent=new_span(context.traceparent),
         tracestate=context.tracestate,
+        parent_traceparent=context.traceparent,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from afl.kernel.database import Transaction
 from afl.turns.edges import Q
@@ -37,7 +38,7 @@ def takeover(
     if head.takeovers >= bounds.max_takeovers:
         error = f"{head.takeovers + 1} workers were lost on this turn"
         ended = fail_turn(tx, head, error=error, error_code=ErrorCode.TAKEOVERS_EXCEEDED)
-        return accepted({**ended.payload, "failed": True}, signals=ended.signals, stored=ended.stored)
+        return replace(ended, payload={**ended.payload, "failed": True})
     taken = moved(tx, Q.take_over, head, owner=owner, lease_ms=bounds.lease_ms)
     tx.run(
         Q.inherit_waits,

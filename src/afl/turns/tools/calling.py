@@ -6,10 +6,12 @@ import asyncio
 import contextvars
 import inspect
 import logging
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.turns.tools.local import LocalTool, ToolCall, enter_call
 from afl.turns.tools.outcome import Outcome, failed, outcome_of
@@ -24,15 +26,23 @@ class Caller:
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
 
-    async def call(self, tool: LocalTool, call: ToolCall, arguments: Mapping[str, Any]) -> Outcome:
-        """What came of it. A tool never raises into a turn: what it raises is its answer."""
+    async def call(
+        self, tool: LocalTool, call: ToolCall, arguments: Mapping[str, Any], *, within: str = ""
+    ) -> Outcome:
+        """What came of it. A tool never raises into a turn: what it raises is its answer.
+
+        `within` is the traceparent of a caller in another process.
+        """
         try:
             given = tool.python.arguments(arguments)
         except InputError as error:
             return failed("invalid_arguments", str(error))
+        begun = time.monotonic()
         try:
+            span = telemetry.span("afl.tool", within, tool=tool.name, call=call.tool_call_id)
             async with asyncio.timeout(tool.timeout):
-                answer = await self._answer(tool, call, given)
+                with span:
+                    answer = await self._answer(tool, call, given)
         except TimeoutError:
             return failed(
                 "tool_timeout", f"{tool.name} was not done after {tool.timeout:g} s", status="timeout"
@@ -42,6 +52,8 @@ class Caller:
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
             return failed(type(error).__name__, str(error) or type(error).__name__)
+        finally:
+            telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
 
     async def _answer(self, tool: LocalTool, call: ToolCall, given: dict[str, Any]) -> Any:

@@ -96,7 +96,8 @@ class ToolService:
         about = ToolCall(
             context.tool_call_id, tool.name, context.project_id, context.agent_id, context.agent_turn_id
         )
-        return await self._caller.call(tool, about, call.content.get("arguments") or {})
+        given = call.content.get("arguments") or {}
+        return await self._caller.call(tool, about, given, within=context.traceparent)
 
     async def _report(self, context: TurnContext, card: NewCard) -> None:
         """Save the card, if nobody has by now, and report what is there."""

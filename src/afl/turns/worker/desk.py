@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
-from afl.models import PRICES, Model, Prices, Reply, Request
+from afl.models import PRICES, Model, Prices, Reply, Request, observed
 from afl.models.model import OnText
 from afl.turns.engine import L0Engine
 from afl.turns.tools.calling import Caller
@@ -55,9 +57,8 @@ class Desk:
         """Call the model on a thread of its own; `on_text` is called in the loop."""
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else lambda text: _relay(loop, on_text, text)
-        return await loop.run_in_executor(
-            self._thinking, self.model_of(request.model).complete, request, relay
-        )
+        call = partial(observed.complete, self.model_of(request.model), request, relay, self.prices)
+        return await loop.run_in_executor(self._thinking, copy_context().run, call)
 
     def close(self) -> None:
         """A model that is still called is left alone: its answer comes too late for anybody."""

@@ -15,7 +15,7 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
 from afl.models.messages import StopReason
-from afl.turns import heads, inbox
+from afl.turns import heads, inbox, tracing
 from afl.turns.cards import NewCard
 from afl.turns.errors import ProtocolViolation
 from afl.turns.events import state_event
@@ -71,6 +71,10 @@ class TurnRun:
 
     async def _move(self) -> bool:
         """One move; whether it was the last one here."""
+        with tracing.stepping(self._scene.head, self._scene.step_id):
+            return await self._made()
+
+    async def _made(self) -> bool:
         scene = self._scene
         move = next_move(scene.output, scene.turn_id)
         if isinstance(move, Execute):

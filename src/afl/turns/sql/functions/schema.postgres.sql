@@ -18,8 +18,8 @@ begin
 end
 $body$;
 
--- A box for reading with new cards in it, and an empty one for output.
-create function cardbox.open_boxes_1(p_project text, p_context text, p_output text, p_cards jsonb)
+-- A box for reading with new cards in it, and an empty one for output, held by the turn that is to write it.
+create function cardbox.open_boxes_1(p_project text, p_context text, p_output text, p_cards jsonb, p_writer text)
 returns void language plpgsql as $body$
 declare
     at bigint := state.now_1();
@@ -27,7 +27,7 @@ begin
     perform cardbox.save_cards_1(p_project, p_cards);
     insert into cardbox.card_boxes (project_id, box_id, kind, length, writer, held, created_at)
     values (p_project, p_context, 'context', jsonb_array_length(p_cards), '', 0, at),
-        (p_project, p_output, 'output', 0, '', 0, at);
+        (p_project, p_output, 'output', 0, p_writer, (p_writer <> '')::int, at);
     insert into cardbox.box_cards (project_id, box_id, position, card_id, agent_turn_id)
     select p_project, p_context, ordinality - 1, c ->> 'card_id', ''
     from jsonb_array_elements(p_cards) with ordinality as e(c, ordinality);
@@ -48,7 +48,7 @@ begin
 end
 $body$;
 
-create function state.put_inbox_1(r jsonb) returns boolean language plpgsql as $body$
+create function state.put_inbox_1(r jsonb, p_status text, p_epoch bigint) returns boolean language plpgsql as $body$
 declare
     at bigint := state.now_1();
 begin
@@ -57,47 +57,60 @@ begin
         agent_turn_id, turn_epoch, context_headers, payload, status, next_retry_at, created_at
     ) values (
         r ->> 'inbox', r ->> 'project', r ->> 'agent', r ->> 'target', r ->> 'channel', r ->> 'type', r ->> 'mode',
-        r ->> 'correlation', r ->> 'turn', (r ->> 'epoch')::bigint, r ->> 'headers', r ->> 'payload', r ->> 'status',
-        at, at
+        r ->> 'correlation', r ->> 'turn', p_epoch, r ->> 'headers', r ->> 'payload', p_status, at, at
     ) on conflict do nothing;
     return found;
 end
 $body$;
 
--- The head is locked by the caller, and idle.
-create function state.dispatch_next_1(p_project text, p_agent text) returns jsonb language plpgsql as $body$
+-- The status of an agent's head, which is locked; null when a message waits for it although it is idle.
+create function state.lock_head_1(p_project text, p_agent text, out status text, out turn_epoch bigint)
+language plpgsql as $body$
+begin
+    select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
+    where h.project_id = p_project and h.agent_id = p_agent for update;
+    if not found then
+        insert into state.agent_state_head (project_id, agent_id, updated_at)
+        values (p_project, p_agent, state.now_1()) on conflict do nothing;
+        select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
+        where h.project_id = p_project and h.agent_id = p_agent for update;
+    end if;
+    if status = 'idle' and exists (
+        select 1 from state.agent_inbox as i
+        where i.project_id = p_project and i.agent_id = p_agent and i.status = 'queued'
+    ) then
+        status := null;
+    end if;
+end
+$body$;
+
+-- An idle head that is locked gets the turn of a message; its output box is the one it is to write, or a copy of that.
+create function state.lease_1(m state.agent_inbox, p_held boolean) returns jsonb language plpgsql as $body$
 declare
-    m state.agent_inbox;
-    about jsonb;
-    headers jsonb;
-    box text;
+    about jsonb := m.payload::jsonb;
+    headers jsonb := m.context_headers::jsonb;
+    box text := about ->> 'output_box_id';
     fork text;
     leased bigint;
     at bigint := state.now_1();
 begin
-    select * into m from state.agent_inbox
-    where project_id = p_project and agent_id = p_agent and status = 'queued'
-    order by position limit 1 for update;
-    if not found then
-        return null;
-    end if;
-    about := m.payload::jsonb;
-    headers := m.context_headers::jsonb;
-    box := about ->> 'output_box_id';
-    update cardbox.card_boxes set writer = m.agent_turn_id, held = 1
-    where project_id = p_project and box_id = box and kind = 'output' and (held = 0 or writer = m.agent_turn_id);
-    if not found then
-        fork := 'box_' || replace(gen_random_uuid()::text, '-', '');
-        insert into cardbox.card_boxes (project_id, box_id, kind, length, writer, held, parent_box_id, created_at)
-        select project_id, fork, kind, length, m.agent_turn_id, 1, box_id, at
-        from cardbox.card_boxes where project_id = p_project and box_id = box and kind = 'output';
-        insert into cardbox.box_cards (project_id, box_id, position, card_id, agent_turn_id)
-        select r.project_id, fork, r.position, r.card_id, m.agent_turn_id
-        from cardbox.box_cards as r
-        where r.project_id = p_project and r.box_id = box and r.position < (
-            select length from cardbox.card_boxes where project_id = p_project and box_id = fork
-        );
-        box := fork;
+    if not p_held then
+        update cardbox.card_boxes set writer = m.agent_turn_id, held = 1
+        where project_id = m.project_id and box_id = box and kind = 'output'
+            and (held = 0 or writer = m.agent_turn_id);
+        if not found then
+            fork := 'box_' || replace(gen_random_uuid()::text, '-', '');
+            insert into cardbox.card_boxes (project_id, box_id, kind, length, writer, held, parent_box_id, created_at)
+            select project_id, fork, kind, length, m.agent_turn_id, 1, box_id, at
+            from cardbox.card_boxes where project_id = m.project_id and box_id = box and kind = 'output';
+            insert into cardbox.box_cards (project_id, box_id, position, card_id, agent_turn_id)
+            select r.project_id, fork, r.position, r.card_id, m.agent_turn_id
+            from cardbox.box_cards as r
+            where r.project_id = m.project_id and r.box_id = box and r.position < (
+                select length from cardbox.card_boxes where project_id = m.project_id and box_id = fork
+            );
+            box := fork;
+        end if;
     end if;
     update state.agent_state_head set
         status = 'dispatched', active_agent_turn_id = m.agent_turn_id, active_channel_id = m.channel_id,
@@ -107,10 +120,8 @@ begin
         profile_box_id = about ->> 'profile_box_id', context_box_id = about ->> 'context_box_id',
         output_box_id = box, expecting_correlation_id = null, active_inbox_id = m.inbox_id, takeovers = 0, steps = 0,
         context_headers = m.context_headers
-    where project_id = p_project and agent_id = p_agent and status = 'idle'
+    where project_id = m.project_id and agent_id = m.agent_id and status = 'idle'
     returning turn_epoch into strict leased;
-    update state.agent_inbox set status = 'pending', turn_epoch = leased, next_retry_at = at
-    where position = m.position;
     return jsonb_build_object(
         'inbox_id', m.inbox_id, 'agent_turn_id', m.agent_turn_id, 'worker_target', m.worker_target,
         'channel_id', m.channel_id, 'context_headers', m.context_headers, 'turn_epoch', leased, 'output_box_id', box
@@ -118,27 +129,64 @@ begin
 end
 $body$;
 
--- A turn into the queue, and out of it when its agent is idle: {"known"} when there is one of that correlation.
-create function state.enqueue_1(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
+-- The head is locked by the caller, and idle.
+create function state.dispatch_next_1(p_project text, p_agent text) returns jsonb language plpgsql as $body$
 declare
-    head text;
+    m state.agent_inbox;
+    leased jsonb;
 begin
-    select status into head from state.agent_state_head
-    where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent' for update;
+    select * into m from state.agent_inbox
+    where project_id = p_project and agent_id = p_agent and status = 'queued'
+    order by position limit 1 for update;
     if not found then
-        insert into state.agent_state_head (project_id, agent_id, updated_at)
-        values (p_message ->> 'project', p_message ->> 'agent', state.now_1()) on conflict do nothing;
-        select status into head from state.agent_state_head
-        where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent' for update;
+        return null;
     end if;
-    if not state.put_inbox_1(p_message) then
+    leased := state.lease_1(m, false);
+    update state.agent_inbox set
+        status = 'pending', turn_epoch = (leased ->> 'turn_epoch')::bigint, next_retry_at = state.now_1()
+    where position = m.position;
+    return leased;
+end
+$body$;
+
+-- The first message of an idle agent is its turn at once: it is never queued, so it is written once.
+create function state.begin_turn_1(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean) returns text
+language plpgsql as $body$
+declare
+    m state.agent_inbox;
+begin
+    if not state.put_inbox_1(r, 'pending', p_epoch) then
         return '{"known": true}';
     end if;
     perform state.add_edges_1(p_edges);
-    if head = 'idle' then
-        return jsonb_build_object(
-            'next', state.dispatch_next_1(p_message ->> 'project', p_message ->> 'agent')
-        )::text;
+    m.inbox_id := r ->> 'inbox';
+    m.project_id := r ->> 'project';
+    m.agent_id := r ->> 'agent';
+    m.worker_target := r ->> 'target';
+    m.channel_id := r ->> 'channel';
+    m.agent_turn_id := r ->> 'turn';
+    m.context_headers := r ->> 'headers';
+    m.payload := r ->> 'payload';
+    return jsonb_build_object('next', state.lease_1(m, p_held))::text;
+end
+$body$;
+
+-- A turn into the queue, and out of it when its agent is idle: {"known"} when there is one of that correlation.
+create function state.enqueue_1(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
+declare
+    project text := p_message ->> 'project';
+    agent text := p_message ->> 'agent';
+    head record := state.lock_head_1(project, agent);
+begin
+    if head.status = 'idle' then
+        return state.begin_turn_1(p_message, p_edges, head.turn_epoch + 1, false);
+    end if;
+    if not state.put_inbox_1(p_message, 'queued', 0) then
+        return '{"known": true}';
+    end if;
+    perform state.add_edges_1(p_edges);
+    if head.status is null then
+        return jsonb_build_object('next', state.dispatch_next_1(project, agent))::text;
     end if;
     return '{}';
 end
@@ -148,22 +196,26 @@ $body$;
 create function state.send_1(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
 returns text language plpgsql as $body$
 declare
+    project text := p_message ->> 'project';
+    agent text := p_message ->> 'agent';
     to_whom resource.project_agents;
-    payload jsonb := (p_message ->> 'payload')::jsonb;
+    message jsonb;
+    head record;
 begin
-    select * into to_whom from resource.project_agents
-    where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent';
+    select * into to_whom from resource.project_agents where project_id = project and agent_id = agent;
     if to_whom.status is distinct from 'active' then
         return jsonb_build_object('refused', coalesce(to_whom.status, ''))::text;
     end if;
-    perform cardbox.open_boxes_1(p_message ->> 'project', p_context, p_output, p_cards);
-    return state.enqueue_1(
-        p_message || jsonb_build_object(
-            'target', to_whom.worker_target,
-            'payload', (payload || jsonb_build_object('profile_box_id', to_whom.profile_box_id))::text
-        ),
-        p_edges
-    );
+    message := p_message || jsonb_build_object('target', to_whom.worker_target, 'payload', (
+        (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
+    )::text);
+    head := state.lock_head_1(project, agent);
+    if head.status = 'idle' then
+        perform cardbox.open_boxes_1(project, p_context, p_output, p_cards, p_message ->> 'turn');
+        return state.begin_turn_1(message, p_edges, head.turn_epoch + 1, true);
+    end if;
+    perform cardbox.open_boxes_1(project, p_context, p_output, p_cards, '');
+    return state.enqueue_1(message, p_edges);
 end
 $body$;
 
@@ -221,7 +273,11 @@ begin
                 'metadata', c.metadata, 'created_at', c.created_at
             ) order by b.box_id, b.position) into read
             from cardbox.box_cards as b
-            join cardbox.cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+            -- Row by row: a plan made while the tables were small would read every card of the project for good.
+            cross join lateral (
+                select * from cardbox.cards as one
+                where one.project_id = b.project_id and one.card_id = b.card_id offset 0
+            ) as c
             where b.project_id = h.project_id and b.box_id in (h.context_box_id, h.output_box_id);
             begun := begun || json_build_object('head', row_to_json(h), 'step', p_step || taken, 'cards', read);
         end loop;
@@ -235,7 +291,7 @@ create function state.report_1(p_message jsonb, p_edges jsonb, p_card text) retu
 declare
     at bigint := state.now_1();
 begin
-    if not state.put_inbox_1(p_message) then
+    if not state.put_inbox_1(p_message, p_message ->> 'status', (p_message ->> 'epoch')::bigint) then
         return false;
     end if;
     perform state.add_edges_1(p_edges);
@@ -261,6 +317,7 @@ declare
     h state.agent_state_head;
     s jsonb;
     grown bigint;
+    places jsonb;
     following jsonb;
 begin
     if kind = 'apply' then
@@ -363,13 +420,21 @@ begin
             last_output_box_id = excluded.last_output_box_id, updated_at = excluded.updated_at;
     end if;
     if p ? 'outbox' then
-        insert into state.outbox (
-            out_id, project_id, kind, subject, headers, payload, agent_id, agent_turn_id, status, output_box_id,
-            deliverable_card_id, created_at
+        -- Where they are, and what is to be published before them: then the relay need not look for them.
+        with added as (
+            insert into state.outbox (
+                out_id, project_id, kind, subject, headers, payload, agent_id, agent_turn_id, status, output_box_id,
+                deliverable_card_id, created_at
+            )
+            select o ->> 'out', o ->> 'project', o ->> 'kind', o ->> 'subject', o ->> 'headers', o ->> 'payload',
+                o ->> 'agent', o ->> 'turn', o ->> 'status', o ->> 'box', o ->> 'card', at
+            from jsonb_array_elements(p -> 'outbox') as o
+            returning position, out_id, subject
         )
-        select o ->> 'out', o ->> 'project', o ->> 'kind', o ->> 'subject', o ->> 'headers', o ->> 'payload',
-            o ->> 'agent', o ->> 'turn', o ->> 'status', o ->> 'box', o ->> 'card', at
-        from jsonb_array_elements(p -> 'outbox') as o;
+        select jsonb_object_agg(a.out_id, jsonb_build_object('position', a.position, 'at', at, 'before', (
+            select max(o.position) from state.outbox as o
+            where o.sequence is null and o.subject = a.subject and o.position < a.position
+        ))) into places from added as a;
     end if;
     if p ? 'close' then
         s := p -> 'close';
@@ -378,7 +443,7 @@ begin
             metadata = case when s ->> 'metadata' = '{}' then metadata else s ->> 'metadata' end,
             tool_call_ids = case when s ->> 'calls' = '[]' then tool_call_ids else s ->> 'calls' end,
             ended_at = case when s ->> 'ended' = '1' then at end
-        where project_id = project and agent_id = agent and step_id = s ->> 'step';
+        where project_id = project and agent_id = agent and agent_turn_id = turn and step_id = s ->> 'step';
     end if;
     if p ? 'steps_error' then
         update state.agent_steps set status = 'failed', error = p ->> 'steps_error', ended_at = at
@@ -404,6 +469,6 @@ begin
     if kind = 'end_turn' then
         following := state.dispatch_next_1(project, agent);
     end if;
-    return jsonb_build_object('head', to_jsonb(h), 'next', following)::text;
+    return jsonb_build_object('head', to_jsonb(h), 'next', following, 'outbox', places)::text;
 end
 $body$;

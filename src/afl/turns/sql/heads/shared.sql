@@ -92,7 +92,7 @@ returning *
 
 -- name: renew
 update {schema:state}agent_state_head set lease_until = {greatest}(lease_until, {now} + :lease_ms)
-where status = 'running' and owner = :owner
+where active_agent_turn_id is not null and status = 'running' and owner = :owner
 returning project_id, agent_id, active_agent_turn_id, turn_epoch
 
 -- name: is_free

@@ -14,7 +14,7 @@ left join {schema:state}outbox as o
     on o.project_id = i.project_id and o.agent_turn_id = i.agent_turn_id and o.kind = 'task'
 where i.project_id = :project and i.message_type in ('turn', 'ui_action')
     and (:agent = '' or i.agent_id = :agent) and (:turn = '' or i.agent_turn_id = :turn)
-order by i.position desc limit :limit
+order by i.position desc limit :limit offset :skip
 
 -- name: queued_counts
 select agent_id, count(*) as queued from {schema:state}agent_inbox

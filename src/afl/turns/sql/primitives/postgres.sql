@@ -19,4 +19,4 @@ select state.report_1(:message::jsonb, :edges::jsonb, :card) as written
 select state.dispatch_next_1(:project, :agent)::text as next
 
 -- name: open_boxes
-select cardbox.open_boxes_1(:project, :context, :output, :cards::jsonb)
+select cardbox.open_boxes_1(:project, :context, :output, :cards::jsonb, '')

@@ -81,11 +81,10 @@ create table {schema:state}agent_state_head (
     check (status = 'suspended' or (waiting_tool_count = 0 and resume_deadline is null))
 ) {without_rowid_roomy};
 
+-- Sweeps find the heads that are not idle by it too. It says nothing of status or time, so between its dispatch and its
+-- end a turn moves without a change to any index.
 create unique index agent_state_head_turn on {schema:state}agent_state_head (project_id, active_agent_turn_id)
     where active_agent_turn_id is not null;
-
--- Without a time: so a step that leaves the status alone leaves the index alone.
-create index agent_state_head_status on {schema:state}agent_state_head (status) where status <> 'idle';
 
 create table {schema:state}agent_inbox (
     position {identity},

@@ -10,17 +10,18 @@ where w.wait_status = 'waiting' and w.deadline <= {now}
 order by w.deadline limit :limit
 
 -- name: running_heads
-select * from {schema:state}agent_state_head where status = 'running' and owner <> :owner
+select * from {schema:state}agent_state_head
+where active_agent_turn_id is not null and status = 'running' and owner <> :owner
 order by updated_at limit :limit
 
 -- name: unleased_heads
 select * from {schema:state}agent_state_head
-where status = 'running' and (lease_until < {now} or owner {in:dead})
+where active_agent_turn_id is not null and status = 'running' and (lease_until < {now} or owner {in:dead})
 order by updated_at limit :limit
 
 -- name: stuck_heads
 select * from {schema:state}agent_state_head
-where status = :status and updated_at <= {now} - :older_ms
+where active_agent_turn_id is not null and status = :status and updated_at <= {now} - :older_ms
 order by updated_at limit :limit
 
 -- name: idle_with_queue
