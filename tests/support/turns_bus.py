@@ -11,6 +11,7 @@ from afl.turns.bus import open_bus
 from afl.turns.engine import L0Engine
 from afl.turns.heads import finish
 from afl.turns.message import Message
+from afl.turns.model import L0Result
 from support.eventually import PATIENCE_SECONDS
 from support.turns_house import House
 
@@ -46,6 +47,11 @@ async def started(database: Database, url: str, *, relay: bool = True) -> AsyncI
 
 def turn(house: House, agent: str = "ada") -> str:
     """A turn from its beginning to its end; its id. What it left in the outbox is nobody's yet."""
+    return turn_ended(house, agent)[0]
+
+
+def turn_ended(house: House, agent: str = "ada") -> tuple[str, L0Result]:
+    """`turn`, and what its end answered: to publish, or not."""
     head = house.running(agent)
-    house.write(lambda tx: finish(tx, head, house.ending(head)))
-    return head.active_agent_turn_id or ""
+    ended = house.write(lambda tx: finish(tx, head, house.ending(head)))
+    return head.active_agent_turn_id or "", ended

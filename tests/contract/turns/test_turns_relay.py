@@ -11,7 +11,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 from support.eventually import PATIENCE_SECONDS
-from support.turns_bus import started, turn
+from support.turns_bus import Heard, started, turn, turn_ended
 from support.turns_house import House
 
 from afl.devstack import Stack, temporary_stack
@@ -139,6 +139,47 @@ async def _forgotten(url: str, house: House) -> None:
         await stream.publish(subject, b"{}", headers={MESSAGE_ID: name})
         while (await stream.publish(subject, b"{}", headers={MESSAGE_ID: name})).duplicate:
             await asyncio.sleep(0.01)
+
+
+def test_what_is_handed_to_the_relay_is_published_behind_what_another_process_left(
+    house: House, own_nats: Stack
+) -> None:
+    """The end of the first turn is not told of: whoever is handed the second must find it."""
+
+    async def main() -> tuple[list[str], list[tuple[str, str]]]:
+        url = url_of(own_nats)
+        async with started(house.database, url) as engine:
+            turns = [await asyncio.to_thread(turn, house)]
+            engine.relay.poke()
+            await published(house)
+            turns.append(await asyncio.to_thread(turn, house))
+            for _ in range(4):
+                name, ended = await asyncio.to_thread(turn_ended, house)
+                turns.append(name)
+                engine.publish(ended)
+            await published(house)
+        return turns, await on_stream(url, house)
+
+    turns, told = asyncio.run(main())
+    assert [name for name, _ in told] == turns
+
+
+def test_a_relay_that_ends_records_what_it_has_published(house: House, own_nats: Stack) -> None:
+    async def main() -> list[str]:
+        async with started(house.database, url_of(own_nats)) as engine:
+            heard = Heard()
+            await engine.bus.subscribe([event_subject(house.project, "*", "*", "task")], heard)
+            first = await asyncio.to_thread(turn, house)
+            engine.relay.poke()
+            await published(house)
+            second, ended = await asyncio.to_thread(turn_ended, house)
+            engine.publish(ended)
+            await heard.until(2)
+        return [first, second]
+
+    turns = asyncio.run(main())
+    assert house.count("state.outbox", "sequence is null") == 0
+    assert [row.agent_turn_id for row in house.read(lambda tx: outbox.following(tx, 0))] == turns
 
 
 def test_two_relays_that_both_believe_to_be_the_one_publish_once(house: House, own_nats: Stack) -> None:
