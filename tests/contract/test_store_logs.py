@@ -91,6 +91,16 @@ def test_a_log_is_followed_by_position(store: PersistenceAPI) -> None:
     assert uuids(store.get_logs_after("r", positions[-1])) == ["d"]
 
 
+def test_a_log_is_read_backwards_page_by_page(store: PersistenceAPI) -> None:
+    assert store.get_logs_before("r") == []
+    store.save_logs([a_log(uuid, runner_id="r") for uuid in "abc"])
+    store.save_log(a_log("other", runner_id="s"))
+    newest = store.get_logs_before("r", limit=2)
+    assert uuids(newest) == ["c", "b"]
+    assert uuids(store.get_logs_before("r", newest[-1][0])) == ["a"]
+    assert store.get_logs_before("r", limit=0) == []
+
+
 def test_entries_of_a_commit_are_followed_too(store: PersistenceAPI) -> None:
     run = begin(store)
     store.save_log(a_log("a", runner_id=RUN))

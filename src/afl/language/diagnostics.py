@@ -91,7 +91,7 @@ class ValidationResult:
         (self.warnings if finding.severity == "warning" else self.errors).append(finding)
 
 
-class CompileError(InputError):
+class CompileError(InputError, hint="Correct the lines that are shown; `afl check FILE` shows all of them."):
     """A source does not compile; `diagnostics` has every finding, the text shows each with its line."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:

@@ -8,7 +8,9 @@ from afl.kernel.errors import AgentFlowError
 from afl.language.source import FileOrigin, SourceEntry
 
 
-class LoaderNotImplemented(AgentFlowError, NotImplementedError):
+class LoaderNotImplemented(
+    AgentFlowError, NotImplementedError, hint="Load the source yourself and pass its text."
+):
     """Sources cannot be read from there yet."""
 
 

@@ -20,7 +20,9 @@ from afl.language.recovery import all_syntax_errors
 from afl.language.source import CompilerInput, SourceRegistry
 
 
-class ParseError(InputError):
+class ParseError(
+    InputError, hint="Correct the lines that are named; `afl check FILE` shows each with a caret."
+):
     """A text is no AFL. `line`, `column` and `message` tell of the first problem, `diagnostics` of all."""
 
     def __init__(

@@ -16,7 +16,7 @@ from afl.models.messages import MAX_TOKENS
 from afl.models.model import Model, OnText
 from afl.models.schema import PythonTool
 from afl.models.usage import PRICES, Prices
-from afl.runtime.entities import RunnerState
+from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.errors import WorkflowRuntimeError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.execution import ExecutionResult, ExecutionStatus
@@ -27,7 +27,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.tool_definition import ToolDefinition
 from afl.runtime.tool_registry import ToolRegistry
-from afl.runtime.types import WorkflowId
+from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded, check_limits
 from afl.runtime.usage_store import budget_store
 
@@ -36,7 +36,9 @@ __all__ = ["ClaudeAgentRunner", "NoHandlerError", "ToolDefinition", "ToolRegistr
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
-class NoHandlerError(WorkflowRuntimeError, builtins.RuntimeError):
+class NoHandlerError(
+    WorkflowRuntimeError, builtins.RuntimeError, hint="Register a handler for the facet, or a default one."
+):
     """Nobody here can do the work of a facet; the run waits for somebody who can."""
 
 
@@ -131,11 +133,13 @@ class ClaudeAgentRunner:
         return result
 
     def _waiting(self, workflow_id: WorkflowId) -> list[StepDefinition]:
-        """The steps that nobody has done yet; none while the run is paused by somebody."""
+        """The steps that nobody has done yet, and nobody else does; none while the run is paused by somebody."""
         run = self._persistence.get_run(workflow_id)
         if run is None or run.state == RunnerState.PAUSED:
             return []
         done = {mark.step_id for mark in self._persistence.get_marks(workflow_id)}
+        tasks = self._persistence.get_tasks_by_workflow(workflow_id)
+        done |= {StepId(task.step_id) for task in tasks if task.via and task.state == TaskState.PENDING}
         steps = self._persistence.get_open_steps(workflow_id)
         return [step for step in steps if step.state == StepState.EVENT_TRANSMIT and step.id not in done]
 

@@ -8,6 +8,7 @@ from copy import copy
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
+from afl.runtime import tracing
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.outcome import completed, failed
@@ -48,8 +49,10 @@ class Answers:
 
     def tell(self, each: Done, outcome: Outcome) -> None:
         """The outcome is stored."""
-        problem = outcome.task.error if outcome.task is not None else None
-        self._tell(each, problem["message"] if problem else None)
+        closed = outcome.task or each.task
+        problem = closed.error["message"] if closed.error else None
+        tracing.task_ended(closed, problem)
+        self._tell(each, problem)
 
     def ignore(self, each: Done) -> None:
         """Nobody waits for this one any more: its step moved on, its run ended, or somebody else has the task."""
@@ -101,6 +104,8 @@ def close_stepless(store: PersistenceAPI, done: list[Done], count: Observe) -> N
         count(each, task.error["message"] if task.error else None)
     if closed:
         store.close_tasks(closed)
+    for task in closed:
+        tracing.task_ended(task, task.error["message"] if task.error else None)
 
 
 def _put_result(task: TaskDefinition, answer: object) -> None:

@@ -128,9 +128,18 @@ class Outcome:
     still stands at EventTransmit. `task` names the holder's claim by uuid, owner and epoch and carries its new
     state; without owner any task of the step is closed (an operator's act). `event` is the step's event as it shall
     be stored, `mark` the StepContinue row that wakes the run's evaluator.
+
+    With `elsewhere` it is the other side that ended it: the task must still be there, by its epoch and `via`.
     """
 
     step: StepDefinition
     task: TaskDefinition | None
     event: EventDefinition | None
     mark: EventDefinition
+    elsewhere: bool = False
+
+
+def leaves_word(outcome: Outcome) -> bool:
+    """Whether work was taken away from another side that does not know it yet."""
+    task = outcome.task
+    return task is not None and task.via != "" and not outcome.elsewhere

@@ -274,7 +274,7 @@ class ExecutionContext:
 
     def offer(self, task: TaskDefinition) -> bool:
         """Keep a new task for this process if it serves it: the task is born claimed, in the same commit."""
-        if self.serves is None or task.concurrency_key or not self.serves(task):
+        if self.serves is None or task.concurrency_key or task.via or not self.serves(task):
             return False
         task.state = TaskState.RUNNING
         task.owner = self.persistence.owner_id

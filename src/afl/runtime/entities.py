@@ -36,6 +36,9 @@ class TaskHold:
     PAUSED = "paused"  # its run is
     POISONED = "poisoned"  # too many workers died on it; a sweep will fail its step
     TIMEOUT = "timeout"  # its time was up; a sweep will try it again or fail its step
+    ELSEWHERE = (
+        "elsewhere"  # an agent, the fleet, a message or a person has it; on an ended task: not told yet
+    )
 
 
 class ServerState:
@@ -278,6 +281,10 @@ class TaskDefinition:
     `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; `hold` says why a pending
     task is not to be claimed (a word of TaskHold), `last_owner` who had it before. `not_before`, `deadline`,
     `lease_until` and `lock_until` are times of the store's clock; 0: none.
+
+    Work that goes on elsewhere says where by `via` ("agent:researcher", "fleet:etl.daily", "message:translator",
+    "human:finance"; "" for all other tasks), and `bridge` has what else is to be known there. After `patience_ms`
+    of waiting for a person somebody else is asked; when, says `lease_until`.
     """
 
     uuid: str
@@ -311,6 +318,9 @@ class TaskDefinition:
     failures: int = 0
     lock_until: int = 0
     last_owner: str = ""
+    via: str = ""
+    bridge: dict[str, Any] | None = None
+    patience_ms: int = 0
 
 
 @dataclass

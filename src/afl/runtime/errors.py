@@ -18,16 +18,21 @@ from typing import Any
 from afl.kernel.errors import AgentFlowError, InputError
 
 
-class WorkflowRuntimeError(AgentFlowError):
+class WorkflowRuntimeError(
+    AgentFlowError, hint="`afl show RUN` and `afl why RUN` show where the run stands.", status=409
+):
     """Base of the runtime's errors."""
 
 
-class WorkCancelled(WorkflowRuntimeError):
+class WorkCancelled(WorkflowRuntimeError, hint="Let it pass: stop working and clean up."):
     """Nobody waits for a handler's answer any more."""
 
 
 @dataclass(eq=False)
-class InvalidStepStateError(WorkflowRuntimeError):
+class InvalidStepStateError(
+    WorkflowRuntimeError,
+    hint="Look at the step with `afl show RUN`; it has gone on already, or has not come so far.",
+):
     """A step is not in a state the operation needs."""
 
     step_id: str
@@ -41,7 +46,7 @@ class InvalidStepStateError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class StepNotFoundError(WorkflowRuntimeError):
+class StepNotFoundError(WorkflowRuntimeError, hint="Take the id from `afl show RUN --json`.", status=404):
     """No such step."""
 
     step_id: str
@@ -51,7 +56,7 @@ class StepNotFoundError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class BlockNotFoundError(WorkflowRuntimeError):
+class BlockNotFoundError(WorkflowRuntimeError, hint="Take the id from `afl show RUN --json`.", status=404):
     """No such block."""
 
     block_id: str
@@ -61,7 +66,7 @@ class BlockNotFoundError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class DependencyNotSatisfiedError(WorkflowRuntimeError):
+class DependencyNotSatisfiedError(WorkflowRuntimeError, hint="Wait for the steps that are named."):
     """A step was asked to run before what it refers to."""
 
     step_id: str
@@ -72,7 +77,10 @@ class DependencyNotSatisfiedError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class EvaluationError(WorkflowRuntimeError):
+class EvaluationError(
+    WorkflowRuntimeError,
+    hint="Correct the expression in the workflow, or the values that came into it; then `afl retry RUN`.",
+):
     """An expression could not be evaluated."""
 
     expression: str
@@ -86,7 +94,7 @@ class EvaluationError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class UnresolvedReferenceError(WorkflowRuntimeError):
+class UnresolvedReferenceError(WorkflowRuntimeError, hint="Correct the reference in the workflow."):
     """A reference leads nowhere."""
 
     reference: str
@@ -99,7 +107,9 @@ class UnresolvedReferenceError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class InvalidTransitionError(WorkflowRuntimeError):
+class InvalidTransitionError(
+    WorkflowRuntimeError, hint="Report it: a state machine was driven the wrong way."
+):
     """A state does not follow another."""
 
     step_id: str
@@ -111,7 +121,7 @@ class InvalidTransitionError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class ConcurrencyError(WorkflowRuntimeError):
+class ConcurrencyError(WorkflowRuntimeError, hint="Nothing to repair: somebody else works on it."):
     """Somebody else works on it."""
 
     step_id: str
@@ -122,7 +132,7 @@ class ConcurrencyError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class EventError(WorkflowRuntimeError):
+class EventError(WorkflowRuntimeError, hint="Nothing to repair: the event was handled already."):
     """An event cannot take a transition."""
 
     event_id: str
@@ -133,7 +143,7 @@ class EventError(WorkflowRuntimeError):
 
 
 @dataclass(eq=False)
-class VersionMismatchError(WorkflowRuntimeError):
+class VersionMismatchError(WorkflowRuntimeError, hint="Use the same version on both sides."):
     """Two parts do not fit together."""
 
     expected_version: str
@@ -144,12 +154,20 @@ class VersionMismatchError(WorkflowRuntimeError):
         return f"{self.component} has version {self.actual_version}, expected {self.expected_version}"
 
 
-class ResultError(WorkflowRuntimeError, InputError):
+class ResultError(
+    WorkflowRuntimeError,
+    InputError,
+    hint="Correct the handler: it must return what the return clause of its facet says.",
+    status=422,
+):
     """A result does not fit the return clause of its facet; the text says which field."""
 
 
 @dataclass(eq=False)
-class StepFailure(WorkflowRuntimeError):
+class StepFailure(
+    WorkflowRuntimeError,
+    hint="Mend the cause, then `afl retry RUN`; or handle it in the workflow with `catch` or `Retry`.",
+):
     """Why a step failed; travels up to the run unchanged, so the first cause is what a person reads."""
 
     message: str

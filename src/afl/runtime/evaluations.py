@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
 
-from afl.kernel import crashpoint
+from afl.kernel import crashpoint, telemetry
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
 from afl.runtime import paths
 from afl.runtime.answers import Answers, Observe
@@ -262,7 +262,9 @@ class Evaluations:
         kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
         changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
         crashpoint.reach("commit.before")
+        begun = time.monotonic()
         problems = self._store.commit_all(changes) if changes else []
+        telemetry.record("afl.commit.seconds", time.monotonic() - begun)
         crashpoint.reach("commit.after")
         good = [session for session, problem in zip(sessions, problems, strict=True) if problem is None]
         for session in good:  # nothing here asks the store: what was born must be in somebody's hands first

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from afl.kernel import codec
+from afl.kernel import codec, telemetry
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
+from afl.kernel.trace_ids import traceparent_of
 from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition
 from afl.runtime.errors import WorkCancelled
 
@@ -65,6 +66,11 @@ class HandlerContext:
     def idempotency_key(self) -> str:
         """Give this to systems that should do the work once, however often it is delivered or retried."""
         return self.step_id or self.task_id
+
+    @property
+    def traceparent(self) -> str:
+        """The place of this work in the trace of its run, for spans of one's own and for those one calls (W3C)."""
+        return telemetry.here() or traceparent_of(self.workflow_id or self.task_id, self.task_id)
 
     @property
     def remaining(self) -> float | None:

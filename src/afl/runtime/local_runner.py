@@ -7,16 +7,17 @@ moment loses no result that was committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError
+from afl.runtime import tracing
 from afl.runtime.answers import error_text
 from afl.runtime.changes import EventDefinition, Outcome
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
@@ -28,11 +29,13 @@ from afl.runtime.session import Session
 from afl.runtime.step import StepDefinition
 from afl.runtime.sweep import reclaim
 from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.topics import RUNS_TOPIC, run_topic
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Done, Workbench
 
 _OTHERS_SECONDS = 1.0
+_DUE_SECONDS = 0.01
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
@@ -56,7 +59,10 @@ class Observer(Protocol):
 
 
 class LocalRunner:
-    """Drives runs with handlers of this process."""
+    """Drives runs with handlers of this process.
+
+    `awaits` says of an open task that has no handler here whether somebody else will answer: then that is waited for.
+    """
 
     def __init__(
         self,
@@ -65,12 +71,14 @@ class LocalRunner:
         *,
         concurrency: int = 8,
         observer: Observer | None = None,
+        awaits: Callable[[TaskDefinition], bool] | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
         self._handlers = handlers
         self._concurrency = concurrency
         self._observer = observer
+        self._awaits = awaits
         self._put_back = False
         self._over_budget = ""
         self._last_done: list[Done] = []
@@ -82,10 +90,10 @@ class LocalRunner:
         return ThreadPool("afl-handler")
 
     def close(self) -> None:
-        """End the threads; handlers that run finish first."""
+        """End the threads; handlers that run finish first, but for those whose time was up: they may never return."""
         self._keeper.close()
         if "_pool" in vars(self):
-            self._pool.shutdown(wait=True)
+            self._pool.shutdown(wait=self._at is None or self._at[1].running > 0)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -150,11 +158,41 @@ class LocalRunner:
                 if session.run.waiting and not session.run.is_over:
                     self._start(session, work)
                 wait = self._delay(session) if self._put_back or not work.running else None
-                if not work.running and (wait is None or self._over_budget):
+                done = not work.running and (wait is None or self._over_budget)
+                if done and not self._others_answer(session):
                     break
                 if self._keeper.idle:
                     stack.enter_context(self._keeper)
-                self._collect(session, work, wait)
+                if done:
+                    self._wait_for_others(session)
+                else:
+                    self._collect(session, work, wait)
+
+    def _others_answer(self, session: Session) -> bool:
+        """Whether something of this run goes on elsewhere, and will come back."""
+        run = session.run
+        if self._awaits is None or run.is_over or not run.waiting or self._over_budget:
+            return False
+        workflow_id = WorkflowId(run.workflow_id)
+        tasks = self._store.get_tasks_by_workflow(workflow_id)
+        expected = any(task.state == TaskState.PENDING and self._awaits(task) for task in tasks)
+        return expected or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
+
+    def _wait_for_others(self, session: Session) -> None:
+        """Until something of theirs has come, or nothing can come any more."""
+        workflow_id = WorkflowId(session.run.workflow_id)
+        with self._store.listen([RUNS_TOPIC, run_topic(workflow_id)]) as ear:
+            while True:
+                marks = self._store.get_marks(workflow_id)
+                if marks:
+                    session.consume(marks)
+                    return
+                run = self._store.get_run(workflow_id)
+                if run is None or run.epoch != session.run.epoch or run.state != RunnerState.RUNNING:
+                    raise FencedError(f"run {workflow_id} was paused, cancelled or taken")
+                if not self._others_answer(session) or self._delay(session) is not None:
+                    return
+                ear.wait(_OTHERS_SECONDS)
 
     def _taken_away(self, session: Session, work: Workbench) -> ExecutionResult:
         """Somebody paused, cancelled or took the run: what handlers answer now is left for whoever goes on."""
@@ -218,8 +256,12 @@ class LocalRunner:
         if due is not None:
             return due / 1000
         tasks = self._store.get_tasks_by_workflow(workflow_id) if run.waiting else []
-        full = any(task.hold == TaskHold.CONCURRENCY and self._handlers.serves(task.name) for task in tasks)
-        return _FULL_SECONDS if full else None
+        mine = [
+            task for task in tasks if task.state == TaskState.PENDING and self._handlers.serves(task.name)
+        ]
+        if any(task.not_before and not task.hold for task in mine):
+            return _DUE_SECONDS  # its delay ended since we looked for something to claim
+        return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None
 
     def _put_off(self, done: Done, work: Workbench) -> bool:
         """Put a task back whose failure the workflow forgives, or which the run has no budget for."""
@@ -244,6 +286,8 @@ class LocalRunner:
         while not marks:
             others = session.run.waiting > work.running  # somebody else may answer, and does not wake us
             patience = _OTHERS_SECONDS if others and wait is None else wait
+            if others and self._awaits is not None and patience is not None:
+                patience = min(patience, _OTHERS_SECONDS)
             self._last_done = work.collect(patience)
             if others:
                 marks = self._store.get_marks(WorkflowId(session.run.workflow_id))
@@ -264,7 +308,9 @@ class LocalRunner:
         else:
             answer = {} if done.answer is None else done.answer
             outcome = completed(session.context.program, step, task, answer)
+        closed = outcome.task or task
+        problem = closed.error["message"] if closed.error else None
+        tracing.task_ended(closed, problem)
         if self._observer is not None:
-            problem = outcome.task.error if outcome.task is not None else None
-            self._observer.task_ended(task, problem["message"] if problem else None)
+            self._observer.task_ended(task, problem)
         return outcome

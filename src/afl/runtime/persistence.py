@@ -9,8 +9,8 @@
 * A claim is atomic: no two callers receive the same task, and at most one task of a step is running.
 * Times that decide (leases, locks, deadlines, delays) are the store's own, never the caller's.
 * What is committed rings: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>`
-  when a run is over or paused, `logs:<id>` when agents write to its log, `cancel` when work
-  is taken away from those who do it.
+  when a run is over or paused, `logs:<id>` when agents write to its log, `elsewhere` when there is work for another
+  side, `cancel` when work is taken away from those who do it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from afl.runtime.census import TaskCount
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import (
     FlowDefinition,
@@ -30,7 +31,7 @@ from afl.runtime.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
-from afl.runtime.step import StepDefinition
+from afl.runtime.step import StepDefinition, StepLine
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STEP_CONTINUE",
+    "CensusStore",
     "EventDefinition",
     "EventStore",
     "FlowStore",
@@ -48,6 +50,7 @@ __all__ = [
     "LogStore",
     "Outcome",
     "PersistenceAPI",
+    "PulseStore",
     "RunStore",
     "ServerStore",
     "StepStore",
@@ -145,11 +148,15 @@ class TaskStore(Protocol):
         owner: str = "",
         key: str = "",
         prefix: str = "",
+        via: str = "",
+        after: str = "",
         limit: int = 100,
     ) -> list[TaskDefinition]:
         """The oldest tasks that have all that is asked for (empty: whatever it be), in creation order.
 
-        `name` may be a short one, `key` is a concurrency key, `prefix` the beginning of an id.
+        `name` may be a short one, `key` is a concurrency key, `prefix` the beginning of an id, `via` a kind ("human")
+        or all of it ("human:finance"), `after` the id of a task: only younger ones, for paging. The hold "elsewhere"
+        without a state means pending ones.
         """
 
     def save_task(self, task: TaskDefinition) -> None:
@@ -248,6 +255,33 @@ class TaskStore(Protocol):
         return to pending with the hold "timeout". Locks of the dead end. Whoever sweeps then judges these holds.
         """
 
+    # Work that goes on elsewhere: a task with `via` is stored with the hold "elsewhere" (or waits for a slot of its
+    # key first), and nobody claims it. Its time (`timeout_ms`, `patience_ms`) begins at once. It keeps that hold while
+    # its run is paused, and counts as active among the tasks of its key. When somebody but the other side ends it
+    # (cancel, a timeout, an operator), the hold stays as the mark that the other side has not been told, but for
+    # people, who need not be told. An Outcome `elsewhere` is the other side's own word: it has an effect only if the
+    # task is still pending there, under the same epoch and `via`.
+
+    def hand_over(
+        self, task: TaskDefinition, via: str, bridge: dict[str, Any] | None = None, *, patience_ms: int = 0
+    ) -> bool:
+        """Let a claimed task be done elsewhere: pending there, with epoch + 1. False if it is not held any more."""
+
+    def get_unanswered(self, limit: int = 100) -> list[TaskDefinition]:
+        """Tasks elsewhere whose patience is over: somebody else is to be asked. Oldest first."""
+
+    def ask_next(self, task: TaskDefinition, via: str) -> bool:
+        """Move a task to `via`, and store its `bridge` and `patience_ms` as they are now; the epoch stays.
+
+        False if it is no longer where the caller thinks.
+        """
+
+    def ended_elsewhere(self, kind: str, limit: int = 100) -> list[TaskDefinition]:
+        """Tasks that ended without the other side of this kind ("agent") knowing it yet, oldest first."""
+
+    def told(self, task: TaskDefinition) -> bool:
+        """The other side knows that the task has ended; False if it knew already."""
+
 
 class RunStore(Protocol):
     """Runs and their runner records."""
@@ -259,11 +293,21 @@ class RunStore(Protocol):
         """The newest runs, newest first."""
 
     def find_runs(
-        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+        self,
+        *,
+        prefix: str = "",
+        state: str = "",
+        workflow: str = "",
+        before: str = "",
+        text: str = "",
+        since: int = 0,
+        until: int = 0,
+        limit: int = 100,
     ) -> list[RunDefinition]:
         """The newest runs that have all that is asked for, newest first, inputs left out.
 
-        `before` is the id of a run: only older ones, for paging.
+        `before` is the id of a run: only older ones, for paging. `text` stands, in whatever case, in its id, its
+        workflow's name, its error or its reason; it was created at `since` or later, before `until` (wall clock, ms).
         """
 
     def insert_run(self, run: RunDefinition) -> bool:
@@ -412,10 +456,63 @@ class LogStore(Protocol):
     ) -> list[tuple[int, LogDefinition]]:
         """Entries of a runner (or run) stored behind a position, with their positions, for those who follow."""
 
+    def get_logs_before(
+        self, runner_id: str, position: int = 0, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        """Entries stored before a position, newest first; before 0 are all of them."""
+
+
+class PulseStore(Protocol):
+    """Cheap looks for those who watch: a value that differs when what it is about has changed."""
+
+    def run_pulse(self, workflow_id: WorkflowId) -> tuple[Any, ...] | None:
+        """Of a run, its steps, tasks and log; None if there is no such run."""
+
+    def runs_pulse(self) -> tuple[Any, ...]:
+        """Of the newest runs, and of those that are open."""
+
+    def tasks_pulse(self) -> tuple[Any, ...]:
+        """Of the queue: what is in it, and what is being worked on."""
+
+    def log_end(self, runner_id: str) -> int:
+        """The position of the newest log entry of a runner (or run); 0 without one."""
+
+    def count_open_runs(self) -> int:
+        """How many runs are created or running."""
+
+    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
+        """All steps of a run without their values: thousands of them cost little. Oldest first."""
+
+    def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
+        """The steps of a run whose tasks somebody works on."""
+
+    def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
+        """All tasks of a step, in creation order: one more for each time an operator had it retried."""
+
+
+class CensusStore(Protocol):
+    """Figures of the whole store."""
+
+    def count_tasks(self) -> list[TaskCount]:
+        """Open tasks by list, name, state, hold and `via`."""
+
+    def count_runs(self) -> dict[str, int]:
+        """Runs by state; a state that none has may be missing."""
+
 
 @runtime_checkable
 class PersistenceAPI(
-    StepStore, EventStore, TaskStore, RunStore, FlowStore, ServerStore, LockStore, LogStore, Protocol
+    StepStore,
+    EventStore,
+    TaskStore,
+    RunStore,
+    FlowStore,
+    ServerStore,
+    LockStore,
+    LogStore,
+    PulseStore,
+    CensusStore,
+    Protocol,
 ):
     """Everything the runtime asks of a store."""
 

@@ -1,6 +1,7 @@
 """Policies of a step: what the workflow says, by facets of the namespace `sys`, about how its task is handled.
 
-A policy at the call counts before one of the same name in the facet's own signature.
+A policy at the call counts before one of the same name in the facet's own signature. A bridge (`Agent`, `Fleet`,
+`Message`, `Human`) says where the task is done; one at the call counts before any of the signature.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from afl.kernel.backoff import Backoff
 from afl.runtime.block import MixinUse, StatementDefinition
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
 from afl.runtime.program import Declaration, constant_context
@@ -19,6 +20,12 @@ from afl.runtime.program import Declaration, constant_context
 NAMESPACE = "sys."
 TIMEOUT_ERROR = "Timeout"
 POISONED_ERROR = "Poisoned"
+BRIDGES = {
+    "Agent": "agent",
+    "Fleet": "fleet",
+    "Message": "message",
+    "Human": "human",
+}  # mixin -> kind of `via`
 
 _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
 _MOST = (
@@ -53,6 +60,8 @@ def policies_of(
     if not own and not here:
         return None
     given: dict[str, Mapping[str, Any]] = {_name(use): _values(use, constant_context(params)) for use in own}
+    if any(_name(use) in BRIDGES for use in here):
+        given = {name: values for name, values in given.items() if name not in BRIDGES}
     given |= {_name(use): _values(use, evaluation()) for use in here}
     return Policies(given)
 
@@ -111,6 +120,38 @@ def _concurrency(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     task.concurrency_limit = round(values["limit"])
 
 
+def _agent(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _bridge(task, "Agent", values)
+
+
+def _fleet(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _bridge(task, "Fleet", values)
+
+
+def _message(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _number("Message", "priority", values.get("priority", 0), least=0)
+    _bridge(task, "Message", values)
+
+
+def _human(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    minutes, to = values.get("escalate_minutes", 0), values.get("escalate_to", "")
+    _number("Human", "escalate_minutes", minutes, least=0)
+    if bool(to) != bool(minutes):
+        raise _bad(
+            "Human", "escalate_to and escalate_minutes belong together: who is asked next, and after how long"
+        )
+    _bridge(task, "Human", values)
+    task.patience_ms = round(minutes * _UNITS["minutes"])
+
+
+def _bridge(task: TaskDefinition, bridge: str, values: Mapping[str, Any]) -> None:
+    """The task is done elsewhere; what the mixin says besides goes along."""
+    name = _word(bridge, "name", values.get("name"))
+    task.via = f"{BRIDGES[bridge]}:{name}"
+    task.bridge = {each: value for each, value in values.items() if each != "name" and value not in ("", 0)}
+    task.hold = TaskHold.ELSEWHERE
+
+
 def _number(policy: str, name: str, value: Any, *, least: int) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
         raise _bad(policy, f"{name} is {value!r}; expected at least {least}")
@@ -136,4 +177,8 @@ _POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {
     "Priority": _priority,
     "TaskList": _task_list,
     "Concurrency": _concurrency,
+    "Agent": _agent,
+    "Fleet": _fleet,
+    "Message": _message,
+    "Human": _human,
 }

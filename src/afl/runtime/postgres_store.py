@@ -80,6 +80,7 @@ class PostgresStore(SqlStore):
             "events": _records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
             "tasks": codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
             "policies": codec.encode_rows(rows.policies) if rows.policies else None,
+            "elsewhere": codec.encode_rows(rows.elsewhere) if rows.elsewhere else None,
             "closed": codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
             "logs": _records(LOG_COLUMNS, rows.logs),
             "topics": rows.topics if rows.topics and self.bell.carried_by_commit else None,

@@ -130,6 +130,7 @@ class Program:
     def __init__(self, compiled: Mapping[str, Any]) -> None:
         self.compiled = compiled
         self.source = str(compiled.get("source") or "")
+        self.source_text = str(compiled.get("text") or "")  # for people: the line that an error names
         self.declarations: dict[str, Declaration] = {}
         self._short: dict[str, list[str]] = {}
         self._uses: dict[str, list[str]] = {}

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel import collector, crashpoint
+from afl.kernel import collector, crashpoint, telemetry
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
-from afl.runtime import recovery
+from afl.runtime import recovery, tracing
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
 from afl.runtime.context import ExecutionContext
@@ -150,7 +150,7 @@ class Session:
         """Evaluate to a fixed point: until nothing changes any more."""
         self._recover()
         self._last_commit = time.monotonic()  # it may have waited for its turn
-        with collector.paused():
+        with collector.paused(), tracing.evaluating(self.run):
             while max_iterations is None or self.iterations < max_iterations:
                 self.iterations += 1
                 changed = self._iterate()
@@ -215,7 +215,9 @@ class Session:
         self.run.settled, self.run.updated = settled, wall_ms()
         self.run.iterations = self._earlier + self.iterations
         crashpoint.reach("commit.before")
+        begun = time.monotonic()
         self._persistence.commit(self.context.changes)
+        telemetry.record("afl.commit.seconds", time.monotonic() - begun)
         crashpoint.reach("commit.after")
         self.stored()
 
@@ -231,6 +233,8 @@ class Session:
         context.forget_closed(written)
         if context.cached_steps > self._pace.cached_steps:
             context.forget_all()
+        if self.run.is_over:
+            tracing.run_ended(self.run)
 
     def conclude(self, *, keep: bool) -> IterationChanges:
         """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""
@@ -283,6 +287,7 @@ class Session:
         self.run.outputs, self.run.owner, self.context.claimed = {}, "", []
         self._end_failed(StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
+        tracing.run_ended(self.run)
 
     @property
     def tasks(self) -> list[TaskDefinition]:

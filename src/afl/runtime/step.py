@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.runtime.states import StepState, get_next_state, select_transitions
 from afl.runtime.types import (
@@ -82,6 +82,17 @@ class StepTransition:
 
 
 CURRENT_VERSION = VersionInfo()
+
+
+class StepLine(NamedTuple):
+    """A step without its values."""
+
+    id: StepId
+    object_type: str
+    state: str
+    facet_name: str
+    started: int
+    ended: int
 
 
 @dataclass(slots=True)

@@ -9,10 +9,12 @@ from copy import copy
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
-from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime import tracing
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.outcome import failed
+from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId
@@ -22,6 +24,7 @@ def reclaim(evaluator: Evaluator) -> int:
     """Take away the work of the dead and the late, and judge it; how much there was."""
     freed = evaluator.persistence.reclaim()
     judge(evaluator)
+    escalate(evaluator.persistence)
     return freed
 
 
@@ -40,15 +43,51 @@ def judge(evaluator: Evaluator) -> None:
 
 def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
     if task.hold == TaskHold.TIMEOUT:
-        return f"not done after {task.timeout_ms} ms", TIMEOUT_ERROR
+        return f"not {_what_was_due(task)} after {task.timeout_ms} ms", TIMEOUT_ERROR
     last = evaluator.persistence.describe(task.last_owner)
     died = f"{task.deaths} workers" if task.deaths > 1 else "its worker"
     return f"given up: {died} died while working on it, the last was {last}", POISONED_ERROR
 
 
+def _what_was_due(task: TaskDefinition) -> str:
+    kind, _, who = task.via.partition(":")
+    return f"answered by {who}" if kind == "human" else "done"
+
+
+def escalate(store: PersistenceAPI) -> int:
+    """Ask the next one where a person has not answered in time; how many were asked."""
+    return sum(_ask_next(store, task) for task in store.get_unanswered())
+
+
+def _ask_next(store: PersistenceAPI, task: TaskDefinition) -> bool:
+    """The bridge of the task remembers who was asked before; the log of the run, when."""
+    given = dict(task.bridge or {})
+    to, first = given.pop("escalate_to", ""), task.via.partition(":")[2]
+    minutes = given.pop("escalate_minutes", 0)
+    task.bridge, task.patience_ms = {**given, "asked": [*given.get("asked", []), first]}, 0
+    if not store.ask_next(task, f"human:{to}" if to else task.via):
+        return False
+    note = f"{first} did not answer within {minutes:g} min; {to} is asked now"
+    store.save_log(
+        LogDefinition(
+            uuid=sortable_id(),
+            order=wall_ms() * 1000,
+            runner_id=task.workflow_id,
+            step_id=task.step_id,
+            object_id=task.uuid,
+            object_type="task",
+            note_type=NoteType.WARNING,
+            message=note,
+            time=wall_ms(),
+        )
+    )
+    return True
+
+
 def _fail(evaluator: Evaluator, task: TaskDefinition, message: str, kind: str) -> None:
     store = evaluator.persistence
     step = store.get_step(StepId(task.step_id)) if task.step_id else None
+    tracing.task_ended(task, message)
     if step is not None and store.finish([failed(step, task, message, kind)])[0]:
         return
     closed = copy(task)  # no step waits for it
@@ -106,7 +145,19 @@ def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | 
             "retry",
             "concurrency_key",
             "concurrency_limit",
+            "via",
+            "bridge",
+            "patience_ms",
         ):
             setattr(new, policy, getattr(old, policy))
-        new.hold = TaskHold.CONCURRENCY if new.concurrency_key else ""  # the next sweep finds it a place
+        _hold(evaluator.persistence, new)
     return new
+
+
+def _hold(store: PersistenceAPI, new: TaskDefinition) -> None:
+    if new.concurrency_key:
+        new.hold = TaskHold.CONCURRENCY  # the next sweep finds it a place
+    elif new.via:
+        new.hold = TaskHold.ELSEWHERE
+        new.deadline = store.now() + new.timeout_ms if new.timeout_ms else 0
+        new.lease_until = store.now() + new.patience_ms if new.patience_ms else 0

@@ -6,6 +6,7 @@ import hashlib
 
 RUNS_TOPIC = "runs"  # a run needs an evaluator
 CANCEL_TOPIC = "cancel"  # work was taken away from those who do it
+ELSEWHERE_TOPIC = "elsewhere"  # there is work for an agent, the fleet, a message or a person
 
 _LONGEST = 200
 

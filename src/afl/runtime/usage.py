@@ -17,7 +17,9 @@ from afl.models.usage import Usage
 RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take; the proof of a death ends it sooner
 
 
-class BudgetExceeded(AgentFlowError):
+class BudgetExceeded(
+    AgentFlowError, hint="`afl unpause RUN --budget-usd N` (or --budget-tokens N) lets the run go on."
+):
     """A run may not spend what its next call needs. It is no failure: the work can go on with a larger budget."""
 
     def __init__(self, workflow_id: str, reason: str) -> None:

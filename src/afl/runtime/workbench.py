@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from afl.kernel import crashpoint
+from afl.kernel import crashpoint, telemetry
 from afl.kernel.errors import StoreError
+from afl.runtime import tracing
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.lease_keeper import Claim
@@ -344,6 +345,7 @@ class Workbench:
             working.over = True
         seconds = time.monotonic() - begun
         self._mean = seconds if not self._mean else 0.9 * self._mean + 0.1 * seconds
+        telemetry.record("afl.handler.seconds", seconds, facet=working.task.name)
         self._done.put(Done(working.task, answer, error, seconds))
         if self._rang is not None:
             self._rang()
@@ -354,6 +356,7 @@ class Workbench:
         if each is None:
             raise LookupError(f"No handler for event task '{task.name}'")
         crashpoint.reach("handler.before")
-        answer = each(task.data or {}, working.context)
+        with tracing.handling(task):
+            answer = each(task.data or {}, working.context)
         crashpoint.reach("handler.after")
         return answer

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from afl.kernel import crashpoint
+from afl.kernel import crashpoint, telemetry
 from afl.kernel.backoff import Backoff
+from afl.kernel.clock import wall_ms
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, PayloadError, StoreConflict, StoreError
 from afl.runtime.answers import close_stepless
@@ -84,6 +85,7 @@ class Worker:
         self._stepless: list[Done] = []
         self._system: list[TaskDefinition] = []
         self._look_for_tasks = self._look_for_runs = True
+        self._woken = False
         self._unmarked: list[TaskDefinition] = []
         self._polled = self._swept = -1e9
         self._poll_chores = True
@@ -115,6 +117,7 @@ class Worker:
                     failures = 0
                 except StoreError as error:
                     failures += 1
+                    telemetry.count("afl.store.errors")
                     _log.warning("the store fails, trying again: %s", error)
                     self._stopping.wait(_RETRY.delay(failures))
 
@@ -133,6 +136,7 @@ class Worker:
         if CANCEL_TOPIC in rung and self.bench.running:
             self._keeper.renew_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
+        self._woken = tasks_topic(self._terms.task_list) in rung and not self.bench.running
         self._look_for_tasks = self._look_for_tasks or tasks_topic(self._terms.task_list) in rung
 
     def _patience(self) -> float:
@@ -209,6 +213,9 @@ class Worker:
             any_event=self._handlers.any_event,
         )
         crashpoint.reach("claim.after")
+        if self._woken and telemetry.is_metering():
+            self._tell_waits("afl.doorbell.lag.seconds", tasks)
+        self._woken = False
         self._look_for_tasks = len(tasks) == room
         self._begin(tasks)
         if not self._look_for_tasks:
@@ -225,12 +232,22 @@ class Worker:
         self.bench.forget_offers()
         if not tasks:
             return
+        if telemetry.is_metering():
+            telemetry.count("afl.claims", len(tasks), list=self._terms.task_list)
+            self._tell_waits("afl.claim.wait.seconds", tasks)
         mine = [task for task in tasks if task.name not in self._terms.system_tasks]
         self.bench.start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self._system += [task for task in tasks if task.name in self._terms.system_tasks]
         self._mind_leases()
         self._do_system_tasks()
+
+    def _tell_waits(self, name: str, tasks: list[TaskDefinition]) -> None:
+        """How long tasks waited for their first claim."""
+        now = wall_ms()
+        for task in tasks:
+            if task.deliveries <= 1:
+                telemetry.record(name, max(0, now - task.created) / 1000, list=self._terms.task_list)
 
     def _do_system_tasks(self) -> None:
         while self._system and self._hooks.system is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.language.ast import Expression, ImplicitDecl, Literal, MixinCall, MixinSig, UnaryExpr
 from afl.language.checks.context import Context
-from afl.language.names import EVENT_FACET, SCHEMA, Symbol
+from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Symbol
 
 _LEAST = {
     "Retry": {"attempts": 1, "backoff": 0, "factor": 1, "max": 0},
     "Timeout": {"ms": 0, "seconds": 0, "minutes": 0, "hours": 0},
     "Concurrency": {"limit": 1},
+    "Message": {"priority": 0},
+    "Human": {"escalate_minutes": 0},
 }
-_WORDS = {"TaskList": ("name",), "Concurrency": ("key",)}
+BRIDGES = ("Agent", "Fleet", "Message", "Human")
+_WORDS = {"TaskList": ("name",), "Concurrency": ("key",), **dict.fromkeys(BRIDGES, ("name",))}
 
 
 class Policies:
@@ -31,6 +36,22 @@ class Policies:
                 message,
                 f"move 'with {policy.name}(...)' to the call or the signature of an event facet",
             )
+
+    def check_bridges(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
+        """A step is done in one place: of the bridges there is at most one."""
+        first: MixinSig | MixinCall | None = None
+        for mixin in mixins:
+            symbol = self._context.names.symbol(mixin.name, namespace, FACETS)
+            if symbol is None or not symbol.is_policy or symbol.name not in BRIDGES:
+                continue
+            if first is not None:
+                message = (
+                    f"'{mixin.name}' and '{first.name}' both say who does the work; it is done in one place"
+                )
+                self._context.error(
+                    mixin, "POLICY_BRIDGES", message, "keep one, and make another step for the other"
+                )
+            first = mixin
 
     def check_implicit(self, implicit: ImplicitDecl, mixin: MixinCall) -> None:
         """An implicit supplies arguments, and nothing else."""
@@ -54,6 +75,11 @@ class Policies:
             if isinstance(word, Literal) and word.value == "":
                 message = f"'{name}' of policy '{policy.name}' is empty"
                 self._context.error(word, "POLICY_VALUE", message, "give it a name")
+        if policy.name == "Human" and ("escalate_to" in given) != ("escalate_minutes" in given):
+            message = "'escalate_to' and 'escalate_minutes' of policy 'Human' belong together"
+            self._context.error(
+                mixin, "POLICY_VALUE", message, "say who is asked instead, and after how many minutes"
+            )
         if policy.name == "Timeout" and all(_number(value) == 0 for value in given.values()):
             message = "the parts of policy 'Timeout' add up to nothing; expected at least 1 millisecond"
             self._context.error(mixin, "POLICY_VALUE", message, "for example 'with Timeout(minutes = 5)'")

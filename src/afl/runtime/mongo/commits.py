@@ -14,6 +14,7 @@ from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskState
 from afl.runtime.mongo.collections import Collections, lease, literal
 from afl.runtime.mongo.connection import Document, Ticket
+from afl.runtime.mongo.elsewhere import new_elsewhere
 from afl.runtime.mongo.logs import append_logs, log_document
 from afl.runtime.mongo.outcomes import closing, event_replacement
 from afl.runtime.mongo.records import (
@@ -23,7 +24,7 @@ from afl.runtime.mongo.records import (
     step_document,
     task_document,
 )
-from afl.runtime.topics import RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 
 
 class CommitCollection(Collections):
@@ -79,6 +80,8 @@ class _Writes:
         for seq, task in enumerate(self._tasks, ticket.first):
             task["seq"] = seq
             task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
+            if task["via"]:
+                task.update(new_elsewhere(task, ticket.now))
 
     def apply(self, database: Database[Document], session: ClientSession) -> None:
         """Write it all; the fences come first."""
@@ -133,8 +136,12 @@ def _refuse_concurrency(changes: IterationChanges) -> None:
 
 
 def _topics(changes: IterationChanges) -> set[str]:
-    pending = (task for task in changes.created_tasks if task.state == TaskState.PENDING and not task.hold)
-    topics = {tasks_topic(task.task_list_name) for task in pending}
+    pending = (
+        task
+        for task in changes.created_tasks
+        if task.state == TaskState.PENDING and (task.via or not task.hold)
+    )
+    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in pending}
     topics.update(logs_topic(log.runner_id) for log in changes.logs)
     run = changes.run
     if run is not None and (run.is_over or run.state == RunnerState.PAUSED):

@@ -16,15 +16,19 @@ from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.mongo.collections import Collections, counted, literal
 from afl.runtime.mongo.commits import runner_end
-from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.connection import NOW, Document
+from afl.runtime.mongo.elsewhere import UNTOLD, begins, elsewhere_or
 from afl.runtime.mongo.logs import counter_key
-from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
 _WHERE_IT_STOOD = {"$cond": [{"$eq": ["$iterations", 0]}, RunnerState.CREATED, RunnerState.RUNNING]}
 _LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
+
+
+_CANCELED: Document = {"$cond": [{"$eq": [{"$ifNull": ["$via", ""]}, ""]}, "", UNTOLD]}
 
 
 class ControlCollection(Collections):
@@ -60,7 +64,7 @@ class ControlCollection(Collections):
 
         lists = self.connection.transaction(unpause)
         if lists is not None:
-            self._ring([RUNS_TOPIC, *map(tasks_topic, lists)])
+            self._ring([RUNS_TOPIC, ELSEWHERE_TOPIC, *map(tasks_topic, lists)])
         return lists is not None
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
@@ -79,7 +83,10 @@ class ControlCollection(Collections):
             run = _change(database, session, workflow_id, going, {**literal(fields), **_LET_GO})
             if run is None:
                 return False
-            canceled = literal({"state": TaskState.CANCELED, "error": error, "updated": now, "hold": ""})
+            canceled = {
+                **literal({"state": TaskState.CANCELED, "error": error, "updated": now}),
+                "hold": _CANCELED,
+            }
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
             database.tasks.update_many(
                 open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}], session=session
@@ -138,7 +145,14 @@ def _paused() -> Document:
 
 
 def _going_on() -> Document:
-    return {"paused": False, "hold": {"$cond": [{"$eq": ["$hold", TaskHold.PAUSED]}, "", "$hold"]}}
+    waited = {"$eq": ["$hold", TaskHold.PAUSED]}
+    start = {"$max": [NOW, {"$ifNull": ["$not_before", 0]}]}
+    return {
+        "paused": False,
+        "hold": {"$cond": [waited, elsewhere_or(""), "$hold"]},
+        "deadline": {"$cond": [waited, begins("timeout_ms", start), "$deadline"]},
+        "lease_until": {"$cond": [waited, begins("patience_ms", start), "$lease_until"]},
+    }
 
 
 def _delete(database: Database[Document], runs: list[Document]) -> int:

@@ -8,7 +8,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
 
 from afl.runtime.changes import STEP_CONTINUE
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import TaskHold, TaskState
 
 Document = dict[str, Any]
 
@@ -65,6 +65,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("task_newest_index", "-seq"),
         # Only where there is anything to find: most tasks have no hold, delay or deadline.
         _index("task_hold_index", "hold", "seq", partialFilterExpression={"hold": {"$gt": ""}}),
+        _index("task_elsewhere_index", "via", "seq", partialFilterExpression={"hold": TaskHold.ELSEWHERE}),
         _index("task_due_index", "not_before", partialFilterExpression={"not_before": {"$gt": 0}}),
         _index("task_deadline_index", "deadline", partialFilterExpression={"deadline": {"$gt": 0}}),
         _index("task_owner_index", "owner", partialFilterExpression=_RUNNING),

@@ -11,11 +11,12 @@ from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.mongo.collections import Collections, counted, lease, lease_ended, literal, longer, past
 from afl.runtime.mongo.connection import NOW, Document
+from afl.runtime.mongo.elsewhere import begins, elsewhere_or
 from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import map_value
-from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 
-_PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUSED, ""]}
+_PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUSED, elsewhere_or("")]}
 
 
 class LeaseCollection(Collections):
@@ -76,10 +77,12 @@ class LeaseCollection(Collections):
             **literal({"error": map_value(error, f"the error of task {task.uuid}")}),
             "failures": counted("failures"),
             "not_before": lease(delay_ms),
+            "deadline": begins("timeout_ms", lease(delay_ms)),
+            "lease_until": begins("patience_ms", lease(delay_ms)),
         }
         done = self._update("tasks", expected, [{"$set": change}])
         if done:
-            self._ring([tasks_topic(task.task_list_name)])
+            self._ring([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
         return done
 
     def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
@@ -101,7 +104,8 @@ class LeaseCollection(Collections):
         lost = self._free({"lease_until": {"$gt": 0}, **lease_ended()}, self._died())
         # The deadline stays, for whoever judges the task.
         timed_out = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
-        late = self._free({"deadline": {"$gt": 0}, **past("deadline")}, timed_out)
+        over = {"deadline": {"$gt": 0}, **past("deadline")}
+        late = self._free(over, timed_out) + self._free(over, timed_out, of=_ELSEWHERE)
         if lost or late:
             self._ring([CANCEL_TOPIC])
         return lost + late + self._free_runs()
@@ -115,9 +119,9 @@ class LeaseCollection(Collections):
         hold = {"$cond": [poisoned, TaskHold.POISONED, _PAUSED_OR_FREE]}
         return {**_pending(hold), "deaths": deaths}
 
-    def _free(self, condition: Document, change: Document) -> int:
+    def _free(self, condition: Document, change: Document, of: Document | None = None) -> int:
         """Take running tasks away from their owners. Most of the time there are none, and reading is cheap."""
-        held = {"state": TaskState.RUNNING, **condition}
+        held = {**(of or _RUNNING), **condition}
         found = self._all("tasks", held, projection={"task_list_name": 1})
         if not found:
             return 0
@@ -141,6 +145,8 @@ def _those(ids: Sequence[str] | None) -> Document:
 
 
 _CLAIM = {"uuid": 1, "epoch": 1}
+_RUNNING: Document = {"state": TaskState.RUNNING}
+_ELSEWHERE: Document = {"state": TaskState.PENDING, "hold": TaskHold.ELSEWHERE}
 
 
 def _pending(hold: Any) -> Document:

@@ -47,6 +47,15 @@ class LogCollection(Collections):
         found = self._all("logs", query, sort=[("seq", 1)], limit=limit)
         return [(each["seq"], record_from(each, LogDefinition)) for each in found]
 
+    def get_logs_before(
+        self, runner_id: str, position: int = 0, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        if limit < 1:
+            return []
+        query = {"runner_id": runner_id, **({"seq": {"$lt": position}} if position else {})}
+        found = self._all("logs", query, sort=[("seq", -1)], limit=limit)
+        return [(each["seq"], record_from(each, LogDefinition)) for each in found]
+
 
 def log_document(log: LogDefinition) -> Document:
     """All fields of a log entry but its position."""

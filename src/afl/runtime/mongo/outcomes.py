@@ -13,18 +13,19 @@ from pymongo import InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.runtime.changes import EventDefinition, Outcome
+from afl.runtime.changes import EventDefinition, Outcome, leaves_word
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.mongo.collections import Collections
+from afl.runtime.mongo.collections import Collections, literal
 from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.elsewhere import UNTOLD, still_elsewhere
 from afl.runtime.mongo.records import event_document, failure_fields
 from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import attribute_documents, map_value
 from afl.runtime.states import StepState
-from afl.runtime.topics import RUNS_TOPIC
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
-_CLAIM = ("state", "owner", "epoch")
+_CLAIM = ("state", "owner", "epoch", "hold", "via")
 
 
 class OutcomeCollection(Collections):
@@ -48,6 +49,8 @@ class OutcomeCollection(Collections):
         finished = self.connection.transaction(finish)
         if any(finished):
             self._ring([RUNS_TOPIC])
+        if any(done and leaves_word(each) for done, each in zip(finished, outcomes, strict=True)):
+            self._ring([CANCEL_TOPIC])
         return finished
 
     def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
@@ -90,7 +93,7 @@ class _Writes:
             events.append(event_replacement(outcome.event))
         return cls(
             UpdateOne({"uuid": step.id}, {"$set": finished}),
-            [closing(outcome.task)] if outcome.task is not None else [],
+            [_closing(outcome)] if outcome.task is not None else [],
             events,
         )
 
@@ -102,14 +105,28 @@ def event_replacement(event: EventDefinition) -> ReplaceOne[Document]:
 
 def closing(task: TaskDefinition) -> UpdateOne:
     """The update that closes a task: the holder's under its epoch; without an owner, whoever has it."""
-    held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
     if task.owner:
-        held = held_by_its_claim(task)
-    outcome = {
+        return UpdateOne(held_by_its_claim(task), {"$set": _ending(task)})
+    held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
+    return UpdateOne(held, [{"$set": {**literal(_ending(task)), "hold": UNTOLD}}])
+
+
+def _closing(outcome: Outcome) -> UpdateOne:
+    task = outcome.task
+    assert task is not None
+    if not outcome.elsewhere:
+        return closing(task)
+    bridge = map_value(task.bridge, f"the bridge of task {task.uuid}")
+    return UpdateOne(still_elsewhere(task), {"$set": {**_ending(task), "bridge": bridge, "hold": ""}})
+
+
+def _ending(task: TaskDefinition) -> Document:
+    return {
+        "state": task.state,
+        "updated": task.updated,
         "error": map_value(task.error, f"the error of task {task.uuid}"),
         "result": map_value(task.result, f"the result of task {task.uuid}"),
     }
-    return UpdateOne(held, {"$set": {"state": task.state, "updated": task.updated, **outcome}})
 
 
 def _accepted(
@@ -118,16 +135,25 @@ def _accepted(
     """Which outcomes are still wanted: the step waits, nobody else ended its work, and the claim is held."""
     steps = _found(database, session, "steps", [each.step.id for each in outcomes], "state")
     ended = _found(database, session, "events", [each.mark.id for each in outcomes], "state")
-    claims = [each.task.uuid for each in outcomes if each.task is not None and each.task.owner]
+    claims = [
+        each.task.uuid for each in outcomes if each.task is not None and (each.task.owner or each.elsewhere)
+    ]
     tasks = _found(database, session, "tasks", claims, *_CLAIM)
     accepted = []
     for outcome in outcomes:
         waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT
-        good = waiting and outcome.mark.id not in ended and _is_held(outcome.task, tasks)
+        good = waiting and outcome.mark.id not in ended and _is_there(outcome, tasks)
         if good:
             ended[outcome.mark.id] = {}  # a second outcome for it in the same call comes late
         accepted.append(good)
     return accepted
+
+
+def _is_there(outcome: Outcome, tasks: dict[str, Document]) -> bool:
+    if not outcome.elsewhere or outcome.task is None:
+        return _is_held(outcome.task, tasks)
+    stored, expected = tasks.get(outcome.task.uuid, {}), still_elsewhere(outcome.task)
+    return all(stored.get(name) == value for name, value in expected.items())
 
 
 def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:

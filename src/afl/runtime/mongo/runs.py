@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pymongo import ReturnDocument
@@ -18,6 +19,14 @@ from afl.runtime.types import WorkflowId
 
 _CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _NEWEST_START = [("start_time", -1), ("uuid", 1)]
+# An error is a map, or JSON text where BSON could not hold it.
+_SEARCHED = (
+    "uuid",
+    "workflow_name",
+    "reason",
+    "error",
+    *(f"error.{key}" for key in ("message", "error_type", "step", "facet")),
+)
 _RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
 
 
@@ -34,7 +43,16 @@ class RunCollection(Collections):
         return [run_from(each) for each in found]
 
     def find_runs(
-        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+        self,
+        *,
+        prefix: str = "",
+        state: str = "",
+        workflow: str = "",
+        before: str = "",
+        text: str = "",
+        since: int = 0,
+        until: int = 0,
+        limit: int = 100,
     ) -> list[RunDefinition]:
         if limit < 1:
             return []
@@ -45,6 +63,11 @@ class RunCollection(Collections):
             ids["$lt"] = before
         if ids:
             query["uuid"] = ids
+        if since or until:
+            query["created"] = {"$gte": since, **({"$lt": until} if until else {})}
+        if text:
+            containing = {"$regex": re.escape(text), "$options": "i"}
+            query["$or"] = [{field: containing} for field in _SEARCHED]
         found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=limit)
         return [run_from(each) for each in found]
 

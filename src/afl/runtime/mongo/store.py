@@ -12,10 +12,12 @@ from pymongo.uri_parser import parse_uri
 from afl.config import MongoDBConfig
 from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
+from afl.runtime.mongo.census import CensusCollection
 from afl.runtime.mongo.claims import ClaimCollection
 from afl.runtime.mongo.commits import CommitCollection
 from afl.runtime.mongo.connection import Client, Connection
 from afl.runtime.mongo.control import ControlCollection
+from afl.runtime.mongo.elsewhere import ElsewhereCollection
 from afl.runtime.mongo.errors import unreadable
 from afl.runtime.mongo.events import EventCollection
 from afl.runtime.mongo.flows import FlowCollection
@@ -24,6 +26,7 @@ from afl.runtime.mongo.leases import LeaseCollection
 from afl.runtime.mongo.locks import LockCollection
 from afl.runtime.mongo.logs import LogCollection
 from afl.runtime.mongo.outcomes import OutcomeCollection
+from afl.runtime.mongo.pulses import PulseCollection
 from afl.runtime.mongo.runs import RunCollection
 from afl.runtime.mongo.servers import ServerCollection
 from afl.runtime.mongo.steps import StepCollection
@@ -41,12 +44,15 @@ class MongoStore(
     ClaimCollection,
     LeaseCollection,
     OutcomeCollection,
+    ElsewhereCollection,
     RunCollection,
     ControlCollection,
     FlowCollection,
     ServerCollection,
     LockCollection,
     LogCollection,
+    PulseCollection,
+    CensusCollection,
     CommitCollection,
 ):
     """PersistenceAPI over a MongoDB replica set.

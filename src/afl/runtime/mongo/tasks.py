@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from pymongo import UpdateOne
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.records import task_document, task_from
-from afl.runtime.topics import tasks_topic
+from afl.runtime.topics import ELSEWHERE_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
 
 CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]
@@ -52,6 +53,8 @@ class TaskCollection(Collections):
         owner: str = "",
         key: str = "",
         prefix: str = "",
+        via: str = "",
+        after: str = "",
         limit: int = 100,
     ) -> list[TaskDefinition]:
         asked = {
@@ -62,6 +65,13 @@ class TaskCollection(Collections):
             "concurrency_key": key,
         }
         query: Document = {field: wanted for field, wanted in asked.items() if wanted}
+        if hold == TaskHold.ELSEWHERE and not state:
+            query["state"] = TaskState.PENDING
+        if via:
+            query["via"] = via if ":" in via else of_kind(via)
+        if after:
+            before = self._one("tasks", {"uuid": after}, projection={"seq": 1})
+            query["seq"] = {"$gt": before["seq"] if before else sys.maxsize}
         if prefix:
             query["uuid"] = beginning(prefix)
         if name:
@@ -71,7 +81,7 @@ class TaskCollection(Collections):
     def save_task(self, task: TaskDefinition) -> None:
         self._save_in_order("tasks", task_document(task))
         if task.state == TaskState.PENDING:
-            self._ring([tasks_topic(task.task_list_name)])
+            self._ring([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
 
     def update_task_state(self, uuid: str, state: str) -> bool:
         """Set a task's state, without any fence; False if there is none."""
@@ -86,6 +96,11 @@ class TaskCollection(Collections):
 
     def _tasks(self, query: dict[str, Any], **options: Any) -> list[TaskDefinition]:
         return [task_from(each) for each in self._all("tasks", query, **options)]
+
+
+def of_kind(kind: str) -> Document:
+    """The condition on `via` that the work goes on at that kind of place: the semicolon comes after the colon."""
+    return {"$gte": f"{kind}:", "$lt": f"{kind};"}
 
 
 def held_by_its_claim(task: TaskDefinition) -> Document:

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 
 from afl.kernel import codec
+from afl.kernel.log import configure_logging
+from afl.kernel.observing import start_tracing
 from afl.kernel.settings import load_settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
@@ -19,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     settings = load_settings({"store": given.store, "config": given.config, "task_list": given.task_list})
     logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
+    if settings.log_format == "json" and given.log_file is None:
+        configure_logging(given.log_level or settings.log_level, json=True)
+    start_tracing(settings.telemetry, given.service_name)
     codec.set_payload_limit(settings.max_payload_bytes)
     store = open_store(
         settings.store,

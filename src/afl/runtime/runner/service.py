@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import FrameType
 from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
+from afl.kernel.meters import process_meters
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.figures import StoreFigures
 from afl.runtime.handler import Handlers
 from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
@@ -42,7 +44,8 @@ class RunnerService:
     """See the module. `handlers` are functions marked with @handler, beside what the registry has.
 
     `started` is called once it works; `told` with whatever a handler answered, and what was wrong with it; `stopping`,
-    when the service is to end, with the number of tasks in hand that it waits for.
+    when the service is to end, with the number of tasks in hand that it waits for. `hosts` names what else its process
+    does, for the registry of servers.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class RunnerService:
         told: Callable[[Done, str | None], None] | None = None,
         started: Callable[[], None] | None = None,
         stopping: Callable[[int], None] | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
         self._persistence = persistence
         self._evaluator = evaluator
@@ -66,6 +70,7 @@ class RunnerService:
         self._told = told
         self._started = started
         self._stopping = stopping
+        self._hosts = list(hosts)
         self.abandoned = 0  # handlers that had not returned when the service ended
         self._server_id = random_id()
         self._began = 0
@@ -116,7 +121,9 @@ class RunnerService:
                 self._began = wall_ms()
                 if self._config.http:
                     config = self._config
-                    self._status = StatusServer(self.status, config.http_port, config.http_max_port_attempts)
+                    self._status = StatusServer(
+                        self.status, config.http_port, config.http_max_port_attempts, more=self._figures()
+                    )
                 self._registration.running()
                 if self._started is not None:
                     self._started()
@@ -254,6 +261,11 @@ class RunnerService:
             "config": {name: getattr(config, name) for name in shown},
         }
 
+    def _figures(self) -> Callable[[], str]:
+        """What /metrics has beside the status: what this process counts, and what the store holds."""
+        meters, held = process_meters(), StoreFigures(self._persistence)
+        return lambda: meters.render() + held.text()
+
     def _server(self) -> ServerDefinition:
         config = self._config
         server = describe_server(
@@ -261,7 +273,7 @@ class RunnerService:
             group=config.server_group,
             service=config.service_name,
             name=config.server_name,
-            handlers=[*self._handlers.names, *SystemTasks.names],
+            handlers=[*self._handlers.names, *SystemTasks.names, *self._hosts],
             topics=config.topics,
         )
         server.task_list, server.capacity = config.task_list, config.max_concurrent

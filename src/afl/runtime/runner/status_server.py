@@ -10,14 +10,23 @@ from typing import Any
 
 import msgspec
 
+from afl.kernel.meters import CONTENT_TYPE, Sample, render
+
 Status = dict[str, Any]
 
 
 class StatusServer:
-    """Serves `/health`, `/status` and `/metrics` on the first free port from `port` on."""
+    """Serves `/health`, `/status` and `/metrics` on the first free port from `port` on; `more` are further figures."""
 
-    def __init__(self, status: Callable[[], Status], port: int, attempts: int) -> None:
-        self._http = _bind(_handler(status), port, attempts)
+    def __init__(
+        self,
+        status: Callable[[], Status],
+        port: int,
+        attempts: int,
+        *,
+        more: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._http = _bind(_handler(status, more), port, attempts)
         self.port: int = self._http.server_address[1]
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 60.0}, name="afl-status", daemon=True
@@ -55,7 +64,7 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = False  # else two runners on one host would share a port
 
 
-def _handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
+def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
@@ -65,7 +74,7 @@ def _handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
             elif path == "/status":
                 self._answer(200, status())
             elif path == "/metrics":
-                self._send(200, _metrics(status()).encode(), "text/plain; version=0.0.4; charset=utf-8")
+                self._send(200, (runner_figures(status()) + more()).encode(), CONTENT_TYPE)
             else:
                 self._answer(404, {"error": "not found"})
 
@@ -85,26 +94,18 @@ def _handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _metrics(status: Status) -> str:
+def runner_figures(status: Status) -> str:
     """The status as Prometheus reads it."""
-    lines = [
-        "# HELP afl_runner_up Whether the runner works.",
-        "# TYPE afl_runner_up gauge",
-        f"afl_runner_up {int(status['running'])}",
-        "# HELP afl_runner_uptime_seconds How long it has been working.",
-        "# TYPE afl_runner_uptime_seconds gauge",
-        f"afl_runner_uptime_seconds {status['uptime_ms'] / 1000}",
-        "# HELP afl_runner_active_tasks Tasks in hand.",
-        "# TYPE afl_runner_active_tasks gauge",
-        f"afl_runner_active_tasks {status['active_work_items']}",
-        "# HELP afl_runner_capacity How many handlers may work at a time.",
-        "# TYPE afl_runner_capacity gauge",
-        f"afl_runner_capacity {status['config']['max_concurrent']}",
-        "# HELP afl_runner_tasks_total Tasks worked on, by facet and outcome.",
-        "# TYPE afl_runner_tasks_total counter",
-    ]
-    for name, counts in sorted(status["handled"].items()):
-        label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        for outcome in ("handled", "not_handled"):
-            lines.append(f'afl_runner_tasks_total{{facet="{label}",outcome="{outcome}"}} {counts[outcome]}')
-    return "\n".join(lines) + "\n"
+    return render(
+        [
+            Sample("afl_runner_up", int(status["running"])),
+            Sample("afl_runner_uptime_seconds", status["uptime_ms"] / 1000),
+            Sample("afl_runner_active_tasks", status["active_work_items"]),
+            Sample("afl_runner_capacity", status["config"]["max_concurrent"]),
+            *(
+                Sample("afl_runner_tasks_total", counts[outcome], (facet, outcome))
+                for facet, counts in status["handled"].items()
+                for outcome in ("handled", "not_handled")
+            ),
+        ]
+    )

@@ -102,12 +102,15 @@ create table afl_tasks (
     retry text,
     concurrency_key text not null default '',
     concurrency_limit {bigint} not null default 0,
-    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout')),
+    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout', 'elsewhere')),
     not_before {bigint} not null default 0,
     deadline {bigint} not null default 0,
     failures {bigint} not null default 0,
     lock_until {bigint} not null default 0,
-    last_owner text not null default ''
+    last_owner text not null default '',
+    via text {binary} not null default '',
+    bridge text,
+    patience_ms {bigint} not null default 0
 ) {strict};
 
 -- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
@@ -118,6 +121,8 @@ create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq)
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
+-- What is done elsewhere, and what has ended without the other side having been told.
+create index afl_tasks_elsewhere on afl_tasks (via, seq) where hold = 'elsewhere';
 
 create table afl_runners (
     uuid text primary key,

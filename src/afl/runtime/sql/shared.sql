@@ -113,16 +113,23 @@ insert into afl_tasks (
 update afl_tasks set timeout_ms = :timeout_ms, retry = :retry, concurrency_key = :concurrency_key,
     concurrency_limit = :concurrency_limit, hold = :hold
 where uuid = :uuid
+-- name: set_elsewhere
+update afl_tasks set via = :via, bridge = :bridge, patience_ms = :patience_ms,
+    hold = case when hold = '' then 'elsewhere' else hold end,
+    deadline = case when hold = '' and timeout_ms > 0 then {now} + timeout_ms else 0 end,
+    lease_until = case when hold = '' and :patience_ms > 0 then {now} + :patience_ms else 0 end
+where uuid = :uuid
 -- name: upsert_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
     data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result, timeout_ms, retry,
-    concurrency_key, concurrency_limit, hold, not_before, deadline, failures, lock_until, last_owner
+    concurrency_key, concurrency_limit, hold, not_before, deadline, failures, lock_until, last_owner, via, bridge,
+    patience_ms
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
     :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result,
     :timeout_ms, :retry, :concurrency_key, :concurrency_limit, :hold, :not_before, :deadline, :failures, :lock_until,
-    :last_owner
+    :last_owner, :via, :bridge, :patience_ms
 ) on conflict (uuid) do update set
     name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
     workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
@@ -133,7 +140,8 @@ insert into afl_tasks (
     deaths = excluded.deaths, result = excluded.result, timeout_ms = excluded.timeout_ms, retry = excluded.retry,
     concurrency_key = excluded.concurrency_key, concurrency_limit = excluded.concurrency_limit, hold = excluded.hold,
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
-    lock_until = excluded.lock_until, last_owner = excluded.last_owner
+    lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
+    patience_ms = excluded.patience_ms
 returning {ring:topics} as rung
 -- name: find_tasks
 select * from afl_tasks
@@ -141,13 +149,25 @@ where (:state = '' or state = :state) and (:name = '' or name = :name or short_n
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by seq limit :limit
+-- name: find_tasks_elsewhere
+select * from afl_tasks
+where hold = 'elsewhere' and state = :state and (:name = '' or name = :name or short_name = :name)
+    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and (:task_list = '' or task_list_name = :task_list) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
+order by +seq limit :limit
 -- name: find_running_tasks
 select * from afl_tasks
 where state = 'running' and (:name = '' or name = :name or short_name = :name)
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: find_held_tasks
 select * from afl_tasks
@@ -156,6 +176,8 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: find_pending_tasks
 select * from afl_tasks
@@ -163,6 +185,8 @@ where state = 'pending' and hold = '' and (:name = '' or name = :name or short_n
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: next_due
 select min(not_before) - {now} as due from afl_tasks
@@ -219,16 +243,44 @@ where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
 where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
 -- name: close_task
-update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
+update afl_tasks set state = :state, error = :error, result = :result, updated = :updated,
+    hold = case when via = '' then hold when substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
 where uuid = :uuid and state in ('pending', 'running')
+-- name: close_elsewhere
+update afl_tasks set state = :state, error = :error, result = :result, bridge = :bridge, updated = :updated, hold = ''
+where uuid = :uuid and state = 'pending' and hold = 'elsewhere' and epoch = :epoch and via = :via
+-- name: ended_elsewhere
+select * from afl_tasks
+where hold = 'elsewhere' and via >= :via_from and via < :via_beyond and state in ('completed', 'failed', 'ignored', 'canceled')
+order by +seq limit :limit
+-- name: told
+update afl_tasks set hold = ''
+where uuid = :uuid and hold = 'elsewhere' and state in ('completed', 'failed', 'ignored', 'canceled')
+-- name: hand_over
+update afl_tasks set state = 'pending', hold = 'elsewhere', via = :via, bridge = :bridge, patience_ms = :patience_ms,
+    last_owner = owner, owner = '', epoch = epoch + 1, lock_until = 0, started = 0, updated = :updated,
+    deadline = case when timeout_ms > 0 then {now} + timeout_ms else 0 end,
+    lease_until = case when :patience_ms > 0 then {now} + :patience_ms else 0 end
+where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+-- name: unanswered
+select * from afl_tasks where hold = 'elsewhere' and state = 'pending' and lease_until > 0 and lease_until < {now}
+order by +seq limit :limit
+-- name: ask_next
+update afl_tasks set via = :next, bridge = :bridge, patience_ms = :patience_ms, updated = :updated,
+    lease_until = case when :patience_ms > 0 then {now} + :patience_ms else 0 end
+where uuid = :uuid and state = 'pending' and hold = 'elsewhere' and epoch = :epoch and via = :via
 -- name: requeue_task
-update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
-    started = 0, failures = failures + 1, hold = case when :paused = 1 then 'paused'
-        when state = 'pending' and concurrency_key <> '' then 'concurrency' else '' end, not_before = {now} + :delay_ms, error = :error, updated = :updated,
+update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lock_until = 0,
+    lease_until = case when :paused = 0 and patience_ms > 0 and (hold = 'elsewhere' or concurrency_key = '')
+        then {now} + :delay_ms + patience_ms else 0 end,
+    deadline = case when :paused = 0 and via <> '' and timeout_ms > 0 and (hold = 'elsewhere' or concurrency_key = '')
+        then {now} + :delay_ms + timeout_ms else 0 end,
+    started = 0, failures = failures + 1, hold = case when :paused = 1 then 'paused' when hold = 'elsewhere' then 'elsewhere'
+        when state = 'pending' and concurrency_key <> '' then 'concurrency' when via <> '' then 'elsewhere' else '' end, not_before = {now} + :delay_ms, error = :error, updated = :updated,
     last_owner = case when owner = '' then last_owner else owner end
 where uuid = :uuid and ((:owner <> '' and state = 'running' and owner = :owner and epoch = :epoch)
     or (:owner = '' and state = 'pending' and epoch = :epoch))
-returning task_list_name, concurrency_key
+returning task_list_name, concurrency_key, hold
 -- name: run_state
 select state from afl_runs where workflow_id = :workflow_id {for_update}
 -- name: return_task
@@ -266,12 +318,17 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
     lock_until = 0, started = 0, updated = :updated, hold = 'timeout'
 where state = 'running' and deadline > 0 and deadline < {now}
 returning task_list_name
+-- name: time_out_elsewhere
+update afl_tasks set epoch = epoch + 1, lease_until = 0, updated = :updated, hold = 'timeout'
+where hold = 'elsewhere' and state = 'pending' and deadline > 0 and deadline < {now}
+returning task_list_name
 -- name: owners
 select owner from afl_tasks where state = 'running'
 union select owner from afl_runs where state in ('created', 'running') and owner > ''
 -- name: stale
 select (select count(*) from afl_tasks where state = 'running' and lease_until > 0 and lease_until < {now}) as expired,
     (select count(*) from afl_tasks where state = 'running' and deadline > 0 and deadline < {now}) as timed,
+    (select count(*) from afl_tasks where hold = 'elsewhere' and state = 'pending' and deadline > 0 and deadline < {now}) as timed_elsewhere,
     (select count(*) from afl_runs where state in ('created', 'running') and owner > '' and lease_until < {now}) as runs
 -- name: release_runs
 update afl_runs set owner = '', epoch = epoch + 1, lease_until = 0 where state in ('created', 'running') and owner = :owner
@@ -283,25 +340,28 @@ delete from afl_locks where owner = :owner
 -- name: key_standing
 select (select count(*) from afl_tasks
         where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
-            and concurrency_key = :key and (hold = '' or state = 'running')) as active,
+            and concurrency_key = :key and (hold = '' or hold = 'elsewhere' or state = 'running')) as active,
     (select concurrency_limit from afl_tasks
         where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
             and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
         order by priority desc, seq limit 1) as allowed
 -- name: promote
-update afl_tasks set hold = '' where seq in (
+update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end,
+    deadline = case when via = '' or timeout_ms = 0 then 0 else {greatest}(not_before, {now}) + timeout_ms end,
+    lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
+where seq in (
     select seq from afl_tasks
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
     order by priority desc, seq limit :free)
     and hold = 'concurrency' and state = 'pending'
-returning task_list_name
+returning task_list_name, via
 -- name: waiting_keys
 select concurrency_key from afl_tasks
 where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and concurrency_key > ''
 group by concurrency_key
 having max(case when hold = 'concurrency' and state = 'pending' then concurrency_limit else 0 end)
-    > sum(case when hold = '' or state = 'running' then 1 else 0 end)
+    > sum(case when hold = '' or hold = 'elsewhere' or state = 'running' then 1 else 0 end)
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
 where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
@@ -320,16 +380,19 @@ where workflow_id = :workflow_id and state = 'paused'
 returning runner_id, state
 -- name: unpause_tasks
 update afl_tasks set updated = :updated,
-    hold = case when concurrency_key = '' or state = 'running' then '' else 'concurrency' end
+    hold = case when state = 'running' then '' when concurrency_key <> '' then 'concurrency' when via <> '' then 'elsewhere' else '' end,
+    deadline = case when via = '' or timeout_ms = 0 or concurrency_key <> '' then deadline else {greatest}(not_before, {now}) + timeout_ms end,
+    lease_until = case when patience_ms = 0 or concurrency_key <> '' then lease_until else {greatest}(not_before, {now}) + patience_ms end
 where workflow_id = :workflow_id and state in ('pending', 'running') and hold = 'paused'
-returning task_list_name
+returning task_list_name, via
 -- name: cancel_run
 update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
     lease_until = 0, updated = :updated, ended = :updated
 where workflow_id = :workflow_id and state in ('created', 'running', 'paused')
 returning runner_id
 -- name: cancel_tasks
-update afl_tasks set state = 'canceled', epoch = epoch + 1, hold = '', error = :error, updated = :updated
+update afl_tasks set state = 'canceled', epoch = epoch + 1, error = :error, updated = :updated,
+    hold = case when via = '' or substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
 where workflow_id = :workflow_id and state in ('pending', 'running')
 -- name: delete_marks
 delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
@@ -361,6 +424,11 @@ select r.*, '{}' as inputs from afl_runs r
 where r.workflow_id >= :prefix and r.workflow_id < :beyond
     and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
     and (:before = '' or r.workflow_id < :before)
+    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (
+        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
+        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+    )
 order by r.workflow_id desc limit :limit
 
 -- name: get_run
@@ -474,6 +542,8 @@ values (:key, :owner, {now}, {now} + :duration_ms, :meta)
 on conflict (key) do update set owner = excluded.owner, acquired_at = excluded.acquired_at,
     expires_at = excluded.expires_at, meta = excluded.meta
 where afl_locks.expires_at <= {now} or (afl_locks.owner = excluded.owner and excluded.owner <> '')
+-- name: delete_expired_locks
+delete from afl_locks where expires_at <= {now}
 -- name: release_lock
 delete from afl_locks where key = :key and expires_at > {now} and (:owner = '' or owner = :owner)
 -- name: check_lock
@@ -488,6 +558,8 @@ insert into afl_logs (uuid, runner_id, position, time, record) values (:uuid, :r
 select record from afl_logs where runner_id = :runner_id order by position, time, uuid
 -- name: get_logs_after
 select seq, record from afl_logs where runner_id = :runner_id and seq > :position order by seq limit :limit
+-- name: get_logs_before
+select seq, record from afl_logs where runner_id = :runner_id and seq < :position order by seq desc limit :limit
 
 -- name: count_steps
 select count(*) as found from afl_steps
@@ -497,3 +569,51 @@ select (select count(*) from afl_events where event_type <> 'StepContinue') + (
 ) as found
 -- name: get_all_steps
 select * from afl_steps order by started, id
+
+-- name: run_pulse
+select r.state, r.iterations, r.waiting, r.updated, r.settled, r.reason, t.tasks, t.epochs, t.latest, t.pending, t.held, t.failures,
+    (select coalesce(max(l.seq), 0) from afl_logs l where l.runner_id = :workflow_id) as log_end
+from afl_runs r cross join (
+    select count(*) as tasks, cast(coalesce(sum(epoch), 0) as {bigint}) as epochs, coalesce(max(updated), 0) as latest,
+        cast(coalesce(sum(case when state = 'pending' then 1 else 0 end), 0) as {bigint}) as pending,
+        cast(coalesce(sum(case when hold <> '' then 1 else 0 end), 0) as {bigint}) as held,
+        cast(coalesce(sum(failures), 0) as {bigint}) as failures
+    from afl_tasks where workflow_id = :workflow_id
+) t where r.workflow_id = :workflow_id
+-- name: newest_runs_pulse
+select workflow_id, state, updated, waiting from afl_runs order by workflow_id desc limit :limit
+-- name: open_runs_pulse
+select count(*) as found, coalesce(max(updated), 0) as latest, cast(coalesce(sum(waiting), 0) as {bigint}) as waiting
+from afl_runs where state in ('created', 'running')
+-- name: count_open_runs
+select count(*) as found from afl_runs where state in ('created', 'running')
+-- name: tasks_pulse
+select coalesce(max(seq), 0) as latest,
+    (select count(*) from afl_tasks where state = 'pending' and hold = '') as pending,
+    (select count(*) from afl_tasks where state = 'running') as running,
+    (select count(*) from afl_tasks where (concurrency_key <> '' or hold <> '' or not_before > 0)
+        and state in ('pending', 'running')) as special
+from afl_tasks
+-- name: log_end
+select coalesce(max(seq), 0) as found from afl_logs where runner_id = :runner_id
+-- name: step_lines
+select id, object_type, state, facet_name, started, ended from afl_steps where workflow_id = :workflow_id
+order by started, id
+-- name: running_steps
+select step_id from afl_tasks where workflow_id = :workflow_id and state = 'running' and step_id <> ''
+
+-- Each part by an index of its own: of tasks that ended there may be millions.
+-- name: count_tasks
+select task_list_name as task_list, name, state, hold, via, count(*) as count, min(created) as oldest from (
+    select task_list_name, name, state, hold, via, created from afl_tasks where state = 'pending' and hold = ''
+    union all
+    select task_list_name, name, state, hold, via, created from afl_tasks where state = 'running'
+    union all
+    select task_list_name, name, state, hold, via, created from afl_tasks
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        and state = 'pending' and hold <> ''
+) as open_tasks group by task_list_name, name, state, hold, via
+-- name: count_runs
+select state, count(*) as count from afl_runs group by state
+-- name: get_tasks_by_step
+select * from afl_tasks where step_id = :step_id order by seq

@@ -137,6 +137,8 @@ class ClaimTables(Tables):
             freed += self.ringing(_release_expired_runs)
         if stale["timed"]:
             freed += self._sweep(Q.time_out_tasks)
+        if stale["timed_elsewhere"]:
+            freed += self._sweep(Q.time_out_elsewhere)
         if freed:  # what was taken away may have left room
             keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
         if keys:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.sql_store.tables import Q
-from afl.runtime.topics import tasks_topic
+from afl.runtime.topics import ELSEWHERE_TOPIC, tasks_topic
 
 
 def lock_keys(tx: Transaction, keys: Iterable[str]) -> None:
@@ -30,4 +30,4 @@ def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:
         free = 0 if standing["allowed"] is None else standing["allowed"] - standing["active"]
         if free > 0:
             for row in tx.all(Q.promote, key=key, free=free):
-                rings.add(tx, tasks_topic(row["task_list_name"]))
+                rings.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))

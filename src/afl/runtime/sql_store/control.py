@@ -12,7 +12,7 @@ from afl.runtime.entities import RunnerState
 from afl.runtime.sql_store.concurrency import lock_keys, promote
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.usage import forget
-from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 
@@ -52,7 +52,7 @@ def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
     tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
     lock_keys(tx, _keys(tx, workflow_id))
     for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
-        rings.add(tx, tasks_topic(row["task_list_name"]))
+        rings.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), rings)
     rings.add(tx, RUNS_TOPIC)
     return True
@@ -94,6 +94,7 @@ def _delete(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_runs,
         ):
             tx.run(query, ids=ids)
+        tx.run(Q.delete_expired_locks)
         forget(tx, ids)
         tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
     return len(ids)

@@ -192,7 +192,7 @@ def event_from(row: Row) -> EventDefinition:
     )
 
 
-_TASK_JSON = ("error", "data", "result", "retry")
+_TASK_JSON = ("error", "data", "result", "retry", "bridge")
 _POLICY_COLUMNS = (
     "timeout_ms",
     "concurrency_key",
@@ -203,6 +203,8 @@ _POLICY_COLUMNS = (
     "failures",
     "lock_until",
     "last_owner",
+    "via",
+    "patience_ms",
 )
 _TASK_COLUMNS = [
     field.name for field in fields(TaskDefinition) if field.name not in (*_TASK_JSON, *_POLICY_COLUMNS)
@@ -228,6 +230,7 @@ def policy_params(task: TaskDefinition) -> dict[str, Any]:
     """What only some tasks have, as named parameters."""
     params = dict(zip(_POLICY_COLUMNS, _policy_values(task), strict=True))
     params["retry"] = None if task.retry is None else codec.encode(task.retry)
+    params["bridge"] = bridge_text(task)
     params["uuid"] = task.uuid
     return params
 
@@ -237,9 +240,27 @@ def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
     if not (task.timeout_ms or task.retry is not None or task.concurrency_key):
         return None
     params = policy_params(task)
-    if task.concurrency_key:
-        params["hold"] = TaskHold.CONCURRENCY
+    params["hold"] = TaskHold.CONCURRENCY if task.concurrency_key else ""
     return {name: params[name] for name in _NEW_POLICY}
+
+
+def new_elsewhere(task: TaskDefinition) -> dict[str, Any] | None:
+    """Where a new task is done, if not by a worker; its times begin when the store has it."""
+    if not task.via:
+        return None
+    return {
+        "uuid": task.uuid,
+        "via": task.via,
+        "bridge": bridge_text(task),
+        "patience_ms": task.patience_ms,
+    }
+
+
+def bridge_text(task: TaskDefinition) -> str | None:
+    """What the other side is to know, as JSON."""
+    if task.bridge is None:
+        return None
+    return codec.encode(task.bridge, what=f"the bridge of task {task.uuid}")
 
 
 _NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold")

@@ -27,7 +27,16 @@ class RunTables(Tables):
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
     def find_runs(
-        self, *, prefix: str = "", state: str = "", workflow: str = "", before: str = "", limit: int = 100
+        self,
+        *,
+        prefix: str = "",
+        state: str = "",
+        workflow: str = "",
+        before: str = "",
+        text: str = "",
+        since: int = 0,
+        until: int = 0,
+        limit: int = 100,
     ) -> list[RunDefinition]:
         rows = self.database.select(
             Q.find_runs,
@@ -36,6 +45,9 @@ class RunTables(Tables):
             state=state,
             workflow=workflow,
             before=before,
+            text=_anywhere(text),
+            since=since,
+            until=until,
             limit=limit,
         )
         return [run_from(row) for row in rows]
@@ -131,3 +143,12 @@ class RunTables(Tables):
 
     def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
         return [runner_from(row) for row in self.database.select(Q.get_all_runners, limit=limit)]
+
+
+def _anywhere(text: str) -> str:
+    """The pattern of texts that contain this one; empty for any."""
+    if not text:
+        return ""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text.lower()}%"

@@ -12,6 +12,8 @@ from afl.runtime.sql_store.rows import server_from
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.topics import logs_topic
 
+_LAST_POSITION = 2**63 - 1
+
 
 class ServerTables(Tables):
     """The ServerStore protocol."""
@@ -124,6 +126,14 @@ class LogTables(Tables):
         self, runner_id: str, position: int, limit: int = 1000
     ) -> list[tuple[int, LogDefinition]]:
         rows = self.database.select(Q.get_logs_after, runner_id=runner_id, position=position, limit=limit)
+        return [(row["seq"], codec.decode_as(row["record"], LogDefinition)) for row in rows]
+
+    def get_logs_before(
+        self, runner_id: str, position: int = 0, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        rows = self.database.select(
+            Q.get_logs_before, runner_id=runner_id, position=position or _LAST_POSITION, limit=limit
+        )
         return [(row["seq"], codec.decode_as(row["record"], LogDefinition)) for row in rows]
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:

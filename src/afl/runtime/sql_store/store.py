@@ -12,13 +12,17 @@ from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreCo
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.sql_store import usage
+from afl.runtime.sql_store.census import CensusTables
 from afl.runtime.sql_store.claims import ClaimTables
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.control import ControlTables
+from afl.runtime.sql_store.elsewhere import ElsewhereTables
 from afl.runtime.sql_store.events import EventTables
 from afl.runtime.sql_store.flows import FlowTables
+from afl.runtime.sql_store.pulses import PulseTables
 from afl.runtime.sql_store.rows import (
     event_row,
+    new_elsewhere,
     new_policy,
     run_params,
     step_row,
@@ -30,7 +34,7 @@ from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, l
 from afl.runtime.sql_store.steps import StepTables
 from afl.runtime.sql_store.tables import SCHEMA, Q
 from afl.runtime.sql_store.tasks import TaskTables, close_all
-from afl.runtime.topics import RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +44,15 @@ class SqlStore(
     EventTables,
     TaskTables,
     ClaimTables,
+    ElsewhereTables,
     RunTables,
     ControlTables,
     FlowTables,
     ServerTables,
     LockTables,
     LogTables,
+    PulseTables,
+    CensusTables,
 ):
     """PersistenceAPI over the kernel's database."""
 
@@ -96,6 +103,8 @@ class SqlStore(
             tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
         if rows.policies:
             tx.many(Q.set_policy, rows.policies)
+        if rows.elsewhere:
+            tx.many(Q.set_elsewhere, rows.elsewhere)
         if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
             raise FencedError(f"a task of {changes.run} is no longer held; nothing was written")
         if rows.created_events:
@@ -148,6 +157,7 @@ class ChangeRows:
         self.updated_tasks = [task_params(task) for task in changes.updated_tasks]
         self.logs = [log_row(log) for log in changes.logs]
         self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
+        self.elsewhere = [each for task in changes.created_tasks if (each := new_elsewhere(task)) is not None]
         self.keys = {
             task.concurrency_key
             for task in (*changes.created_tasks, *changes.updated_tasks)
@@ -159,7 +169,7 @@ class ChangeRows:
 def _topics(changes: IterationChanges) -> list[str]:
     """What the commit rings; a task with a concurrency key rings when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
-    topics = {tasks_topic(task.task_list_name) for task in free}
+    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
     run = changes.run
     if run is not None and run.is_over:
         topics.add(run_topic(run.workflow_id))

@@ -59,3 +59,8 @@ class Tables:
 
 
 LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix
+
+
+def via_range(via: str) -> dict[str, str]:
+    """Where the work goes on, as a whole ("human:finance") or by its kind ("human"), as parameters of a query."""
+    return {"via": via, "via_from": f"{via}:", "via_beyond": f"{via};"}  # the semicolon comes after the colon

@@ -9,10 +9,11 @@ from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
-from afl.runtime.changes import Outcome
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.changes import Outcome, leaves_word
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.rows import (
+    bridge_text,
     error_data,
     event_row,
     extra_text,
@@ -21,9 +22,9 @@ from afl.runtime.sql_store.rows import (
     task_params,
     values_text,
 )
-from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables
+from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
 from afl.runtime.states import StepState
-from afl.runtime.topics import RUNS_TOPIC, tasks_topic
+from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
 
 
@@ -59,6 +60,8 @@ class TaskTables(Tables):
         owner: str = "",
         key: str = "",
         prefix: str = "",
+        via: str = "",
+        after: str = "",
         limit: int = 100,
     ) -> list[TaskDefinition]:
         asked = {
@@ -69,9 +72,14 @@ class TaskTables(Tables):
             "key": key,
             "prefix": prefix,
             "beyond": prefix + LAST_CHARACTER,
+            **via_range(via),
+            "after": after,
             "limit": limit,
         }
-        if state == TaskState.RUNNING:  # of the open ones there are few, and an index knows them
+        if hold == TaskHold.ELSEWHERE:
+            del asked["hold"], asked["owner"]  # it has none
+            rows = self.database.select(Q.find_tasks_elsewhere, state=state or TaskState.PENDING, **asked)
+        elif state == TaskState.RUNNING:  # of the open ones there are few, and an index knows them
             rows = self.database.select(Q.find_running_tasks, **asked)
         elif state == TaskState.PENDING:
             rows = self.database.select(Q.find_held_tasks, **asked)
@@ -82,7 +90,8 @@ class TaskTables(Tables):
         return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
 
     def save_task(self, task: TaskDefinition) -> None:
-        topics = [tasks_topic(task.task_list_name)] if task.state == TaskState.PENDING else []
+        topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
+        topics = topics if task.state == TaskState.PENDING else []
         carried = topics if topics and self.bell.carried_by_commit else None
         self.database.atomic(Q.upsert_task, **task_params(task), **_policy(task), topics=carried)
         self.bell.rung(topics)
@@ -99,6 +108,8 @@ class TaskTables(Tables):
             promote(tx, (each.task.concurrency_key for each in outcomes if each.task is not None), rings)
             if any(done):
                 rings.add(tx, RUNS_TOPIC)
+            if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
+                rings.add(tx, CANCEL_TOPIC)
             return done
 
         return self.ringing(work)
@@ -128,7 +139,8 @@ class TaskTables(Tables):
             )
             if row is not None:
                 promote(tx, [row["concurrency_key"]], rings)
-                rings.add(tx, tasks_topic(row["task_list_name"]))
+                elsewhere = row["hold"] == TaskHold.ELSEWHERE
+                rings.add(tx, ELSEWHERE_TOPIC if elsewhere else tasks_topic(row["task_list_name"]))
             return row is not None
 
         return self.ringing(work)
@@ -156,7 +168,9 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     stored = tx.one(Q.lock_step, id=step.id)
     if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
         return False
-    if task is not None and not close_task(tx, task_params(task)):
+    if task is not None and not (
+        _end_elsewhere(tx, task) if outcome.elsewhere else close_task(tx, task_params(task))
+    ):
         return False
     failure = error_data(step.transition.error)
     tx.run(
@@ -170,6 +184,13 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     )
     tx.many(Q.insert_mark, [event_row(mark)])
     return True
+
+
+def _end_elsewhere(tx: Transaction, task: TaskDefinition) -> bool:
+    """The other side itself says how it ended, so it need not be told."""
+    ended = task_params(task)
+    closing = {name: ended[name] for name in ("uuid", "state", "error", "result", "updated", "epoch")}
+    return bool(tx.run(Q.close_elsewhere, **closing, via=task.via, bridge=bridge_text(task)))
 
 
 def close_all(tx: Transaction, tasks: Sequence[Mapping[str, Any]]) -> bool:

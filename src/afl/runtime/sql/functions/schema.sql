@@ -4,12 +4,14 @@
 -- looks up the type of every column at every call, which took longer than all the rest.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_1(
+create function afl_commit_2(
     p_run jsonb, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps jsonb, p_old_steps jsonb,
-    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_closed jsonb, p_logs jsonb, p_topics text[]
+    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_elsewhere jsonb, p_closed jsonb, p_logs jsonb,
+    p_topics text[]
 ) returns boolean language plpgsql as $body$
 declare
-    lease bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + p_lease_ms;
+    now_ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
+    lease bigint := now_ms + p_lease_ms;
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else lease end;
     r jsonb;
 begin
@@ -60,7 +62,8 @@ begin
     end loop;
     for r in select value from jsonb_array_elements(p_closed) loop
         update afl_tasks set state = r ->> 'state', error = r ->> 'error', result = r ->> 'result',
-            updated = (r ->> 'updated')::bigint
+            updated = (r ->> 'updated')::bigint,
+            hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
         where uuid = r ->> 'uuid' and (
             (r ->> 'owner' = '' and state in ('pending', 'running'))
             or (state = 'running' and owner = r ->> 'owner' and epoch = (r ->> 'epoch')::bigint)
@@ -93,6 +96,15 @@ begin
     for r in select value from jsonb_array_elements(p_policies) loop
         update afl_tasks set timeout_ms = (r ->> 'timeout_ms')::bigint, retry = r ->> 'retry' where uuid = r ->> 'uuid';
     end loop;
+    if p_elsewhere is not null then
+        for r in select value from jsonb_array_elements(p_elsewhere) loop
+            update afl_tasks set via = r ->> 'via', bridge = r ->> 'bridge', hold = 'elsewhere',
+                patience_ms = (r ->> 'patience_ms')::bigint,
+                deadline = case when timeout_ms = 0 then 0 else now_ms + timeout_ms end,
+                lease_until = case when r ->> 'patience_ms' = '0' then 0 else now_ms + (r ->> 'patience_ms')::bigint end
+            where uuid = r ->> 'uuid';
+        end loop;
+    end if;
     if p_logs is not null then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.
         perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
@@ -114,18 +126,18 @@ end
 $body$;
 
 -- Several commits in one round trip and one transaction: all of them, or none. JSON inside the JSON stays text.
-create function afl_commit_all_1(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_all_2(p_batch jsonb) returns void language plpgsql as $body$
 declare
     c jsonb;
 begin
     for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_1(
+        if not afl_commit_2(
             (c ->> 'run')::jsonb, (c ->> 'new')::boolean, (c ->> 'lease_ms')::bigint, (c ->> 'over')::boolean,
             (c ->> 'steps')::jsonb, (c ->> 'old_steps')::jsonb,
             case when c -> 'consumed' = 'null' then null
                 else array(select jsonb_array_elements_text(c -> 'consumed')) end,
-            (c ->> 'events')::jsonb, (c ->> 'tasks')::jsonb, (c ->> 'policies')::jsonb, (c ->> 'closed')::jsonb,
-            (c ->> 'logs')::jsonb,
+            (c ->> 'events')::jsonb, (c ->> 'tasks')::jsonb, (c ->> 'policies')::jsonb,
+            (c ->> 'elsewhere')::jsonb, (c ->> 'closed')::jsonb, (c ->> 'logs')::jsonb,
             case when c -> 'topics' = 'null' then null
                 else array(select jsonb_array_elements_text(c -> 'topics')) end
         ) then

@@ -1,0 +1,180 @@
+-- The runtime's tables. Ids of steps begin with their run's id, so ranges of ids are subtrees.
+
+create table afl_programs (
+    hash text primary key,
+    compiled text not null
+) {strict};
+
+create table afl_runs (
+    workflow_id text {binary} primary key,
+    workflow_name text not null,
+    program_hash text not null,
+    state text not null check (state in ('created', 'running', 'completed', 'failed', 'paused', 'cancelled')),
+    runner_id text not null,
+    flow_id text not null,
+    task_list text not null,
+    outputs text not null,
+    error text,
+    iterations {bigint} not null,
+    waiting {bigint} not null,
+    settled {bigint} not null,
+    created {bigint} not null,
+    updated {bigint} not null,
+    ended {bigint} not null,
+    owner text not null,
+    epoch {bigint} not null,
+    lease_until {bigint} not null,
+    reason text not null default ''
+) {without_rowid_roomy};
+
+-- Apart from the run, whose row is written again and again: inputs may be large and never change.
+create table afl_inputs (
+    workflow_id text primary key,
+    inputs text not null
+) {strict};
+
+create index afl_runs_open on afl_runs (owner) where state in ('created', 'running');
+create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
+
+create table afl_steps (
+    id text {binary} primary key,
+    workflow_id text {binary} not null,
+    object_type text not null,
+    state text not null,
+    statement_id text,
+    container_type text,
+    container_id text,
+    block_id text,
+    root_id text,
+    facet_name text not null,
+    params text not null,
+    returns text not null,
+    error text,
+    progress text,
+    extra text,
+    started {bigint} not null,
+    ended {bigint} not null
+) {without_rowid_roomy};
+
+create index afl_steps_run on afl_steps (workflow_id);
+create index afl_steps_open on afl_steps (workflow_id, state)
+    where state <> 'state.statement.Complete' and state <> 'state.statement.Error';
+
+-- A task is its own event, under its uuid; here stand StepContinue marks, and what callers save.
+create table afl_events (
+    id text {binary} primary key,
+    step_id text not null,
+    workflow_id text {binary} not null,
+    state text not null,
+    event_type text not null,
+    payload text not null
+) {without_rowid};
+
+create index afl_events_run on afl_events (workflow_id);
+create index afl_events_mark on afl_events (workflow_id, id) where event_type = 'StepContinue';
+
+create table afl_tasks (
+    seq {identity},
+    uuid text not null unique,
+    name text not null,
+    short_name text not null,
+    runner_id text not null,
+    workflow_id text {binary} not null,
+    flow_id text not null,
+    step_id text not null,
+    state text not null check (state in ('pending', 'running', 'completed', 'failed', 'ignored', 'canceled')),
+    created {bigint} not null,
+    updated {bigint} not null,
+    error text,
+    task_list_name text not null,
+    data_type text not null,
+    data text,
+    priority {bigint} not null,
+    owner text not null,
+    epoch {bigint} not null,
+    lease_until {bigint} not null,
+    started {bigint} not null,
+    deliveries {bigint} not null,
+    deaths {bigint} not null,
+    result text,
+    -- What only some tasks have; a new task is inserted without, and most never get any.
+    timeout_ms {bigint} not null default 0,
+    retry text,
+    concurrency_key text not null default '',
+    concurrency_limit {bigint} not null default 0,
+    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout')),
+    not_before {bigint} not null default 0,
+    deadline {bigint} not null default 0,
+    failures {bigint} not null default 0,
+    lock_until {bigint} not null default 0,
+    last_owner text not null default ''
+) {strict};
+
+-- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
+create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
+create index afl_tasks_step on afl_tasks (step_id);
+create index afl_tasks_run on afl_tasks (workflow_id);
+create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending' and hold = '';
+create index afl_tasks_running on afl_tasks (owner) where state = 'running';
+create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
+
+create table afl_runners (
+    uuid text primary key,
+    workflow_id text not null,
+    state text not null,
+    start_time {bigint} not null,
+    end_time {bigint} not null,
+    duration {bigint} not null,
+    record text not null
+) {strict};
+
+create index afl_runners_run on afl_runners (workflow_id);
+create index afl_runners_state on afl_runners (state);
+
+create table afl_flows (
+    seq {identity},
+    uuid text not null unique,
+    name text not null,
+    path text not null,
+    record text not null
+) {strict};
+
+create table afl_workflows (
+    seq {identity},
+    uuid text not null unique,
+    name text not null,
+    flow_id text not null,
+    date {bigint} not null,
+    record text not null
+) {strict};
+
+create index afl_workflows_flow on afl_workflows (flow_id);
+create index afl_workflows_name on afl_workflows (name);
+
+create table afl_servers (
+    uuid text primary key,
+    state text not null,
+    start_time {bigint} not null,
+    ping_time {bigint} not null,
+    record text not null
+) {strict};
+
+create table afl_locks (
+    key text primary key,
+    owner text not null,
+    acquired_at {bigint} not null,
+    expires_at {bigint} not null,
+    meta text
+) {strict};
+
+create table afl_logs (
+    seq {identity},
+    uuid text not null unique,
+    runner_id text not null,
+    position {bigint} not null,
+    time {bigint} not null,
+    record text not null
+) {strict};
+
+create index afl_logs_runner on afl_logs (runner_id, seq);

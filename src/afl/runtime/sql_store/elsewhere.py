@@ -1,0 +1,55 @@
+"""Tasks that are done elsewhere, in SQL: handed over, asked for again, ended, and told of their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import Transaction
+from afl.kernel.doorbell import Rings
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.sql_store.rows import bridge_text, task_from
+from afl.runtime.sql_store.tables import Q, Tables, via_range
+from afl.runtime.topics import ELSEWHERE_TOPIC
+
+
+class ElsewhereTables(Tables):
+    """The part of the TaskStore protocol that is about work which goes on elsewhere."""
+
+    def hand_over(
+        self, task: TaskDefinition, via: str, bridge: dict[str, Any] | None = None, *, patience_ms: int = 0
+    ) -> bool:
+        text = None if bridge is None else codec.encode(bridge, what=f"the bridge of task {task.uuid}")
+
+        def work(tx: Transaction, rings: Rings) -> bool:
+            claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+            place = {"via": via, "bridge": text, "patience_ms": patience_ms}
+            done = bool(tx.run(Q.hand_over, **claim, **place, updated=wall_ms()))
+            if done:
+                rings.add(tx, ELSEWHERE_TOPIC)
+            return done
+
+        return self.ringing(work)
+
+    def get_unanswered(self, limit: int = 100) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.unanswered, limit=limit)]
+
+    def ask_next(self, task: TaskDefinition, via: str) -> bool:
+        def work(tx: Transaction, rings: Rings) -> bool:
+            stands = {"uuid": task.uuid, "via": task.via, "epoch": task.epoch}
+            asked = {"next": via, "bridge": bridge_text(task), "patience_ms": task.patience_ms}
+            done = bool(tx.run(Q.ask_next, **stands, **asked, updated=wall_ms()))
+            if done:
+                rings.add(tx, ELSEWHERE_TOPIC)
+            return done
+
+        return self.ringing(work)
+
+    def ended_elsewhere(self, kind: str, limit: int = 100) -> list[TaskDefinition]:
+        those = via_range(kind)
+        del those["via"]
+        return [task_from(row) for row in self.database.select(Q.ended_elsewhere, **those, limit=limit)]
+
+    def told(self, task: TaskDefinition) -> bool:
+        return bool(self.database.write(lambda tx: tx.run(Q.told, uuid=task.uuid)))

@@ -1,0 +1,83 @@
+"""One line of configuration in place of a mixin, and what keeps a bridge from being used."""
+
+from __future__ import annotations
+
+import pytest
+from support.crossings import Crossing
+from support.eventually import eventually
+
+from afl.bridges.rules import Rules
+from afl.kernel.errors import SettingError
+from afl.kernel.settings import load_settings
+from afl.operations import approvals
+from afl.operations.hosting import bridge_service, uses_redis
+from afl.operations.offers import Offer
+from afl.runtime.persistence import PersistenceAPI
+
+SOURCE = """
+namespace news {
+    event facet Translate(text: String) => (text: String)
+    event facet Publish(text: String) => (page: Long)
+    workflow W() => (page: Long) andThen {
+        french = Translate(text = "hello")
+        out = Publish(text = french.text)
+        yield W(page = out.page)
+    }
+}
+"""
+
+
+def test_facets_are_handed_over_by_full_or_short_name(crossing: Crossing) -> None:
+    rules = (("news.Translate", "message:translator"), ("Publish", "human:press"))
+    crossing.settings = load_settings({**_values(crossing), "bridges": dict(rules)}, environ={})
+    bridges = crossing.host({"translator": lambda text: {"text": f"{text}, en français"}})
+    report = crossing.run(SOURCE, bridges=bridges)
+    assert report.status == "PAUSED"
+    eventually(lambda: approvals.list_approvals(crossing.store, group="press"))
+    (question,) = approvals.list_approvals(crossing.store)
+    assert approvals.show_approval(crossing.store, question.id).given == {"text": "hello, en français"}
+    approvals.answer(crossing.store, question.id, {"page": 3}, by="ada")
+    assert crossing.resume(report.run, bridges).outputs == {"page": 3}
+
+
+def _values(crossing: Crossing) -> dict[str, object]:
+    return {"store": crossing.settings.store, "poll_interval_ms": 200, "messages": "memory"}
+
+
+@pytest.mark.parametrize("via", ["agent", "agent:", "people:finance", "", 7])
+def test_a_line_that_names_no_other_side_is_an_error(via: object) -> None:
+    with pytest.raises(SettingError, match=r"bridges: news.Ask is .*; expected one of agent:NAME"):
+        Rules.of([("news.Ask", via)])
+
+
+def test_rules_come_from_a_variable_or_the_file() -> None:
+    settings = load_settings(environ={"AFL_BRIDGES": '{"news.Ask": "agent:researcher"}'})
+    assert Rules.of(settings.bridges).via("news.Ask") == "agent:researcher"
+    assert Rules.of(settings.bridges).via("other.Ask") is None
+    assert Rules.of([("Ask", "fleet:ask")]).via("other.Ask") == "fleet:ask"
+
+
+@pytest.mark.parametrize(
+    ("given", "by_server"),
+    [
+        ({}, False),
+        ({"redis": "redis://messages:6379/0"}, True),
+        ({"redis": "redis://messages:6379/0", "messages": "memory"}, False),
+        ({"messages": "redis"}, True),
+    ],
+)
+def test_messages_go_by_a_server_once_one_is_named(given: dict[str, str], by_server: bool) -> None:
+    assert uses_redis(load_settings(given, environ={})) is by_server
+
+
+def test_every_bridge_is_hosted_where_the_store_allows_it(crossing: Crossing) -> None:
+    assert bridge_service(crossing.store, crossing.settings, Offer()).kinds == ["agent", "fleet", "message"]
+
+
+def test_a_store_without_sql_has_no_turns(mongo_database_url: str) -> None:
+    from afl.runtime.mongo_store import MongoStore
+
+    store: PersistenceAPI = MongoStore(mongo_database_url)
+    kinds = bridge_service(store, load_settings(environ={}), Offer()).kinds
+    store.close()
+    assert kinds == ["fleet", "message"]
