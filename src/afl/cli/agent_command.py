@@ -12,11 +12,13 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import duration, say
-from afl.kernel.log import configure_logging
+from afl.kernel.observing import observe, stop_tracing
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
 from afl.operations import runs
-from afl.operations.agents import AgentError, load_agents
+from afl.operations.agents import AgentError
+from afl.operations.hosting import hosted, hosted_names
+from afl.operations.offers import load_offer
 from afl.operations.service import (
     Notices,
     ServiceOptions,
@@ -118,29 +120,33 @@ def _serve(
 ) -> bool:
     """Serve until stopped; True if a source changed."""
     changed = threading.Event()
-    load_agents(modules)  # what is wrong with them is told before there is a store
-    configure_logging(settings.log_level)
+    load_offer(modules)  # what is wrong with them is told before there is a store
+    observe(settings, chosen.service)
     with runs.opened(settings) as opened:
+        offer = load_offer(modules, opened)
 
         def started() -> None:
-            say(_greeting(settings, chosen, handlers.names, service.http_port))
+            say(_greeting(settings, chosen, offer.names, service.http_port))
 
         def reload() -> None:
             changed.set()
             service.stop()
 
         notices = Notices(started, None if quiet else _tell, _stopping(chosen))
-        service, handlers = make_service(opened, settings, modules, chosen, notices)
-        if watch:
-            with SourceWatch(source_folders(modules), reload):
+        with hosted(opened, settings, offer) as bridges:
+            hosts = hosted_names(bridges, settings, offer)
+            service = make_service(opened, settings, offer.handlers, chosen, notices, hosts)
+            if watch:
+                with SourceWatch(source_folders(modules), reload):
+                    service.start()
+            else:
                 service.start()
-        else:
-            service.start()
         stuck = service.abandoned
     if not changed.is_set():
         was = "1 task was" if stuck == 1 else f"{stuck} tasks were"
         say(f"Stopped; {was} not done in time and will be done by others." if stuck else "Stopped.", "dim")
     if stuck:  # a handler that does not return must not keep the process alive
+        stop_tracing()
         os._exit(0)
     return changed.is_set()
 

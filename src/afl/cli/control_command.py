@@ -10,12 +10,12 @@ import typer
 
 from afl.cli import options
 from afl.cli.console import print_json, say
+from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.problems import problem
-from afl.kernel.settings import load_settings
-from afl.operations import control, runs
+from afl.operations import control
 from afl.operations.control import Change
-from afl.runtime.persistence import PersistenceAPI
+from afl.operations.desk import Desk
 
 
 def retry(
@@ -24,6 +24,7 @@ def retry(
         typer.Argument(metavar="RUN|STEP", help="A run: all its failed steps. A step (RUN/path), or a task."),
     ],
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try failed steps again. What is done stays done; the run goes on from there.
@@ -33,8 +34,8 @@ def retry(
       afl retry 01jd3v                    every failed step of the run
       afl retry 01jd3v/fetch\\[3].parse     one of them
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        done = control.retry(opened, name)
+    with desk_for(store, server) as desk:
+        done = desk.do(control.retry, name)
     if as_json:
         print_json(asdict(done))
     else:
@@ -44,24 +45,34 @@ def retry(
         )
 
 
-def cancel(run_id: options.Run, store: options.Store = None, as_json: options.AsJson = False) -> None:
+def cancel(
+    run_id: options.Run,
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
     """End a run and its tasks, whoever works on them. [bold]afl retry[/bold] takes it up again.
 
     [bold]Examples[/bold]
 
       afl cancel 01jd3v
     """
-    _apply(store, as_json, "Cancelled", control.cancel, run_id)
+    _tell(_ask(store, server, lambda desk: desk.do(control.cancel, run_id)), "Cancelled", as_json)
 
 
-def pause(run_id: options.Run, store: options.Store = None, as_json: options.AsJson = False) -> None:
+def pause(
+    run_id: options.Run,
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Stop a run where it stands. Tasks that run go on, and their results wait.
 
     [bold]Examples[/bold]
 
       afl pause 01jd3v
     """
-    _apply(store, as_json, "Paused", control.pause, run_id)
+    _tell(_ask(store, server, lambda desk: desk.do(control.pause, run_id)), "Paused", as_json)
 
 
 def unpause(
@@ -69,6 +80,7 @@ def unpause(
     budget_usd: options.BudgetUsd = None,
     budget_tokens: options.BudgetTokens = None,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Let a paused run go on, with another budget if its own is used up.
@@ -79,22 +91,18 @@ def unpause(
       afl unpause 01jd3v --budget-usd 5
     """
 
-    def change(opened: PersistenceAPI, run: str) -> Change:
-        return control.unpause(opened, run, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    def change(desk: Desk) -> Change:
+        return desk.do(control.unpause, run_id, budget_usd=budget_usd, budget_tokens=budget_tokens)
 
-    _apply(store, as_json, "Unpaused", change, run_id)
+    _tell(_ask(store, server, change), "Unpaused", as_json)
 
 
-def _apply(
-    store: str | None,
-    as_json: bool,
-    verb: str,
-    change: Callable[[PersistenceAPI, str], Change],
-    run_id: str,
-) -> None:
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        found = print_unknown_run(lambda: runs.find(opened, run_id))
-        done = change(opened, found.workflow_id)
+def _ask(store: str | None, server: str | None, change: Callable[[Desk], Change]) -> Change:
+    with desk_for(store, server) as desk:
+        return print_unknown_run(lambda: change(desk))
+
+
+def _tell(done: Change, verb: str, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     elif done.changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 import typer
 from rich.text import Text
@@ -12,8 +13,9 @@ from afl.cli.console import say
 from afl.cli.problems import problem
 from afl.language.diagnostics import Diagnostic, render
 from afl.operations.runs import UnknownRun
-from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
+
+T = TypeVar("T")
 
 
 def failure_text(
@@ -43,8 +45,8 @@ def _excerpt(failure: StepFailure, source: str | None) -> list[str]:
     return render(place, source).split("\n")[2:] if source is not None and failure.source else []
 
 
-def print_unknown_run(find: Callable[[], RunDefinition]) -> RunDefinition:
-    """The run; if there is none of that name, the latest ones are listed and the command ends."""
+def print_unknown_run(find: Callable[[], T]) -> T:
+    """What is found of a run; if there is none of that name, the latest ones are listed and the command ends."""
     try:
         return find()
     except UnknownRun as error:

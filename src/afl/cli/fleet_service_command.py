@@ -13,7 +13,8 @@ from afl.cli.console import say
 from afl.cli.fleet_options import Host, Limit, Port, chosen
 from afl.fleet.settings import FleetSettings, load_fleet_settings
 from afl.kernel.errors import MissingExtraError
-from afl.kernel.log import configure_logging
+from afl.kernel.observing import observe
+from afl.kernel.settings import load_settings
 from afl.operations.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
 
 
@@ -67,7 +68,7 @@ def principal(
             "workflow_dir": None if workflows is None else str(workflows),
         }
     )
-    configure_logging(settings.logging_level)
+    observe(load_settings(), "afl-fleet-principal", level=settings.logging_level)
     wanted = PrincipalOptions(
         with_agent=with_agent, scheduler=not no_scheduler, insecure=insecure, limit=limit
     )
@@ -95,7 +96,7 @@ def agent(
       CDKTR_PRINCIPAL_HOST=10.0.0.5 afl fleet agent
     """
     settings = chosen(host, port)
-    configure_logging(settings.logging_level)
+    observe(load_settings(), "afl-fleet-agent", level=settings.logging_level)
     raise typer.Exit(asyncio.run(serve_agent(settings, suffix, limit)))
 
 

@@ -11,10 +11,9 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import duration, output, print_json, say
+from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.tables import Table, shortened, state_text
-from afl.kernel.settings import load_settings
-from afl.operations import runs
 from afl.operations.run_list import RunLine, list_runs
 from afl.operations.spans import date, span
 from afl.operations.task_queue import TaskLine, list_tasks
@@ -50,6 +49,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")] = 20,
     before: Annotated[str, typer.Option("--before", metavar="RUN", help="Only older ones than this.")] = "",
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first.
@@ -60,11 +60,10 @@ def list_(
       afl list --state failed --workflow news.MorningPage
       afl list --before 01jd3v      the page behind
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        if before:
-            print_unknown_run(lambda: runs.find(opened, before))
-        page = list_runs(
-            opened, state=state.value if state else "", workflow=workflow, before=before, limit=limit
+    wanted = state.value if state else ""
+    with desk_for(store, server) as desk:
+        page = print_unknown_run(
+            lambda: desk.do(list_runs, state=wanted, workflow=workflow, before=before, limit=limit)
         )
     if as_json:
         print_json(asdict(page))
@@ -103,6 +102,7 @@ def tasks(
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="All tasks of one run.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many.")] = 50,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List tasks: the work of agents, oldest first. Those under way come before those that wait.
@@ -113,11 +113,10 @@ def tasks(
       afl tasks --state failed --name osm.Geocode
       afl tasks --run 01jd3v --json
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        if run:
-            print_unknown_run(lambda: runs.find(opened, run))
-        found = list_tasks(
-            opened, state=state.value if state else "", name=name, task_list=task_list, run=run, limit=limit
+    wanted = state.value if state else ""
+    with desk_for(store, server) as desk:
+        found = print_unknown_run(
+            lambda: desk.do(list_tasks, state=wanted, name=name, task_list=task_list, run=run, limit=limit)
         )
     if as_json:
         print_json([asdict(each) for each in found])

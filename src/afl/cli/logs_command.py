@@ -11,10 +11,11 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output
+from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
-from afl.kernel.settings import load_settings
-from afl.operations import runs
-from afl.operations.run_log import LogLine, follow_log, read_log
+from afl.operations.following import read_log
+from afl.operations.run_end import wait_a_while
+from afl.operations.run_log import LogLine
 from afl.operations.spans import clock
 
 _LEVELS = {"error": "red", "warning": "yellow"}
@@ -29,6 +30,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")
     ] = False,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print what a run's agents and its workflow logged, with their progress.
@@ -39,11 +41,10 @@ def logs(
       afl logs -f 01jd3v
       afl logs 01jd3v --json | jq -r .message
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        found = print_unknown_run(lambda: runs.find(opened, run_id))
-        read = follow_log if follow else read_log
+    with desk_for(store, server) as desk:
+        found = print_unknown_run(lambda: desk.do(wait_a_while, run_id or ""))
         console = output()
-        for line in read(opened, found.workflow_id):
+        for line in read_log(desk, found.run, follow=follow):
             if as_json:
                 typer.echo(json.dumps(asdict(line)))
             else:

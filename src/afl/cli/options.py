@@ -41,6 +41,12 @@ TaskList = Annotated[
     typer.Option("--task-list", metavar="NAME", help="The task list of its work (AFL_TASK_LIST)."),
 ]
 Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="Where runs are kept (AFL_STORE).")]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help="Ask this server instead of a store (AFL_SERVER, AFL_TOKEN)."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")]
 BudgetUsd = Annotated[

@@ -13,17 +13,29 @@ from afl.cli.findings import print_findings
 from afl.operations import runs
 from afl.operations.compilation import examine
 from afl.operations.inputs import read_inputs
+from afl.operations.source_text import SourceText
 from afl.operations.sources import read_files
 from afl.runtime.program import Program
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program and its inputs, checked against each other; `sources` are the texts by name."""
+    """A program and its inputs, checked against each other; `sources` are the texts by name, its own first."""
 
     program: Program
     inputs: dict[str, Any]
     sources: Mapping[str, str]
+
+    @property
+    def source(self) -> SourceText:
+        """Its own text."""
+        name, text = next(iter(self.sources.items()))
+        return SourceText(text, name)
+
+    @property
+    def libraries(self) -> list[SourceText]:
+        """The texts besides."""
+        return [SourceText(text, name) for name, text in list(self.sources.items())[1:]]
 
 
 def prepare(

@@ -9,9 +9,9 @@ import typer
 
 from afl.cli import options
 from afl.cli.console import errors, print_json, say
+from afl.cli.desks import chosen
 from afl.kernel.errors import InputError
-from afl.kernel.settings import load_settings
-from afl.operations import runs
+from afl.operations.desk import open_desk
 from afl.operations.retention import prune as prune_runs
 from afl.operations.spans import DAY, date, read_span
 
@@ -23,6 +23,7 @@ def prune(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Remove runs that ended long ago, with their steps, tasks and logs, a few at a time.
@@ -32,13 +33,13 @@ def prune(
       afl prune --older-than 30d --dry-run
       afl prune --older-than 30d
     """
-    settings = load_settings({"store": store})
+    settings = chosen(store, server)
     if older_than is None and not settings.retention_days:
         raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
-    with runs.opened(settings, create=False) as opened, errors().status("Looking for old runs") as status:
-        done = prune_runs(
-            opened, age, dry_run=dry_run, progress=lambda count: status.update(f"Removed {count:,} runs")
+    with open_desk(settings) as desk, errors().status("Looking for old runs") as status:
+        done = desk.do(
+            prune_runs, age, dry_run=dry_run, progress=lambda count: status.update(f"Removed {count:,} runs")
         )
     if as_json:
         print_json(asdict(done))

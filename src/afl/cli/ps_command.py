@@ -10,9 +10,8 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
+from afl.cli.desks import desk_for
 from afl.cli.tables import Table
-from afl.kernel.settings import load_settings
-from afl.operations import runs
 from afl.operations.spans import span
 from afl.operations.workers import Liveness, Server, servers
 
@@ -34,6 +33,7 @@ def ps(
         bool, typer.Option("--all", "-a", help="Those that stopped, died or failed as well.")
     ] = False,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the servers: whether they live, what they serve, how busy they are.
@@ -44,8 +44,8 @@ def ps(
       afl ps --all
       afl ps --json | jq '.\\[] | select(.liveness == "dead")'
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        known = servers(opened)
+    with desk_for(store, server) as desk:
+        known = desk.do(servers)
     found = [each for each in known if every or each.liveness not in _GONE]
     if as_json:
         print_json([asdict(each) for each in found])

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from afl.bridges.service import BridgeService
 from afl.cli import options
 from afl.cli.console import duration, print_json, say
 from afl.cli.displays import Display, display_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.interruption import leaving_on_interrupt
+from afl.cli.people import ask_people, can_ask, waits_for_people
 from afl.cli.programs import prepare
-from afl.kernel.settings import load_settings
+from afl.kernel.observing import start_tracing
+from afl.kernel.settings import Settings, load_settings
 from afl.operations import runs
-from afl.operations.agents import load_agents
-from afl.operations.runs import RunReport
+from afl.operations.hosting import hosted_for
+from afl.operations.offers import Offer, load_offer
+from afl.operations.runs import RunReport, Waiting
 from afl.runtime.evaluator import ExecutionStatus
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program_cache import ProgramCache
 
 _AGENTS = typer.Option(
     "--agent",
@@ -61,25 +68,31 @@ def run(
       afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
-    load_agents(agents or ())  # what is wrong with them is told before there is a store
+    load_offer(agents or ())  # what is wrong with them is told before there is a store
     settings = load_settings({"store": store})
-    with runs.opened(settings) as opened:
-        handlers = load_agents(agents or (), opened)
+    start_tracing(settings.telemetry, "afl-run")
+    with ExitStack() as stack:
+        opened = stack.enter_context(runs.opened(settings))
+        offer = load_offer(agents or (), opened)
+        bridges = stack.enter_context(hosted_for(opened, settings, offer, prepared.program))
         result = _watched(
             lambda display: runs.start(
                 opened,
                 prepared.program,
                 prepared.inputs,
-                handlers=handlers,
+                handlers=offer.handlers,
                 settings=settings,
                 concurrency=concurrency,
                 observer=display.progress,
+                bridges=bridges,
                 budget_usd=budget_usd,
                 budget_tokens=budget_tokens,
             ),
             _again(agents, store),
             quiet,
         )
+        place = _Place(opened, offer, settings, concurrency, bridges, _again(agents, store), quiet)
+        result = place.with_people(result, as_json)
     _conclude(result, _again(agents, store), as_json, quiet, prepared.sources.get(str(file)))
 
 
@@ -100,22 +113,51 @@ def resume(
       afl resume 01jd3v --agent agents.py
     """
     settings = load_settings({"store": store})
-    with runs.opened(settings, create=False) as opened:
-        handlers = load_agents(agents or (), opened)
+    start_tracing(settings.telemetry, "afl-run")
+    with ExitStack() as stack:
+        opened = stack.enter_context(runs.opened(settings, create=False))
+        offer = load_offer(agents or (), opened)
         found = print_unknown_run(lambda: runs.find(opened, run_id))
-        result = _watched(
-            lambda display: runs.resume(
-                opened,
-                found.workflow_id,
-                handlers=handlers,
-                settings=settings,
-                concurrency=concurrency,
-                observer=display.progress,
-            ),
-            _again(agents, store),
-            quiet,
-        )
+        program = ProgramCache(opened).load(found.program_hash)
+        bridges = stack.enter_context(hosted_for(opened, settings, offer, program))
+        place = _Place(opened, offer, settings, concurrency, bridges, _again(agents, store), quiet)
+        result = place.with_people(place.resume(found.workflow_id), as_json)
     _conclude(result, _again(agents, store), as_json, quiet)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a run goes on: what this process has for it."""
+
+    store: PersistenceAPI
+    offer: Offer
+    settings: Settings
+    concurrency: int
+    bridges: BridgeService | None
+    again: str
+    quiet: bool
+
+    def resume(self, run: str) -> RunReport:
+        """Go on with a run until it ends, or until only others can."""
+        return _watched(
+            lambda display: runs.resume(
+                self.store,
+                run,
+                handlers=self.offer.handlers,
+                settings=self.settings,
+                concurrency=self.concurrency,
+                observer=display.progress,
+                bridges=self.bridges,
+            ),
+            self.again,
+            self.quiet,
+        )
+
+    def with_people(self, result: RunReport, as_json: bool) -> RunReport:
+        """A run that waits for people only goes on here, if they are at this terminal."""
+        while not as_json and waits_for_people(result) and can_ask() and ask_people(self.store, result.run):
+            result = self.resume(result.run)
+        return result
 
 
 def _watched(work: Callable[[Display], RunReport], again: str, quiet: bool) -> RunReport:
@@ -156,7 +198,10 @@ def _conclude(result: RunReport, again: str, as_json: bool, quiet: bool, source:
 
 
 def _paused(result: RunReport) -> dict[str, Any]:
-    waiting = [{"facet": each.facet, "steps": each.steps} for each in result.waiting_for]
+    waiting = [
+        {"facet": each.facet, "steps": each.steps, **({"via": each.via} if each.via else {})}
+        for each in result.waiting_for
+    ]
     reason = {"reason": result.reason} if result.reason else {}
     return {"status": result.status, "run": result.run, "waiting_for": waiting, **reason}
 
@@ -170,16 +215,31 @@ def _envelope(result: RunReport) -> dict[str, Any]:
     return base | {"outputs": result.outputs}
 
 
+def _waits(each: Waiting) -> str:
+    """What some steps wait for, on a line."""
+    steps = f" ({each.steps} steps)" if each.steps > 1 else ""
+    kind, _, name = each.via.partition(":")
+    if kind == "human":
+        return f"{each.facet}{steps}: somebody of {name} is asked"
+    if each.via:
+        return f"{each.facet}{steps} is for {each.via}" + (f": {each.why}" if each.why else "")
+    near = f"; there is one for {each.near}" if each.near else ""
+    return f"no handler here for {each.facet}{steps}{near}"
+
+
 def _say_paused(result: RunReport, again: str) -> None:
     if result.reason:
         text = Text.assemble(("Paused", "yellow"), f": run {result.run}, {result.reason}")
         say(text.append(f"\nGo on with: afl unpause {result.run}, then afl resume {result.run}{again}"))
         return
-    text = Text.assemble(("Paused", "yellow"), f": run {result.run} waits for an agent.")
+    people = waits_for_people(result)
+    whom = "a person" if people else "an agent"
+    text = Text.assemble(("Paused", "yellow"), f": run {result.run} waits for {whom}.")
     for each in result.waiting_for:
-        steps = f" ({each.steps} steps)" if each.steps > 1 else ""
-        near = f"; there is one for {each.near}" if each.near else ""
-        text.append(f"\n  no handler here for {each.facet}{steps}{near}")
-    options = again if "--agent" in again else f" --agent MODULE{again}"
+        text.append(f"\n  {_waits(each)}")
+    if people:
+        store = again[again.index(" --store") :] if " --store" in again else ""
+        text.append(f"\nAnswer it: afl approvals{store}")
+    options = again if "--agent" in again or people else f" --agent MODULE{again}"
     text.append(f"\nGo on with: afl resume {result.run}{options}")
     say(text)

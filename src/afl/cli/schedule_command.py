@@ -10,13 +10,13 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
+from afl.cli.desks import chosen, desk_for
 from afl.cli.programs import prepare
 from afl.cli.tables import Table, shortened
-from afl.kernel.settings import load_settings
-from afl.operations import runs, timetable
+from afl.operations import timetable
+from afl.operations.desk import Desk, open_desk
 from afl.operations.spans import date
 from afl.operations.timetable import CatchUp, WorkflowSchedule
-from afl.runtime.persistence import PersistenceAPI
 
 
 def schedule(
@@ -36,6 +36,7 @@ def schedule(
     libraries: options.Libraries = None,
     task_list: options.TaskList = None,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a workflow started by the clock. One of the same name is replaced.
@@ -48,12 +49,15 @@ def schedule(
       afl schedule clean.afl --cron @hourly --catch-up none --input days=7
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
-    settings = load_settings({"store": store, "task_list": task_list})
-    with runs.opened(settings) as opened:
-        added = timetable.add(
-            opened,
-            prepared.program,
+    settings = chosen(store, server, task_list=task_list)
+    with open_desk(settings, create=True) as desk:
+        added = desk.do(
+            timetable.add_source,
+            prepared.source.text,
+            prepared.program.workflow.name,
             prepared.inputs,
+            file=prepared.source.name,
+            libraries=prepared.libraries,
             cron=cron,
             name=name,
             zone=zone,
@@ -73,6 +77,7 @@ def schedules(
         str, typer.Option("--unpause", metavar="NAME", help="Let this one start runs again.")
     ] = "",
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the schedules, or change one.
@@ -83,11 +88,11 @@ def schedules(
       afl schedules --pause news.MorningPage
       afl schedules --remove news.MorningPage
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
+    with desk_for(store, server) as desk:
         for name, change in ((remove, _remove), (pause, _pause), (unpause, _unpause)):
             if name:
-                change(opened, name)
-        found = timetable.schedules(opened)
+                change(desk, name)
+        found = desk.do(timetable.schedules)
     if as_json:
         print_json([asdict(each) for each in found])
     elif found:
@@ -96,18 +101,18 @@ def schedules(
         say("No schedules")
 
 
-def _remove(store: PersistenceAPI, name: str) -> None:
-    timetable.remove(store, name)
+def _remove(desk: Desk, name: str) -> None:
+    desk.do(timetable.remove, name)
     say(f"Removed schedule {name}; the runs that it started stay")
 
 
-def _pause(store: PersistenceAPI, name: str) -> None:
-    timetable.pause(store, name)
+def _pause(desk: Desk, name: str) -> None:
+    desk.do(timetable.pause, name)
     say(f"Paused schedule {name}")
 
 
-def _unpause(store: PersistenceAPI, name: str) -> None:
-    again = timetable.pause(store, name, paused=False)
+def _unpause(desk: Desk, name: str) -> None:
+    again = desk.do(timetable.pause, name, paused=False)
     say(f"Unpaused schedule {name}: next {date(again.due) if again.due else 'never'}")
 
 

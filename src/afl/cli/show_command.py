@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -12,15 +12,11 @@ from rich.tree import Tree
 
 from afl.cli import options
 from afl.cli.console import duration, output, print_json
+from afl.cli.desks import desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.tables import shortened
-from afl.kernel.presence import Life
-from afl.kernel.settings import load_settings
-from afl.operations import runs
-from afl.operations.run_list import run_line
 from afl.operations.run_tree import RunTree, StepNode
-from afl.operations.run_tree import show as tree_of
-from afl.operations.scene import Scene
+from afl.operations.run_view import Owner, RunView, show_run
 from afl.operations.step_work import Work
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
@@ -44,6 +40,7 @@ def show(
         typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
     ] = None,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a run as a tree of its steps: state, duration, attempts, progress and error.
@@ -56,23 +53,23 @@ def show(
       afl show 01jd3v     by the beginning of its id
       afl show --json | jq .state
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        found = print_unknown_run(lambda: runs.find(opened, run_id))
-        tree = tree_of(opened, found)
-        scene = Scene(opened)
-        if as_json:
-            print_json(plain(tree))
-            return
-        output().print(render(View(tree, scene.owner, lambda owner: scene.life(owner) is not Life.DEAD)))
-    if found.error is not None and found.state == RunnerState.FAILED:
-        failure = StepFailure.from_dict(found.error)
-        output().print(failure_text(found.workflow_id, found.workflow_name, failure))
+    with desk_for(store, server) as desk:
+        found = print_unknown_run(lambda: desk.do(show_run, run_id or ""))
+    if as_json:
+        print_json(plain(found))
+        return
+    run = found.tree.run
+    output().print(render(View(found.tree, found.owners)))
+    if run.error is not None and run.state == RunnerState.FAILED:
+        failure = StepFailure.from_dict(run.error)
+        output().print(failure_text(run.workflow_id, run.workflow_name, failure))
 
 
-def plain(tree: RunTree) -> dict[str, Any]:
+def plain(view: RunView) -> dict[str, Any]:
     """The run and its tree as plain data."""
+    tree = view.tree
     return {
-        **asdict(run_line(tree.run)),
+        **asdict(view.line),
         "outputs": tree.run.outputs,
         "steps": tree.steps,
         "usage": _plain_or_none(tree.usage),
@@ -103,11 +100,18 @@ def _node(node: StepNode, now: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class View:
-    """A run to be shown; `owner` puts an owner into words, `alive` says whether it may still be at work."""
+    """A run to be shown, with those who work on it."""
 
     tree: RunTree
-    owner: Callable[[str], str] = str
-    alive: Callable[[str], bool] = bool
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+
+    def owner(self, name: str) -> str:
+        """An owner in words."""
+        return self.owners[name].title if name in self.owners else name
+
+    def alive(self, name: str) -> bool:
+        """Whether it may still be at work."""
+        return name not in self.owners or self.owners[name].alive
 
 
 def render(view: View) -> Tree:

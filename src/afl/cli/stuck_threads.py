@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from afl.kernel.observing import stop_tracing
+
 _NAMES = ("afl-model", "afl-tool")
 _PATIENCE_SECONDS = 1.0  # for those that are just about to end
 
@@ -24,4 +26,5 @@ def left_behind() -> Iterator[None]:
     if any(thread.is_alive() for thread in busy):
         sys.stdout.flush()
         sys.stderr.flush()
+        stop_tracing()
         os._exit(0)

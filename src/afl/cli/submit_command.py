@@ -9,16 +9,17 @@ import typer
 
 from afl.cli import options
 from afl.cli.console import duration, print_json, say
+from afl.cli.desks import chosen, desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.programs import prepare
 from afl.kernel.errors import InputError
-from afl.kernel.settings import load_settings
-from afl.operations import run_end, runs
+from afl.operations import run_end
+from afl.operations.desk import Desk, open_desk
+from afl.operations.following import wait_for_run
 from afl.operations.spans import read_span
-from afl.operations.submission import submit as submit_run
+from afl.operations.submission import submit_source
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import PersistenceAPI
 
 TIMED_OUT = 3
 
@@ -33,6 +34,7 @@ def submit(
     budget_usd: options.BudgetUsd = None,
     budget_tokens: options.BudgetTokens = None,
     store: options.Store = None,
+    server: options.Server = None,
     wait_for_it: Annotated[
         bool, typer.Option("--wait", help="Wait for the end, and print the outputs as JSON.")
     ] = False,
@@ -51,23 +53,26 @@ def submit(
       afl submit research.afl --budget-usd 2.50
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
-    settings = load_settings({"store": store, "task_list": task_list})
-    if settings.store.startswith("memory:"):
+    settings = chosen(store, server, task_list=task_list)
+    if settings.store.startswith("memory:") and not settings.server:
         raise InputError(
             "nobody else sees a run in memory://, and it is gone at once; submit to a file or a server"
         )
-    with runs.opened(settings) as opened:
-        submitted = submit_run(
-            opened,
-            prepared.program,
+    with open_desk(settings, create=True) as desk:
+        submitted = desk.do(
+            submit_source,
+            prepared.source.text,
+            prepared.program.workflow.name,
             prepared.inputs,
+            name=prepared.source.name,
+            libraries=prepared.libraries,
             task_list=settings.task_list,
             budget_usd=budget_usd,
             budget_tokens=budget_tokens,
         )
         if wait_for_it:
             greeting = f"run {submitted.run} of {submitted.workflow}"
-            _conclude(_awaited(opened, submitted.run, greeting=greeting), as_json)
+            _conclude(_awaited(desk, submitted.run, greeting=greeting), as_json)
         elif as_json:
             print_json(asdict(submitted))
         else:
@@ -80,6 +85,7 @@ def wait(
         str | None, typer.Option("--timeout", metavar="SPAN", help="Give up after this: 90s, 5m, 1h30m.")
     ] = None,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Wait for the end of a run, and print its outputs as JSON.
@@ -92,18 +98,16 @@ def wait(
       afl wait 01jd3v --timeout 5m && echo done
     """
     seconds = None if timeout is None else read_span(timeout) / 1000
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        found = print_unknown_run(lambda: runs.find(opened, run_id))
-        _conclude(_awaited(opened, found.workflow_id, seconds), as_json)
+    with desk_for(store, server) as desk:
+        found = print_unknown_run(lambda: desk.do(run_end.wait_a_while, run_id))
+        _conclude(_awaited(desk, found.run, seconds), as_json)
 
 
-def _awaited(
-    store: PersistenceAPI, run: str, seconds: float | None = None, *, greeting: str = ""
-) -> run_end.RunEnd:
+def _awaited(desk: Desk, run: str, seconds: float | None = None, *, greeting: str = "") -> run_end.RunEnd:
     try:
         if greeting:
             say(greeting, "dim")
-        return run_end.wait(store, run, seconds)
+        return wait_for_run(desk, run, seconds)
     except KeyboardInterrupt:
         say(f"Run {run} goes on without you; afl wait {run} waits again, afl cancel {run} ends it.", "yellow")
         raise

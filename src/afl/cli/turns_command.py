@@ -20,7 +20,9 @@ from afl.cli.turns_options import Agent, Bus, Project, Turn, chosen
 from afl.cli.turns_work import chat, worker
 from afl.operations import turn_events, turn_reasons, turn_view
 from afl.operations import turns as operations
+from afl.operations.desk import open_desk
 from afl.operations.spans import ago, date
+from afl.operations.turn_wait import wait_for_delivery
 from afl.turns.delivered import Delivered
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -76,6 +78,7 @@ def send(
     store: options.Store = None,
     bus: Bus = None,
     project: Project = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Ask an agent for a turn; a worker does it.
@@ -89,23 +92,23 @@ def send(
       afl turns send guide "Is it warm in Oslo?" --wait --field answer --field source=where you looked
       afl turns send guide "And in Bergen?" --wait --after guide
     """
-    settings = chosen(store, bus, project)
-    turn = operations.send(
-        settings,
-        agent,
-        text,
-        fields=_fields(field),
-        after=after,
-        correlation=correlation,
-        channel=channel,
-    )
-    if not wait:
-        if as_json:
-            print_json({"turn": turn.agent_turn_id, "agent": turn.agent_id})
-        else:
-            print(turn.agent_turn_id)
-        return
-    delivered = operations.wait(settings, turn, timeout)
+    with open_desk(chosen(store, bus, project, server)) as desk:
+        turn = desk.do(
+            operations.send,
+            agent,
+            text,
+            fields=_fields(field),
+            after=after,
+            correlation=correlation,
+            channel=channel,
+        )
+        if not wait:
+            if as_json:
+                print_json({"turn": turn.agent_turn_id, "agent": turn.agent_id})
+            else:
+                print(turn.agent_turn_id)
+            return
+        delivered = wait_for_delivery(desk, turn.agent_turn_id, timeout)
     if delivered is None:
         say(f"Turn {turn.agent_turn_id} is not over; `afl turns why {turn.agent_turn_id}` says why.")
         raise typer.Exit(3)
@@ -119,6 +122,7 @@ def show(
     store: options.Store = None,
     bus: Bus = None,
     project: Project = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered.
@@ -130,7 +134,8 @@ def show(
       afl turns show 01k9z --edges
       afl turns show 01k9z --json | jq '.cards'
     """
-    view = turn_view.show(chosen(store, bus, project), turn)
+    with open_desk(chosen(store, bus, project, server)) as desk:
+        view = desk.do(turn_view.show, turn)
     if as_json:
         print_json(asdict(view) | {"cost": view.cost})
     else:
@@ -144,6 +149,7 @@ def list_(
     store: options.Store = None,
     bus: Bus = None,
     project: Project = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List turns, newest first.
@@ -153,7 +159,8 @@ def list_(
       afl turns list
       afl turns list guide --limit 5 --json
     """
-    found = operations.turns(chosen(store, bus, project), agent, limit)
+    with open_desk(chosen(store, bus, project, server)) as desk:
+        found = desk.do(operations.turns, agent, limit)
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -169,7 +176,11 @@ def list_(
 
 @turns.command("agents")
 def agents(
-    store: options.Store = None, bus: Bus = None, project: Project = None, as_json: options.AsJson = False
+    store: options.Store = None,
+    bus: Bus = None,
+    project: Project = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the agents of a project: where each one is, and what waits for it.
 
@@ -178,8 +189,9 @@ def agents(
       afl turns agents
       afl turns agents --project support --json
     """
-    settings = chosen(store, bus, project)
-    found = operations.agents(settings)
+    settings = chosen(store, bus, project, server)
+    with open_desk(settings) as desk:
+        found = desk.do(operations.agents)
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -253,6 +265,7 @@ def stop(
     store: options.Store = None,
     bus: Bus = None,
     project: Project = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """End a turn, and all that it set off. It ends as canceled, with what there is by then.
@@ -262,7 +275,8 @@ def stop(
       afl turns stop guide
       afl turns stop 01k9z --reason "wrong question"
     """
-    done = operations.stop(chosen(store, bus, project), name, reason)
+    with open_desk(chosen(store, bus, project, server)) as desk:
+        done = desk.do(operations.stop, name, reason)
     if as_json:
         print_json(asdict(done))
     elif done.late:
@@ -277,6 +291,7 @@ def why(
     store: options.Store = None,
     bus: Bus = None,
     project: Project = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say why a turn does not move, and what to do.
@@ -286,7 +301,8 @@ def why(
       afl turns why
       afl turns why guide
     """
-    found = turn_reasons.why(chosen(store, bus, project), turn)
+    with open_desk(chosen(store, bus, project, server)) as desk:
+        found = desk.do(turn_reasons.why, turn)
     if as_json:
         print_json(asdict(found))
         return

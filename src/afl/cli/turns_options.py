@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from afl.kernel.settings import Settings, load_settings
+from afl.cli import desks
+from afl.kernel.settings import Settings
 
 Bus = Annotated[
     str | None,
@@ -34,6 +35,8 @@ ModelName = Annotated[
 ]
 
 
-def chosen(store: str | None, bus: str | None, project: str | None) -> Settings:
+def chosen(store: str | None, bus: str | None, project: str | None, server: str | None = None) -> Settings:
     """The settings, with what was said on the command line."""
-    return load_settings({"store": store, "bus": bus, "project": project})
+    if server is not None and (bus is not None or project is not None):
+        raise typer.BadParameter("--bus and --project are the server's own; leave them out with --server")
+    return desks.chosen(store, server, bus=bus, project=project)

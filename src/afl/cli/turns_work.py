@@ -14,6 +14,7 @@ from afl.cli.turns_chat import converse
 from afl.cli.turns_options import Bus, ModelName, Module, Project, chosen
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
+from afl.kernel.observing import observe
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings
 from afl.operations.turn_module import TurnModule, load_turn_module
@@ -58,7 +59,7 @@ def worker(
     """
     settings = chosen(store, bus, project)
     offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
-    configure_logging(settings.log_level)
+    observe(settings, "afl-turns")
     chosen_options = WorkerOptions(concurrency, max_steps, suspend_timeout, shutdown)
     with left_behind():
         serve(settings, offered, chosen_options, lambda: say(_greeting(settings, offered, concurrency)))

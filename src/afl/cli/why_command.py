@@ -11,8 +11,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json
-from afl.kernel.settings import load_settings
-from afl.operations import runs
+from afl.cli.desks import desk_for
 from afl.operations.reasons import Outlook, Reason
 from afl.operations.why import why as reason_of
 
@@ -28,6 +27,7 @@ def why(
         ),
     ] = None,
     store: options.Store = None,
+    server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say why something does not move, and what to do about it.
@@ -38,8 +38,8 @@ def why(
       afl why 01jd3v                a run, a task or a server
       afl why 01jd3v/desk.story     a step, whether it has begun or not
     """
-    with runs.opened(load_settings({"store": store}), create=False) as opened:
-        reason = reason_of(opened, name)
+    with desk_for(store, server) as desk:
+        reason = desk.do(reason_of, name)
     if as_json:
         print_json(_plain(reason))
     else:

@@ -2,6 +2,7 @@
 
 AgentFlowError
 ├── InputError            what the caller gave is wrong; nothing was stored
+│   ├── NotFoundError     there is nothing of that name
 │   ├── SettingError      a setting or environment variable has a bad value
 │   ├── PayloadError      a value is too large, or is not plain JSON data
 │   ├── GraphError        dependencies that form a cycle, or name a node that does not exist
@@ -14,72 +15,161 @@ AgentFlowError
 ├── FencedError           the caller no longer holds what it wrote to; the write had no effect
 ├── HeldError             somebody else, still alive, holds it
 ├── CapabilityError       this kind of store does not offer it; nothing was stored
+├── AccessError           whoever asks may not
+│   ├── Unauthenticated   it is not known who asks
+│   ├── Forbidden         it is known, and the role does not allow it; or the request came from elsewhere
+│   └── Throttled         too many wrong tokens
 ├── MissingExtraError     an optional dependency is not installed
 └── ServerError           a local server did not start or stop
 """
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 
 class AgentFlowError(Exception):
-    """Base of all deliberate errors; its text is meant to be shown to a person."""
+    """Base of all deliberate errors; its text is meant to be shown to a person.
+
+    `code` names the kind of error for programs, in the HTTP API and in logs: the class's name in words, unless
+    the class says otherwise. `hint` says what to do about it, and `status` is that of HTTP; both are a base's where a
+    class has none of its own.
+    """
+
+    code: str = "agent-flow-error"
+    hint: str = "Read the text: it says what was wrong and where."
+    status: int = 500
+
+    def __init_subclass__(cls, *, code: str = "", hint: str = "", status: int = 0, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        cls.code = code or re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+        if hint:
+            cls.hint = hint
+        if status:
+            cls.status = status
 
 
-class InputError(AgentFlowError, ValueError):
+class InputError(AgentFlowError, ValueError, hint="Correct what you gave; nothing was stored.", status=422):
     """What the caller gave is wrong; nothing was stored."""
 
 
-class SettingError(InputError):
+class NotFoundError(
+    InputError, hint="Look for the name in the list; the text says where that is.", status=404
+):
+    """There is nothing of that name or id."""
+
+
+class SettingError(
+    InputError,
+    hint="Correct the setting or variable that the text names; `docs/settings.md` lists all of them.",
+):
     """A setting has a bad value; the text names the setting and what it expects."""
 
 
-class PayloadError(InputError):
+class PayloadError(
+    InputError,
+    hint="Keep large things elsewhere and pass their address, or raise AFL_MAX_PAYLOAD_BYTES.",
+):
     """A value is too large for the store, or is not plain JSON data."""
 
 
-class GraphError(InputError):
+class GraphError(
+    InputError,
+    hint="Break the cycle, or correct the name, in the dependencies that the text shows.",
+):
     """Dependencies form a cycle or name an unknown node; the text shows the path or the near name."""
 
 
-class ScheduleError(InputError):
+class ScheduleError(
+    InputError,
+    hint="Write five cron fields or a word such as @daily, and a zone such as Europe/Berlin.",
+):
     """A cron expression, time zone or schedule is wrong; the text names the field and what it expects."""
 
 
-class StoreError(AgentFlowError):
+class StoreError(AgentFlowError, hint="Look at the store: its address (AFL_STORE), its server, its disk."):
     """The store cannot be used."""
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(
+    StoreError,
+    hint="Start the server or correct the address; the work goes on when it answers again.",
+    status=503,
+):
     """The store does not answer."""
 
 
-class StoreCorrupt(StoreError):
+class StoreCorrupt(
+    StoreError,
+    hint="Name another store, or restore this one from a backup; it was left as it is.",
+):
     """The file or database is damaged, or is no AgentFlow store."""
 
 
-class StoreVersionError(StoreError):
+class StoreVersionError(
+    StoreError,
+    hint="Update AgentFlow on this machine to the version that wrote the store.",
+):
     """The store was written by a newer AgentFlow."""
 
 
-class StoreConflict(StoreError):
+class StoreConflict(
+    StoreError,
+    hint="Ask for it under another name or id; that row is there already, or refers to one that is not.",
+    status=409,
+):
     """A unique, check or foreign key constraint refused a row."""
 
 
-class FencedError(AgentFlowError):
+class FencedError(
+    AgentFlowError,
+    hint="Nothing to repair: somebody else took the work over, and the result of that one counts.",
+    status=409,
+):
     """The caller's hold ended; its write had no effect."""
 
 
-class HeldError(AgentFlowError):
+class HeldError(
+    AgentFlowError, hint="Wait until the holder ends or dies; the text says who it is.", status=409
+):
     """Somebody else, still alive, holds it."""
 
 
-class CapabilityError(AgentFlowError):
+class CapabilityError(
+    AgentFlowError, hint="Use a store that offers it: SQLite and PostgreSQL offer everything.", status=409
+):
     """This kind of store does not offer what was asked for; nothing was stored."""
 
 
-class MissingExtraError(AgentFlowError, ImportError):
+class AccessError(
+    AgentFlowError, hint="Ask whoever runs the server for a token or another role.", status=403
+):
+    """Whoever asks may not; nothing was done."""
+
+
+class Unauthenticated(
+    AccessError, hint="Give a token: --server with AFL_TOKEN, `Authorization: Bearer`, or log in.", status=401
+):
+    """It is not known who asks, or the token is wrong."""
+
+
+class Forbidden(AccessError):
+    """The role does not allow it, or the request comes from where none is taken from."""
+
+
+class Throttled(AccessError, hint="Wait a minute, then try the right token.", status=429):
+    """Too many wrong tokens from one address."""
+
+
+class MissingExtraError(
+    AgentFlowError, ImportError, hint="Install the extra that the text names.", status=503
+):
     """An optional dependency is not installed; the text says which extra to install."""
 
 
-class ServerError(AgentFlowError):
+class ServerError(
+    AgentFlowError,
+    hint="Read the end of its log in the text; `afl down`, then `afl up` starts afresh.",
+):
     """A local server did not start or stop; the text ends with the tail of its log."""

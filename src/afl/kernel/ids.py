@@ -8,6 +8,7 @@ import time
 import uuid
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LETTERS = frozenset(_ALPHABET)
 _SHIFTS = range(125, -1, -5)
 _guard = threading.Lock()
 _last = 0
@@ -31,6 +32,17 @@ def sortable_id() -> str:
             number = _last + 1
         _last = number
     return "".join([_ALPHABET[(number >> shift) & 31] for shift in _SHIFTS])
+
+
+def time_of(name: str) -> int | None:
+    """When a sortable id was made, in milliseconds since 1970; it may have a word before it. None for other ids."""
+    tail = name[-26:]
+    if len(tail) < 26 or not set(tail) <= _LETTERS:
+        return None
+    number = 0
+    for letter in tail[:10]:
+        number = number << 5 | _ALPHABET.index(letter)
+    return number
 
 
 def _forget_last() -> None:

@@ -1,12 +1,14 @@
 """The set-up of logging: lines for people, or one JSON object per line for machines.
 
-Every module logs to `logging.getLogger(__name__)` and passes facts as `extra=`; both formats show them.
+Every module logs to `logging.getLogger(__name__)` and passes facts as `extra=`; both formats show them. What is being
+worked on (`working_on(run=..., task=...)`) is a fact of every line that is logged meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -16,6 +18,26 @@ from afl.kernel.errors import SettingError
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_NOTHING: dict[str, str] = {}
+_work: ContextVar[dict[str, str]] = ContextVar("afl_work", default=_NOTHING)
+
+
+class working_on:
+    """`with working_on(run=..., step=..., task=...):` these are facts of what is logged here until the block ends."""
+
+    __slots__ = ("_ids", "_token")
+
+    def __init__(self, **ids: str) -> None:
+        self._ids = ids
+        self._token: Token[dict[str, str]] | None = None
+
+    def __enter__(self) -> None:
+        around = _work.get()
+        self._token = _work.set({**around, **self._ids} if around else self._ids)
+
+    def __exit__(self, *error: object) -> None:
+        if self._token is not None:
+            _work.reset(self._token)
 
 
 def configure_logging(level: str = "INFO", json: bool = False, stream: TextIO | None = None) -> None:
@@ -40,8 +62,9 @@ class _Formatter(logging.Formatter):
     """What both formats need of a record."""
 
     def facts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What the caller passed as `extra`."""
-        return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        """What is worked on, and what the caller passed as `extra`."""
+        given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        return {**_work.get(), **given}
 
     def trace(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""

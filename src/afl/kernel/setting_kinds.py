@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 _MASK = "***"
 
 
@@ -131,6 +133,29 @@ class Choice(Kind):
 
     def show(self, value: Any) -> str:
         return self.otherwise.show(value) if self.otherwise else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(Kind):
+    """Names with a value each: an object in the file, JSON in a variable. Read as pairs, for settings are frozen."""
+
+    about: str
+
+    @property
+    def expects(self) -> str:
+        return f"a JSON object: {self.about}"
+
+    def read(self, value: Any) -> tuple[tuple[str, Any], ...]:
+        try:
+            found = msgspec.json.decode(value) if isinstance(value, str) else dict(value)
+        except msgspec.DecodeError as error:
+            raise ValueError from error
+        if not isinstance(found, dict) or not all(isinstance(name, str) and name for name in found):
+            raise ValueError
+        return tuple(found.items())
+
+    def show(self, value: Any) -> str:
+        return repr([name for name, _ in value]) if isinstance(value, tuple) else _MASK
 
 
 def mask_url(url: str) -> str:

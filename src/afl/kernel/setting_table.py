@@ -71,7 +71,7 @@ def render_rows(rows: Iterable[Setting]) -> list[str]:
     """The rows as lines of a Markdown table."""
     lines = []
     for row in rows:
-        default = f"`{row.default}`" if row.default != "" else "(empty)"
+        default = f"`{row.default}`" if row.default not in ("", ()) else "(empty)"
         cells = (f"`{row.variable}`", f"`{row.key}`", default, row.kind.expects, row.doc)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return lines

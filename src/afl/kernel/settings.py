@@ -19,7 +19,7 @@ from typing import Any
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
 from afl.kernel.errors import SettingError
-from afl.kernel.setting_kinds import Choice, Integer, Secret, Text, Url
+from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url
 from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
 _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
@@ -116,6 +116,26 @@ class Settings:
         Choice(("DEBUG", "INFO", "WARNING", "ERROR"), upper=True),
         "The least important messages that are logged.",
     )
+    log_format: str = setting(
+        "AFL_LOG_FORMAT",
+        "text",
+        Choice(("text", "json")),
+        "How the log is written: `text` for people, `json` for machines, one object per line.",
+    )
+    telemetry: str = setting(
+        "AFL_TELEMETRY",
+        "off",
+        Choice(("off", "otlp", "console")),
+        "Where traces go: `otlp` to a collector at OTEL_EXPORTER_OTLP_ENDPOINT (`http://localhost:4318`), "
+        "`console` to standard error.",
+    )
+    metrics: str = setting(
+        "AFL_METRICS",
+        "",
+        Text(),
+        "Where a process tells its figures to Prometheus, at `/metrics`: a port of the loopback, or an address "
+        "and a port. Empty: nowhere; `afl runner` and `afl dashboard` tell theirs anyway.",
+    )
     redis: str = setting(
         "AFL_REDIS",
         "redis://localhost:6379/0",
@@ -130,6 +150,44 @@ class Settings:
     )
     project: str = setting(
         "AFL_PROJECT", "main", Text(required=True), "The project that agents of turns belong to."
+    )
+    bridges: tuple[tuple[str, Any], ...] = setting(
+        "AFL_BRIDGES",
+        (),
+        Pairs("the name of a facet, and for it `agent:NAME`, `fleet:WORKFLOW`, `message:AGENT` or `human:GROUP`"),
+        "Facets whose work is done elsewhere, without a mixin in the workflow.",
+    )
+    messages: str = setting(
+        "AFL_MESSAGES",
+        "auto",
+        Choice(("auto", "memory", "redis")),
+        "How steps `with Message` reach those who answer: `memory` within the process, `redis` by the server of "
+        "AFL_REDIS, `auto` by that server if AFL_REDIS is set to another than the default.",
+    )
+    server: str = setting(
+        "AFL_SERVER",
+        "",
+        Choice(("",), otherwise=Url(("http", "https"))),
+        "A server to ask instead of a store: the address that `afl dashboard` printed. Empty: the store itself.",
+    )
+    token: str = setting(
+        "AFL_TOKEN",
+        "",
+        Secret(),
+        "The token: what `afl dashboard` demands of everybody who has no name, and what `--server` sends.",
+    )
+    users: tuple[tuple[str, Any], ...] = setting(
+        "AFL_USERS",
+        (),
+        Pairs("a name, and for it the `role` and the `token` that `afl dashboard user add` printed"),
+        "Who may use the dashboard and the HTTP API, with which role (viewer, operator or admin).",
+    )
+    dashboard_hosts: str = setting(
+        "AFL_DASHBOARD_HOSTS",
+        "",
+        Text(),
+        "Names under which browsers may call the dashboard, with commas between. Empty: those of this machine's "
+        "loopback when no token is demanded, else any.",
     )
     mongodb_url: str = setting(
         "AFL_MONGODB_URL",
@@ -238,8 +296,9 @@ def _required_file(path: str | Path | None, environ: Mapping[str, str]) -> Path 
 
 def _flattened(document: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
+    whole = {row.key for row in SETTINGS if isinstance(row.kind, Pairs)}
     for key, value in document.items():
-        nested = value if isinstance(value, dict) else None
+        nested = value if isinstance(value, dict) and _snake_case(key) not in whole else None
         flat |= (
             {f"{key}.{name}": inner for name, inner in nested.items()} if nested is not None else {key: value}
         )

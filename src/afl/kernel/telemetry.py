@@ -1,29 +1,40 @@
 """The seam for traces and metrics; `configure_logging` is the one for logs.
 
-Code says what happens (`span`, `count`, `record`) and never where it goes. Nothing is installed by default,
-and then it costs next to nothing; `install(opentelemetry_sink())` passes it on to OpenTelemetry.
+Code says what happens (`span`, `report`, `count`, `record`) and never where it goes. Nothing is installed by default,
+and then it costs next to nothing. `afl.kernel.otel` passes traces on to OpenTelemetry, `afl.kernel.meters` keeps
+figures for Prometheus.
+
+A span that others refer to before it is over (a run, a task, a turn) has an identity that is known from the start, as
+the text of a W3C traceparent (see `afl.kernel.trace_ids`), and is reported once it has ended.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from afl.kernel.errors import MissingExtraError
 from afl.kernel.log import configure_logging
 
 __all__ = [
-    "OpenTelemetrySink",
-    "Sink",
+    "UNOBSERVED",
+    "Attribute",
+    "Ended",
+    "Meter",
     "Span",
+    "Tracer",
     "configure_logging",
     "count",
+    "here",
     "install",
-    "opentelemetry_sink",
+    "is_metering",
+    "is_tracing",
+    "meter",
     "record",
+    "report",
     "span",
+    "trace",
 ]
 
 Attribute = str | int | float | bool
@@ -35,11 +46,37 @@ class Span(Protocol):
     def note(self, **attributes: Attribute) -> None:
         """Add what became known on the way."""
 
+    def fail(self, problem: str) -> None:
+        """It did not go well, though nothing was raised."""
 
-class Sink(Protocol):
-    """Where traces and metrics go. An implementation never raises into the code it observes."""
 
-    def span(self, name: str, attributes: Mapping[str, Attribute]) -> AbstractContextManager[Span]: ...
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A span that is over. `own` and `within` are traceparents: its identity, and its parent's or empty."""
+
+    name: str
+    own: str
+    within: str
+    begun_ms: int
+    ended_ms: int
+    problem: str = ""
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+class Tracer(Protocol):
+    """Where traces go. An implementation never raises into the code it observes."""
+
+    def span(
+        self, name: str, within: str, attributes: Mapping[str, Attribute]
+    ) -> AbstractContextManager[Span]: ...
+
+    def report(self, ended: Ended) -> None: ...
+
+    def here(self) -> str: ...
+
+
+class Meter(Protocol):
+    """Where figures go. An implementation never raises into the code it observes."""
 
     def count(self, name: str, amount: int, attributes: Mapping[str, Attribute]) -> None: ...
 
@@ -47,13 +84,24 @@ class Sink(Protocol):
 
 
 class _Silence:
-    """The sink and span that keep nothing."""
+    """The tracer, span and meter that keep nothing."""
 
     def note(self, **attributes: Attribute) -> None:
         return
 
-    def span(self, name: str, attributes: Mapping[str, Attribute]) -> AbstractContextManager[Span]:
-        return _UNOBSERVED
+    def fail(self, problem: str) -> None:
+        return
+
+    def span(
+        self, name: str, within: str, attributes: Mapping[str, Attribute]
+    ) -> AbstractContextManager[Span]:
+        return UNOBSERVED
+
+    def report(self, ended: Ended) -> None:
+        return
+
+    def here(self) -> str:
+        return ""
 
     def count(self, name: str, amount: int, attributes: Mapping[str, Attribute]) -> None:
         return
@@ -63,70 +111,66 @@ class _Silence:
 
 
 _SILENCE = _Silence()
-_UNOBSERVED: AbstractContextManager[Span] = nullcontext(_SILENCE)
-_sink: Sink = _SILENCE
+UNOBSERVED: AbstractContextManager[Span] = nullcontext(_SILENCE)
+_tracer: Tracer = _SILENCE
+_meter: Meter = _SILENCE
+
+
+class Sink(Tracer, Meter, Protocol):
+    """Both at once."""
 
 
 def install(sink: Sink | None) -> None:
-    """Send everything there from now on; None: nowhere."""
-    global _sink
-    _sink = _SILENCE if sink is None else sink
+    """Send traces and figures there from now on; None: nowhere."""
+    trace(sink)
+    meter(sink)
 
 
-def span(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
-    """`with span("afl.claim", list="default") as this:` an error that leaves the block marks the span."""
-    return _sink.span(name, attributes)
+def trace(tracer: Tracer | None) -> None:
+    """Send traces there from now on; None: nowhere."""
+    global _tracer
+    _tracer = _SILENCE if tracer is None else tracer
+
+
+def meter(meter: Meter | None) -> None:
+    """Send figures there from now on; None: nowhere."""
+    global _meter
+    _meter = _SILENCE if meter is None else meter
+
+
+def is_tracing() -> bool:
+    """Whether spans go anywhere: what they are to carry need not be worked out otherwise."""
+    return _tracer is not _SILENCE
+
+
+def is_metering() -> bool:
+    """Whether figures go anywhere."""
+    return _meter is not _SILENCE
+
+
+def span(name: str, within: str = "", /, **attributes: Attribute) -> AbstractContextManager[Span]:
+    """`with span("afl.handler", facet="news.Fetch") as this:` an error that leaves the block marks the span.
+
+    It belongs to the span around it; `within` is the traceparent of one that is elsewhere.
+    """
+    return _tracer.span(name, within, attributes)
+
+
+def report(ended: Ended) -> None:
+    """Tell of a span that is over."""
+    _tracer.report(ended)
+
+
+def here() -> str:
+    """The traceparent of the span that is under way; empty if there is none."""
+    return _tracer.here()
 
 
 def count(name: str, amount: int = 1, **attributes: Attribute) -> None:
     """Something happened `amount` times."""
-    _sink.count(name, amount, attributes)
+    _meter.count(name, amount, attributes)
 
 
 def record(name: str, value: float, **attributes: Attribute) -> None:
     """One value of a distribution: a duration, a size."""
-    _sink.record(name, value, attributes)
-
-
-class OpenTelemetrySink:
-    """Passes spans to a tracer, counters and histograms to a meter, as the OpenTelemetry API defines them."""
-
-    def __init__(self, tracer: Any, meter: Any) -> None:
-        self._tracer = tracer
-        self._meter = meter
-        self._instruments: dict[str, Any] = {}
-
-    @contextmanager
-    def span(self, name: str, attributes: Mapping[str, Attribute]) -> Iterator[Span]:
-        with self._tracer.start_as_current_span(name, attributes=dict(attributes)) as inner:
-            yield _OpenTelemetrySpan(inner)
-
-    def count(self, name: str, amount: int, attributes: Mapping[str, Attribute]) -> None:
-        if name not in self._instruments:
-            self._instruments[name] = self._meter.create_counter(name)
-        self._instruments[name].add(amount, dict(attributes))
-
-    def record(self, name: str, value: float, attributes: Mapping[str, Attribute]) -> None:
-        if name not in self._instruments:
-            self._instruments[name] = self._meter.create_histogram(name)
-        self._instruments[name].record(value, dict(attributes))
-
-
-class _OpenTelemetrySpan:
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def note(self, **attributes: Attribute) -> None:
-        self._inner.set_attributes(attributes)
-
-
-def opentelemetry_sink(name: str = "afl") -> OpenTelemetrySink:
-    """A sink on the providers that the program has set up; where they send it is their configuration."""
-    try:
-        trace = importlib.import_module("opentelemetry.trace")
-        metrics = importlib.import_module("opentelemetry.metrics")
-    except ImportError as error:
-        raise MissingExtraError(
-            "OpenTelemetry is not installed; `pip install 'agentflow[telemetry]'`"
-        ) from error
-    return OpenTelemetrySink(trace.get_tracer(name), metrics.get_meter(name))
+    _meter.record(name, value, attributes)

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.models.errors import AnswerError
 from afl.models.messages import MAX_TOKENS, Message, Reply, Request, StopReason, Tool, ToolResult, ToolUse
 from afl.models.model import Model, OnText
+from afl.models.observed import complete
 from afl.models.schema import PythonTool
 from afl.models.usage import Usage
 
@@ -84,7 +86,7 @@ class _Conversation:
     def lead(self) -> Answer:
         """Call the model until its answer fits."""
         for number in range(1, self._question.rounds + 1):
-            reply = self._model.complete(self._request, self._on_text)
+            reply = complete(self._model, self._request, self._on_text)
             self._usage += reply.usage
             self._refuse_the_end(reply)
             value = self._accepted(reply)
@@ -137,7 +139,8 @@ class _Conversation:
             known = ", ".join([*self._tools, self._question.answer.name])
             return ToolResult(use.id, f"there is no tool {use.name}; there are: {known}", is_error=True)
         try:
-            return ToolResult(use.id, tool(use.input))
+            with telemetry.span("afl.tool", tool=use.name, call=use.id):
+                return ToolResult(use.id, tool(use.input))
         except Exception as error:  # whatever a tool raises is for the model to deal with
             return ToolResult(use.id, f"{type(error).__name__}: {error}", is_error=True)
 

@@ -13,7 +13,7 @@ from afl.kernel.errors import AgentFlowError
 from afl.models.usage import Usage
 
 
-class ModelError(AgentFlowError):
+class ModelError(AgentFlowError, hint="Look at the text; `afl retry RUN` calls the model again."):
     """A call to a model came to nothing; `usage` is what it cost all the same, as far as that is known."""
 
     def __init__(self, message: str, *, usage: Usage | None = None) -> None:
@@ -21,11 +21,13 @@ class ModelError(AgentFlowError):
         self.usage = usage or Usage()
 
 
-class ModelRejected(ModelError):
+class ModelRejected(
+    ModelError, hint="Correct the key, the name of the model or the limit that the text names."
+):
     """The request will not do as it is; the text says what to change."""
 
 
-class ModelUnavailable(ModelError):
+class ModelUnavailable(ModelError, hint="Try again later, or give the facet a `Retry`."):
     """No answer, after all retries. `retry_after` is how long the model asks to be left alone, in seconds."""
 
     def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
@@ -33,5 +35,5 @@ class ModelUnavailable(ModelError):
         self.retry_after = retry_after
 
 
-class AnswerError(ModelError):
+class AnswerError(ModelError, hint="Say more clearly in the prompt or the doc comment what is wanted."):
     """The model did not give an answer that fits; the text says what was wrong with the last one."""

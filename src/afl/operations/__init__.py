@@ -12,6 +12,8 @@ run_tree      a run's steps as a tree, foreach folded; step_work: the tasks behi
 run_list      runs on one line each; task_queue: tasks; workers: servers
 run_log       what a run logged; run_end: waiting for its end
 control       retry, cancel, pause, unpause
+approvals     what waits for a person, and the answers; questions: such tasks as people see them
+forms         typed forms of facets and workflows, and what is written into them
 timetable     schedules
 retention     removing old runs
 subjects      what an id means

@@ -36,20 +36,26 @@ _HOW = """a handler is a function like this one:
         return {"result": parameter}"""
 
 
-class AgentError(InputError):
+class AgentError(InputError, hint="Correct the module, or its name after --agent."):
     """An agent module cannot be used; the text says why and what to do."""
 
 
-def load_agents(modules: Iterable[str], store: PersistenceAPI | None = None) -> Handlers:
+def load_agents(
+    modules: Iterable[str],
+    store: PersistenceAPI | None = None,
+    *,
+    otherwise: Callable[[Any], bool] | None = None,
+) -> Handlers:
     """The handlers of all the modules together; one facet has one handler.
 
     Where a module has a map by facet name, a model may stand in it for a function; it works where there is a store to
-    meter it in. Without one this only finds out whether the modules can be used.
+    meter it in. Without one this only finds out whether the modules can be used. A module without handlers is an
+    error, unless `otherwise` finds something else in it.
     """
     together = Handlers()
     origin: dict[str, str] = {}
     for module in modules:
-        found = load_agent(module, store)
+        found = load_agent(module, store, otherwise=otherwise)
         for name in found.names:
             if name in origin:
                 raise AgentError(f"both {origin[name]} and {module} have a handler for {name}; leave one out")
@@ -60,11 +66,13 @@ def load_agents(modules: Iterable[str], store: PersistenceAPI | None = None) -> 
     return together
 
 
-def load_agent(module: str, store: PersistenceAPI | None = None) -> Handlers:
+def load_agent(
+    module: str, store: PersistenceAPI | None = None, *, otherwise: Callable[[Any], bool] | None = None
+) -> Handlers:
     """The handlers of one module."""
     source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
-    if not handlers.names:
+    if not handlers.names and not (otherwise is not None and otherwise(source)):
         raise AgentError(f"agent module {module} has no handlers; {_HOW}")
     return handlers
 

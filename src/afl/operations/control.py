@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.operations import runs, subjects
+from afl.operations.bounds import Dollars, Tokens
 from afl.operations.spending import set_budget
 from afl.operations.subjects import StepPlace
-from afl.runtime.entities import RunDefinition, ServerDefinition
+from afl.runtime import tracing
+from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.outcome import check_result
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 
 
@@ -35,6 +42,15 @@ class Retried:
     steps: int
 
 
+@dataclass(frozen=True)
+class Continued:
+    """A step that goes on with the result it was given; `changed` is False when it had gone on already."""
+
+    step: str
+    run: str
+    changed: bool
+
+
 def operator() -> str:
     """Who gives the order: the user of this process."""
     try:
@@ -51,7 +67,7 @@ def pause(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
 
 
 def unpause(
-    store: PersistenceAPI, run: str, *, budget_usd: float | None = None, budget_tokens: int | None = None
+    store: PersistenceAPI, run: str, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
 ) -> Change:
     """Let a paused run go on, with another budget if one is given."""
     found = runs.find(store, run)
@@ -64,7 +80,20 @@ def cancel(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
     """End a run and its tasks, whoever works on them."""
     found = runs.find(store, run)
     reason = f"cancelled by operator {by or operator()}"
-    return _change(store, found, store.cancel_run(WorkflowId(found.workflow_id), reason))
+    changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
+    if changed:
+        _tell_cancelled(store, WorkflowId(found.workflow_id))
+    return _change(store, found, changed)
+
+
+def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
+    """The trace of a run ends with it, whoever ends it."""
+    now = store.get_run(run) if telemetry.is_tracing() else None
+    if now is not None:
+        for task in store.get_tasks_by_workflow(run):
+            if task.state == TaskState.CANCELED:
+                tracing.task_ended(task, now.reason)
+        tracing.run_ended(now)
 
 
 def _change(store: PersistenceAPI, found: RunDefinition, changed: bool) -> Change:
@@ -93,3 +122,16 @@ def _begun(place: StepPlace) -> StepId:
     if place.step is None:
         raise InputError(f"nothing to retry: step {place.id} has not begun")
     return place.id
+
+
+def continue_step(store: PersistenceAPI, step: str, result: Mapping[str, Any] | None = None) -> Continued:
+    """Give a step that waits for its agent the result; ResultError, and nothing stored, if that does not fit."""
+    place = subjects.find_step(store, step)
+    waiting, run = place.step, place.run.workflow_id
+    if waiting is None or waiting.state != StepState.EVENT_TRANSMIT:
+        state = "has not begun" if waiting is None else f"is at {waiting.state}"
+        raise InputError(f"step {place.id} {state}; it does not wait for a result")
+    evaluator = Evaluator(store)
+    given = dict(result) if result is not None else None
+    check_result(evaluator.programs.of_run(WorkflowId(run)), waiting.facet_name, given)
+    return Continued(place.id, run, evaluator.continue_step(place.id, given))

@@ -16,6 +16,7 @@ from afl.coordination.redis_breaker import RedisBreaker, known_breakers
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.kernel.errors import InputError
+from afl.operations.bounds import Limit
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -91,7 +92,7 @@ def change_breaker(where: Where, action: Action, name: str) -> BreakerLine:
     return _with_server(where, change)
 
 
-def dead_letters(where: Where, agent: str = "", limit: int = 100) -> list[tuple[AgentId, DeadLetter]]:
+def dead_letters(where: Where, agent: str = "", limit: Limit = 100) -> list[tuple[AgentId, DeadLetter]]:
     """Dead letters of one agent, or of all, the oldest of each first."""
 
     async def look(coordinator: RedisMessageCoordinator) -> list[tuple[AgentId, DeadLetter]]:

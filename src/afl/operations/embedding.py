@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from afl.kernel.settings import load_settings
 from afl.language.source import CompilerInput
 from afl.operations.compilation import compile_sources
+from afl.operations.hosting import hosted_for
+from afl.operations.offers import offer_of
 from afl.operations.runs import (
     DEFAULT_CONCURRENCY,
     RunFailed,
@@ -20,7 +23,6 @@ from afl.operations.runs import (
 )
 from afl.operations.sources import from_text, read_files
 from afl.runtime.evaluator import ExecutionStatus
-from afl.runtime.handler import Handlers
 from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
 
@@ -37,19 +39,30 @@ def run(
     """Compile and run a workflow in this process; its outputs.
 
     `source` is a text in AFL, or the path of a file that has one. `handlers` are functions by facet name, or a module
-    (or other object) with marked functions. Raises CompileError, InputError, RunFailed or RunPaused.
+    (or other object) with marked functions; of a module @answers functions and agents of turns count as well.
+    Raises CompileError, InputError, RunFailed or RunPaused.
     """
     compiled = compile_sources(_sources(source))
     program = choose_workflow(compiled, workflow)
     check_inputs(program, inputs or {})
-    agents = Handlers.of(handlers) if handlers is not None else Handlers()
-    if store is None or isinstance(store, str):
-        settings = load_settings({"store": store})
-        with opened(settings) as own:
-            return _outputs(
-                start(own, program, inputs, handlers=agents, settings=settings, concurrency=concurrency)
-            )
-    return _outputs(start(store, program, inputs, handlers=agents, concurrency=concurrency))
+    offer = offer_of(handlers)
+    with ExitStack() as stack:
+        if store is None or isinstance(store, str):
+            settings = load_settings({"store": store})
+            store = stack.enter_context(opened(settings))
+        else:
+            settings = load_settings()
+        bridges = stack.enter_context(hosted_for(store, settings, offer, program))
+        report = start(
+            store,
+            program,
+            inputs,
+            handlers=offer.handlers,
+            settings=settings,
+            concurrency=concurrency,
+            bridges=bridges,
+        )
+        return _outputs(report)
 
 
 def _sources(source: str | Path) -> CompilerInput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from afl.fleet.answers import AgentView, FileProblem, LogLine, LogPage, RunView
@@ -22,15 +22,17 @@ from afl.fleet.requests import (
     ListWorkflows,
     RunWorkflow,
 )
-from afl.fleet.settings import FleetSettings
+from afl.fleet.settings import FleetSettings, load_fleet_settings
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_wire import from_wire
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
+from afl.operations.bounds import Limit
 from afl.operations.fleet_dag import RunStanding, standing
 
 _PAGE = 1_000
+_HASTE_MS = 1_500
 _LETTERS = re.compile(r"[0-9a-z-]+", re.IGNORECASE)
 
 
@@ -48,6 +50,14 @@ def with_hint(away: PrincipalAway) -> PrincipalAway:
     """The error with what a person can do about it."""
     return PrincipalAway(
         f"{away}. `afl fleet principal` starts one; CDKTR_PRINCIPAL_HOST, CDKTR_PRINCIPAL_PORT and the keys say which"
+    )
+
+
+def hasty_settings() -> FleetSettings:
+    """The settings in force, with the patience of somebody who looks at a page: one attempt, and a short one."""
+    found = load_fleet_settings()
+    return replace(
+        found, default_zmq_timeout_ms=min(found.default_zmq_timeout_ms, _HASTE_MS), retry_attempts=1
     )
 
 
@@ -71,7 +81,7 @@ def start(client: Client, workflow_id: str, params: Mapping[str, Any] | None = N
 
 
 def runs(
-    client: Client, *, workflow: str = "", agent: str = "", statuses: Sequence[Status] = (), limit: int = 20
+    client: Client, *, workflow: str = "", agent: str = "", statuses: Sequence[Status] = (), limit: Limit = 20
 ) -> list[RunView]:
     """Runs, the newest first."""
     found: list[RunView] = []

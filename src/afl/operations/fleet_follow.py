@@ -59,11 +59,11 @@ async def follow_run(settings: FleetSettings, run_id: str, *, last: int = 0) -> 
 
 
 async def follow_logs(
-    settings: FleetSettings, query: LogQuery, chosen: LogFilter, *, last: int = 0
+    settings: FleetSettings, query: LogQuery, chosen: LogFilter, *, last: int = 0, after: int = 0
 ) -> AsyncIterator[list[LogLine]]:
-    """The lines that fit, from the query's start on or from the last so many, for ever."""
+    """The lines that fit, from the query's start on, from the last so many, or behind a position, for ever."""
     async with AsyncClient(settings) as client:
-        after, away, wait_ms = 0, 0, 0
+        away, wait_ms = 0, 0
         while True:
             try:
                 page = await client.call(query.request(after, last=0 if after else last, wait_ms=wait_ms))

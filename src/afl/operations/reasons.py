@@ -69,6 +69,7 @@ CODES: dict[str, Code] = {
     "step-waits-for-agent": Code(
         "The step waits for an agent; its task's reason follows.", _M, "see its cause"
     ),
+    "step-waits-for-person": Code("The step waits for a person; who is asked follows.", _M, "see its cause"),
     "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
     "step-without-task": Code(
         "The step waits for an agent, but has no open task; a runner's sweep makes a new one.",
@@ -110,6 +111,24 @@ CODES: dict[str, Code] = {
         "Its time was up; a sweep is about to try it again or fail its step.",
         _M,
         "raise `Timeout`, or mend it",
+    ),
+    "task-human": Code(
+        "Somebody has to answer; until when, and who is asked otherwise, is said.",
+        _S,
+        "`afl approvals show ID`",
+    ),
+    "task-elsewhere": Code(
+        "It was handed to an agent, the fleet or a message, and goes on when that has answered.", _M, _WAIT
+    ),
+    "task-not-begun": Code(
+        "An agent, the fleet or a message cannot take it yet; why is said.",
+        _S,
+        "start or mend the other side",
+    ),
+    "task-no-bridge": Code(
+        "It is to be done by an agent, the fleet or a message, and no live server hands such work over.",
+        _S,
+        "start `afl runner`",
     ),
     "task-locked": Code(
         "Somebody holds the task's lock, so nobody claims it.", _M, "wait for the lock to end"

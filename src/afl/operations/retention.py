@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError
+from afl.operations.bounds import Milliseconds
 from afl.runtime.persistence import PersistenceAPI
 
 BATCH = 100
@@ -24,7 +25,7 @@ class Pruned:
 
 def prune(
     store: PersistenceAPI,
-    older_than_ms: int,
+    older_than_ms: Milliseconds,
     *,
     dry_run: bool = False,
     batch: int = BATCH,

@@ -6,7 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import NotFoundError
+from afl.operations import runs
+from afl.operations.bounds import LongPoll
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
@@ -35,11 +37,16 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
         while True:
             found = store.get_run(WorkflowId(run))
             if found is None:
-                raise InputError(f"run {run} is no longer in this store")
+                raise NotFoundError(f"run {run} is no longer in this store")
             left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
             if found.is_over or left <= 0:
                 return _end(found)
             ear.wait(left)
+
+
+def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
+    """Where a run stands when it is over, or after so many seconds; `timed_out` tells which."""
+    return wait(store, runs.find(store, run or None).workflow_id, timeout)
 
 
 def _end(run: RunDefinition) -> RunEnd:

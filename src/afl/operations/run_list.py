@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.operations import runs
+from afl.operations.bounds import Limit, Milliseconds
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
@@ -36,11 +37,25 @@ class RunPage:
 
 
 def list_runs(
-    store: PersistenceAPI, *, state: str = "", workflow: str = "", before: str = "", limit: int = 20
+    store: PersistenceAPI,
+    *,
+    state: str = "",
+    workflow: str = "",
+    text: str = "",
+    since: Milliseconds = 0,
+    until: Milliseconds = 0,
+    before: str = "",
+    limit: Limit = 20,
 ) -> RunPage:
-    """A page of runs. `before` is a run's id or the beginning of one."""
+    """A page of runs. `before` is a run's id or the beginning of one.
+
+    `text` stands in a run's id, its workflow's name, its error or its reason. It was created at `since` or later, and
+    before `until` (milliseconds since 1970).
+    """
     start = runs.find(store, before).workflow_id if before else ""
-    found = store.find_runs(state=state, workflow=workflow, before=start, limit=limit + 1)
+    found = store.find_runs(
+        state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
+    )
     page = found[:limit]
     return RunPage([run_line(run) for run in page], page[-1].workflow_id if len(found) > limit else "")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
+from afl.operations.program_shelf import shelf
 from afl.operations.run_log import entries
 from afl.operations.spending import get_budget, get_usage, usage_by
 from afl.operations.step_work import Work, work_of
@@ -18,7 +19,6 @@ from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
-from afl.runtime.program_cache import ProgramCache
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId, WorkflowId
@@ -87,7 +87,7 @@ class RunTree:
 def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     """The tree of a run as it stands now."""
     workflow_id = WorkflowId(run.workflow_id)
-    program = ProgramCache(store).load(run.program_hash)
+    program = shelf(store).load(run.program_hash)
     steps = store.get_steps_by_workflow(workflow_id)
     seen = wall_ms() if not run.is_over else run.ended
     tree = _Tree(program, run)

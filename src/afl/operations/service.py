@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from afl.kernel.settings import Settings
-from afl.operations.agents import load_agents
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
@@ -46,12 +45,12 @@ class Notices:
 def make_service(
     store: PersistenceAPI,
     settings: Settings,
-    modules: Iterable[str],
+    handlers: Handlers,
     options: ServiceOptions,
     notices: Notices | None = None,
-) -> tuple[RunnerService, Handlers]:
-    """A service that has not started, and its handlers; AgentError if a module cannot be used."""
-    handlers = load_agents(modules, store)
+    hosts: Sequence[str] = (),
+) -> RunnerService:
+    """A service that has not started. `hosts` names what its process does besides."""
     pace = Pace(settings.commit_steps, settings.commit_ms / 1000, settings.foreach_window)
     config = RunnerConfig(
         service_name=options.service,
@@ -67,7 +66,7 @@ def make_service(
         retention_days=settings.retention_days,
     )
     given = notices or Notices()
-    service = RunnerService(
+    return RunnerService(
         store,
         Evaluator(store, pace=pace),
         config,
@@ -75,8 +74,8 @@ def make_service(
         started=given.started,
         told=given.told,
         stopping=given.stopping,
+        hosts=hosts,
     )
-    return service, handlers
 
 
 class SourceWatch:

@@ -13,7 +13,7 @@ STDIN = "<stdin>"
 _FILE_ID = "file://"
 
 
-class SourceError(InputError):
+class SourceError(InputError, hint="Correct the path, or the encoding of the file."):
     """A source cannot be read."""
 
 

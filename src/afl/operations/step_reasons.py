@@ -56,6 +56,10 @@ def agent_reason(
         sentence = f"it waits for an agent, but {lost}; a runner's sweep makes a new one."
         action = "Keep a runner running: afl runner"
         return _reason("step-without-task", place, sentence, action)
+    kind, _, name = task.via.partition(":")
+    if kind == "human":
+        sentence = f"it waits for somebody of {name} to answer {step.facet_name}."
+        return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(scene, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
     return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(scene, task))
 
@@ -66,7 +70,7 @@ def most_telling(scene: Scene, run: RunDefinition, waiting: list[StepDefinition]
     kinds: dict[tuple[str, ...], StepDefinition] = {}
     for step in waiting:
         task = tasks.get(step.id)
-        about = (task.state, task.hold, task.task_list_name, task.owner) if task is not None else ()
+        about = (task.state, task.hold, task.task_list_name, task.owner, task.via) if task is not None else ()
         kinds.setdefault((step.facet_name, *about), step)
     first: Reason | None = None
     for step in list(kinds.values())[:_KINDS_LOOKED_AT]:

@@ -10,7 +10,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.operations import runs
 from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskDefinition
@@ -35,7 +35,7 @@ class StepPlace:
 Subject: TypeAlias = RunDefinition | StepPlace | TaskDefinition | ServerDefinition
 
 
-class UnknownSubject(InputError):
+class UnknownSubject(NotFoundError, hint="`afl list`, `afl tasks` and `afl ps` list the ids."):
     """Nothing has that id."""
 
 

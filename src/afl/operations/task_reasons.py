@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from afl.kernel.presence import Life
+from afl.operations.elsewhere_reasons import elsewhere_reason
 from afl.operations.reasons import Reason
 from afl.operations.run_log import log_line
 from afl.operations.scene import Scene, first_line
@@ -20,6 +21,8 @@ def task_reason(scene: Scene, task: TaskDefinition) -> Reason:
         return _running(scene, task)
     if task.state != TaskState.PENDING:
         return _over(task)
+    if task.hold == TaskHold.ELSEWHERE:
+        return _delayed(scene, task) or elsewhere_reason(scene, task)
     if task.hold:
         return _held(scene, task)
     return _delayed(scene, task) or _locked(scene, task) or _behind(scene, task) or staffing(scene, task)
@@ -69,7 +72,8 @@ def _held(scene: Scene, task: TaskDefinition) -> Reason:
         return _reason(
             "task-poisoned", task, sentence, "Find out what kills the workers, then retry the step."
         )
-    sentence = f"{task.name} ran longer than its {span(task.timeout_ms)}; it is tried again or fails {soon}."
+    took = "was not answered within its" if task.via else "ran longer than its"
+    sentence = f"{task.name} {took} {span(task.timeout_ms)}; it is tried again or fails {soon}."
     return _reason("task-timeout", task, sentence, "Raise its Timeout, or make the handler faster.")
 
 

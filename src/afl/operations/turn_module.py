@@ -59,7 +59,11 @@ def load_turn_module(module: str, model: str = "") -> TurnModule:
 
     `model` is what they think with instead of the module's own: `MODULE:NAME`, or the name of a Claude model.
     """
-    source = load_module(module)
+    return turn_module_of(load_module(module), module, model)
+
+
+def turn_module_of(source: Any, module: str, model: str = "") -> TurnModule:
+    """As `load_turn_module`, of what was imported already; `module` is its name."""
     found = tuple({agent.agent_id: agent for agent in _definitions(source)}.values())
     if not found:
         raise AgentError(f"module {module} declares no agents; {_HOW}")

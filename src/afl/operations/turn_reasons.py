@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from afl.kernel.database import Database, Transaction
 from afl.kernel.presence.base import Life
 from afl.kernel.settings import Settings
 from afl.operations.spans import span
-from afl.operations.turns import find_turn, with_agents
+from afl.operations.turns import find_turn, reading
 from afl.turns import inbox
-from afl.turns.agents import Agents
 from afl.turns.heads import head_of_turn, read_head, read_waiting
 from afl.turns.looking import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.model import Head
@@ -37,17 +35,12 @@ class TurnReason:
 def why(settings: Settings, name: str = "") -> TurnReason:
     """The reason of a turn, or of what an agent does; of the latest turn."""
 
-    async def work(agents: Agents) -> TurnReason:
-        database = agents.engine.database
-        turn = await database.run("read", lambda tx: find_turn(tx, settings.project, name))
-        owner = await database.run("read", lambda tx: _owner(tx, turn.project_id, turn.agent_turn_id))
-        life = await asyncio.to_thread(_life, database, owner) if owner else Life.UNKNOWN
-        now = await asyncio.to_thread(database.now)
-        return await database.run(
-            "read", lambda tx: explain(tx, turn.project_id, turn.agent_turn_id, life, now)
-        )
-
-    return with_agents(settings, work)
+    with reading(settings) as database:
+        turn = database.read(lambda tx: find_turn(tx, settings.project, name))
+        owner = database.read(lambda tx: _owner(tx, turn.project_id, turn.agent_turn_id))
+        life = _life(database, owner) if owner else Life.UNKNOWN
+        now = database.now()
+        return database.read(lambda tx: explain(tx, turn.project_id, turn.agent_turn_id, life, now))
 
 
 def explain(tx: Transaction, project: str, turn_id: str, life: Life, now: int) -> TurnReason:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from afl.kernel.database import connect
+from afl.kernel.database import Database, connect
 from afl.kernel.settings import Settings
 from afl.operations.turn_module import TurnModule
 from afl.operations.turns import Stopped, boxes_of, limits_of, stop_named
@@ -43,12 +43,15 @@ class WorkerOptions:
 
 
 @asynccontextmanager
-async def staffed(settings: Settings, module: TurnModule, options: WorkerOptions) -> AsyncIterator[Agents]:
+async def staffed(
+    settings: Settings, module: TurnModule, options: WorkerOptions, shared: Database | None = None
+) -> AsyncIterator[Agents]:
     """The agents of a module, established in the store, with a worker in this process.
 
-    The tools are there before the first turn is taken; the worker ends first, with `grace` for what is under way.
+    The tools are there before the first turn is taken; the worker ends first, with `grace` for what is under way. A
+    database that is `shared` is the store, and stays open.
     """
-    database = await asyncio.to_thread(connect, settings.store)
+    database = shared if shared is not None else await asyncio.to_thread(connect, settings.store)
     engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
     toolbox = Toolbox(module.tools)
     try:
@@ -73,7 +76,8 @@ async def staffed(settings: Settings, module: TurnModule, options: WorkerOptions
             await agents.close()
     finally:
         await engine.close()
-        await asyncio.to_thread(database.close)
+        if shared is None:
+            await asyncio.to_thread(database.close)
 
 
 def serve(

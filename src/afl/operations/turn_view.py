@@ -8,7 +8,7 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.settings import Settings
-from afl.operations.turns import TurnLine, find_turn, with_agents
+from afl.operations.turns import TurnLine, find_turn, reading
 from afl.turns import headers as names
 from afl.turns import inbox
 from afl.turns.boxes import read_box
@@ -72,12 +72,13 @@ class EdgeView:
 
 @dataclass(frozen=True, slots=True)
 class WaitView:
-    """A tool call that a suspended turn waits for."""
+    """A tool call that a suspended turn waits for. `left_ms`: how long until its time is up."""
 
     call: str
     tool: str
     status: str
     deadline: int
+    left_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,17 @@ class TurnView:
 def show(settings: Settings, name: str = "") -> TurnView:
     """The turn of that id, or of that agent; the latest one."""
 
-    def look(tx: Transaction) -> TurnView:
-        return view(tx, settings.project, find_turn(tx, settings.project, name).agent_turn_id)
+    with reading(settings) as database:
+        now = database.now()
 
-    return with_agents(settings, lambda agents: agents.engine.database.run("read", look))
+        def look(tx: Transaction) -> TurnView:
+            return view(tx, settings.project, find_turn(tx, settings.project, name).agent_turn_id, now)
+
+        return database.read(look)
 
 
-def view(tx: Transaction, project: str, turn_id: str) -> TurnView:
-    """The transcript of a turn that exists."""
+def view(tx: Transaction, project: str, turn_id: str, now: int = 0) -> TurnView:
+    """The transcript of a turn that exists; `now` is the store's time."""
     glance = turn_at_a_glance(tx, project, turn_id)
     row = inbox.turn_row(tx, project, turn_id)
     assert glance is not None and row is not None
@@ -137,7 +141,7 @@ def view(tx: Transaction, project: str, turn_id: str) -> TurnView:
         [card for card in _cards(tx, project, output, turn_id) if output],
         [_step(step) for step in steps],
         [_edge(edge) for edge in edges_about(tx, project, turn_id, context_of_row(row).trace_id)],
-        [_wait(wait) for wait in read_waiting(tx, head)] if head is not None else [],
+        [_wait(wait, now) for wait in read_waiting(tx, head)] if head is not None else [],
     )
 
 
@@ -215,5 +219,6 @@ def _edge(edge: Edge) -> EdgeView:
     )
 
 
-def _wait(wait: WaitingTool) -> WaitView:
-    return WaitView(wait.tool_call_id, wait.tool_name, str(wait.wait_status), wait.deadline)
+def _wait(wait: WaitingTool, now: int) -> WaitView:
+    left = wait.deadline - now
+    return WaitView(wait.tool_call_id, wait.tool_name, str(wait.wait_status), wait.deadline, left)

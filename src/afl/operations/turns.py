@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
 from afl.kernel.database import Database, Transaction, connect
-from afl.kernel.errors import InputError, StoreUnavailable
+from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
@@ -20,15 +20,24 @@ from afl.turns.bus.local import LocalBus
 from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import BusUnavailable
-from afl.turns.heads import list_heads, read_head
-from afl.turns.looking import TurnRow, latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.heads import list_heads, read_head, read_waiting
+from afl.turns.looking import (
+    TurnRow,
+    instruction_of,
+    latest_turns,
+    queued_counts,
+    turn_at_a_glance,
+    turns_named,
+)
 from afl.turns.model import Head, Limits, TurnRef
 from afl.turns.resources import get_agent, list_agents
-from afl.turns.statuses import HeadStatus
+from afl.turns.statuses import HeadStatus, WaitStatus
+from afl.turns.tables import ensure_tables
 from afl.turns.tools.local import near
 
 T = TypeVar("T")
 _log = logging.getLogger("afl.turns")
+_ASKED = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class AgentLine:
     waiting_tools: int
     queued: int
     since: int
+    tools: list[str] = field(default_factory=list)  # those that its turn waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +72,10 @@ class TurnLine:
     ended: int | None
     error: str
     error_code: str
+    asked: str = ""  # the beginning of what it was asked, in lists
 
     @classmethod
-    def of(cls, row: TurnRow) -> TurnLine:
+    def of(cls, row: TurnRow, asked: str = "") -> TurnLine:
         return cls(
             row.agent_turn_id,
             row.agent_id,
@@ -75,6 +86,7 @@ class TurnLine:
             row.ended_at,
             str(row.told.get("error", row.last_error or "")),
             str(row.told.get("error_code", "")),
+            asked[:_ASKED],
         )
 
 
@@ -98,12 +110,7 @@ async def opened(settings: Settings) -> AsyncIterator[Agents]:
 
     A bus that is away costs latency only, so it is told in the log and done without.
     """
-    path = unquote(settings.store.removeprefix("sqlite:///"))
-    if path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
-            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
-            "or name another with --store"
-        )
+    _check_store(settings)
     database = await asyncio.to_thread(connect, settings.store)
     try:
         engine = await _engine(database, settings)
@@ -116,6 +123,30 @@ async def opened(settings: Settings) -> AsyncIterator[Agents]:
             await engine.close()
     finally:
         await asyncio.to_thread(database.close)
+
+
+def _check_store(settings: Settings) -> None:
+    """CapabilityError for a store that keeps no turns, StoreUnavailable for a file that is not there."""
+    if settings.store.startswith("mongodb"):
+        raise CapabilityError("turns are kept by stores on SQLite and PostgreSQL; this one is on MongoDB")
+    path = unquote(settings.store.removeprefix("sqlite:///"))
+    if path != settings.store and not Path(path).exists():
+        raise StoreUnavailable(
+            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
+            "or name another with --store"
+        )
+
+
+@contextmanager
+def reading(settings: Settings) -> Iterator[Database]:
+    """The database of the agents, for somebody who only looks: no bus is needed for that."""
+    _check_store(settings)
+    database = connect(settings.store)
+    try:
+        ensure_tables(database)
+        yield database
+    finally:
+        database.close()
 
 
 async def _engine(database: Database, settings: Settings) -> L0Engine:
@@ -197,22 +228,33 @@ def agents(settings: Settings) -> list[AgentLine]:
                     head.waiting_tool_count if head else 0,
                     queued.get(each.agent_id, 0),
                     head.updated_at if head else 0,
+                    _tools(tx, head),
                 )
             )
         return found
 
-    return with_agents(settings, lambda opened: opened.engine.database.run("read", look))
+    with reading(settings) as database:
+        return database.read(look)
 
 
-def turns(settings: Settings, agent: str = "", limit: int = 20) -> list[TurnLine]:
-    """The newest turns, of one agent or of all."""
+def turns(settings: Settings, agent: str = "", limit: int = 20, skip: int = 0) -> list[TurnLine]:
+    """The newest turns, of one agent or of all; `skip` leaves out so many."""
 
     def look(tx: Transaction) -> list[TurnLine]:
         if agent:
             known_agent(tx, settings.project, agent)
-        return [TurnLine.of(row) for row in latest_turns(tx, settings.project, agent, limit)]
+        rows = latest_turns(tx, settings.project, agent, limit, skip)
+        return [TurnLine.of(row, instruction_of(tx, row, settings.project)) for row in rows]
 
-    return with_agents(settings, lambda opened: opened.engine.database.run("read", look))
+    with reading(settings) as database:
+        return database.read(look)
+
+
+def _tools(tx: Transaction, head: Head | None) -> list[str]:
+    if head is None or head.status is not HeadStatus.SUSPENDED:
+        return []
+    open_ = (wait.tool_name for wait in read_waiting(tx, head) if wait.wait_status is WaitStatus.WAITING)
+    return sorted(set(open_))
 
 
 def stop(settings: Settings, name: str, reason: str = "stopped by an operator") -> Stopped:

@@ -15,6 +15,7 @@ from afl.runtime.persistence import PersistenceAPI
 SILENT_MS = 30_000  # three heartbeats of the default interval
 _COUNTED_TASKS = 100_000
 _SYSTEM = "afl:"
+_BRIDGES = ("agent", "fleet", "message")
 _EXECUTE = "afl:execute"  # a runner's: it serves every system task, and evaluates runs
 
 
@@ -35,7 +36,8 @@ class Server:
     """One server. `load` counts the tasks that its process works on, `capacity` how many it takes; 0: not known.
 
     A runner `evaluates` any run that is due; other servers only those that their own tasks belong to. `handlers` are
-    of facets; the tasks of the system itself, which every runner does, are not among them.
+    of facets; the tasks of the system itself, which every runner does, are not among them. `bridges` are the kinds of
+    places elsewhere (agent, fleet, message) that it hands work to.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Server:
     ping_age_ms: int
     error: dict[str, Any] | None = None
     addresses: list[str] = field(default_factory=list)
+    bridges: list[str] = field(default_factory=list)
 
     @property
     def is_live(self) -> bool:
@@ -119,6 +122,7 @@ def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str])
         ping_age_ms=age,
         error=record.error,
         addresses=list(record.server_ips),
+        bridges=[kind for kind in _BRIDGES if f"{_SYSTEM}{kind}" in record.handlers],
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from afl.kernel.codec import encode_canonical
@@ -24,6 +25,7 @@ from afl.turns.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
+from afl.turns.errors import ProtocolViolation
 from afl.turns.hearing import Hearing
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
@@ -138,17 +140,20 @@ class Agents:
         history: Sequence[str] = (),
         correlation_id: str | None = None,
         channel: str = "public",
+        traceparent: str = "",
     ) -> TurnRef:
         """Ask an agent for one turn. Its result must have `fields` (name: description).
 
         It reads what is in the boxes of `history` before what it is told.
-        The same `correlation_id` again is the same turn.
+        The same `correlation_id` again is the same turn. `traceparent` is what it is done for, in a trace.
         """
         given = [NewCard(CardType.TASK_INSTRUCTION, contents.text(text), USER)]
         if fields is not None:
             asked = [{"name": name, "description": about} for name, about in fields.items()]
             given.append(NewCard(CardType.RESULT_FIELDS, contents.fields_schema(asked), USER))
         context = TurnContext.root(self.project, USER, channel)
+        if traceparent:
+            context = replace(context, traceparent=traceparent)
 
         def work(tx: Transaction) -> L0Result:
             known = self._known(tx, agent_id, correlation_id)
@@ -164,7 +169,15 @@ class Agents:
 
         if correlation_id is None and not history:
             return self._turn(agent_id, await self._send(context, agent_id, given))
-        return self._turn(agent_id, await self.engine.run(work))
+        try:
+            return self._turn(agent_id, await self.engine.run(work))
+        except ProtocolViolation:  # somebody may have sent the same while we did
+            known = await self.engine.database.run(
+                "read", lambda tx: self._known(tx, agent_id, correlation_id)
+            )
+            if known is None:
+                raise
+            return self._turn(agent_id, known)
 
     async def _send(self, context: TurnContext, agent_id: str, given: Sequence[NewCard]) -> L0Result:
         """What is new in every way is one statement."""

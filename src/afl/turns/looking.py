@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel.codec import decode
 from afl.kernel.database import Row, Transaction, queries
+from afl.turns.delivery import deliverable_text
 from afl.turns.edges import Edge
 from afl.turns.heads import head_of_turn, list_heads
 from afl.turns.model import InboxRow
@@ -65,6 +66,13 @@ def latest_turns(
     """The newest turns, of one agent or of all; `skip` leaves out so many."""
     rows = tx.all(Q.latest_turns, project=project_id, agent=agent_id, turn="", limit=limit, skip=skip)
     return [TurnRow.of(row) for row in rows]
+
+
+def instruction_of(tx: Transaction, row: TurnRow, project_id: str) -> str:
+    """What the turn was asked for, as text; empty for one without a context box."""
+    box = row.payload.get("context_box_id") or ""
+    found = tx.one(Q.last_instruction, project=project_id, box=box) if box else None
+    return deliverable_text(decode(found["content"])) if found is not None else ""
 
 
 def turn_at_a_glance(tx: Transaction, project_id: str, turn_id: str) -> TurnRow | None:

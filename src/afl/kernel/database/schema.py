@@ -92,6 +92,11 @@ def ensure(database: Database, schema: Schema) -> None:
         database.write(lambda tx: _advance(tx, schema, database))
 
 
+def is_made(database: Database, schema: Schema) -> bool:
+    """Whether a store has the tables of a part, of whatever version: for those who only look, and make none."""
+    return database.read(lambda tx: _version(tx, schema, schema.version(database.dialect), database)) > 0
+
+
 def replay(database: Database, schema: Schema) -> None:
     """Make the tables in an empty store by the migrations alone: what a test compares with the fresh ones."""
     database.write(lambda tx: _climb(tx, schema, database.dialect, 0))

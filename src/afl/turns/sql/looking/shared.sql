@@ -16,6 +16,12 @@ where i.project_id = :project and i.message_type in ('turn', 'ui_action')
     and (:agent = '' or i.agent_id = :agent) and (:turn = '' or i.agent_turn_id = :turn)
 order by i.position desc limit :limit offset :skip
 
+-- name: last_instruction
+select c.content from {schema:cardbox}box_cards as b
+join {schema:cardbox}cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+where b.project_id = :project and b.box_id = :box and c.type = 'task.instruction'
+order by b.position desc limit 1
+
 -- name: queued_counts
 select agent_id, count(*) as queued from {schema:state}agent_inbox
 where project_id = :project and status = 'queued' group by agent_id

@@ -1,0 +1,205 @@
+"""`afl approvals`: what waits for a person, and the answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.approval_text import print_approval
+from afl.cli.console import output, print_json, say
+from afl.cli.desks import desk_for
+from afl.cli.tables import Table, shortened
+from afl.kernel.clock import wall_ms
+from afl.operations import approvals as operations
+from afl.operations.approvals import Answered, Approval, ApprovalView
+from afl.operations.forms import parse
+from afl.operations.spans import ago, span
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+_HELP = """What waits for a person: steps with [bold]with Human("finance")[/bold].
+
+Without a command, the open ones are listed.
+
+[bold]Examples[/bold]
+
+  afl approvals                                  what waits for an answer
+  afl approvals --group finance                  what waits for one group
+  afl approvals show 01jd3v                      what is asked, and the form
+  afl approvals approve 01jd3v --set amount=12   approve, with values
+  afl approvals reject 01jd3v --feedback "too much"
+"""
+
+approvals = typer.Typer(
+    help=_HELP,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    add_completion=False,
+    invoke_without_command=True,
+)
+
+_Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The approval's id, or enough of its beginning; or the run, if it waits for one answer.",
+    ),
+]
+_Group = Annotated[str, typer.Option("--group", "-g", metavar="NAME", help="Only what this one is asked.")]
+_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]
+_After = Annotated[str, typer.Option("--after", metavar="ID", help="Only what comes after this one.")]
+
+
+@approvals.callback()
+def _default(
+    context: typer.Context,
+    group: _Group = "",
+    limit: _Limit = 50,
+    after: _After = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        _list(group, limit, after, store, server, as_json)
+
+
+@approvals.command("list")
+def list_(
+    group: _Group = "",
+    limit: _Limit = 50,
+    after: _After = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what waits for an answer, the oldest first.
+
+    [bold]Examples[/bold]
+
+      afl approvals list
+      afl approvals list --group finance --json
+    """
+    _list(group, limit, after, store, server, as_json)
+
+
+@approvals.command("show")
+def show(
+    id: _Id, store: options.Store = None, server: options.Server = None, as_json: options.AsJson = False
+) -> None:
+    """Show what is asked, what is to be known about it, and what may be answered; or who answered what.
+
+    [bold]Examples[/bold]
+
+      afl approvals show 01jd3v
+    """
+    with desk_for(store, server) as desk:
+        view = desk.do(operations.show_approval, id)
+    if as_json:
+        print_json(asdict(view))
+    else:
+        print_approval(view)
+
+
+@approvals.command("approve")
+def approve(
+    id: _Id,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="FIELD=VALUE",
+            callback=options.checked_pairs,
+            help="What a field shall be. Repeatable; the others stay as they are shown.",
+        ),
+    ] = None,
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Approve: the step goes on with what the form has, and what you set.
+
+    [bold]Examples[/bold]
+
+      afl approvals approve 01jd3v
+      afl approvals approve 01jd3v --set amount=12 --set payee.city=Bonn
+    """
+    with desk_for(store, server) as desk:
+        view = desk.do(operations.show_approval, id)
+        values = _values(view, given or [])
+        done = desk.do(operations.answer, view.approval.id, values)
+    _tell(done, as_json)
+
+
+@approvals.command("reject")
+def reject(
+    id: _Id,
+    feedback: Annotated[
+        str, typer.Option("--feedback", "-m", metavar="TEXT", help="Why; the workflow can read it.")
+    ] = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Refuse: the step fails with the error type Rejected and your feedback; [bold]catch[/bold] can handle it.
+
+    Where nothing but a yes or no is asked for, the answer is no, and the step goes on with it.
+
+    [bold]Examples[/bold]
+
+      afl approvals reject 01jd3v --feedback "too much; ask again below 100"
+    """
+    with desk_for(store, server) as desk:
+        done = desk.do(operations.reject, id, feedback)
+    _tell(done, as_json)
+
+
+def _list(group: str, limit: int, after: str, store: str | None, server: str | None, as_json: bool) -> None:
+    with desk_for(store, server) as desk:
+        found = desk.do(operations.list_approvals, group=group, limit=limit, after=after)
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif found:
+        _print(found)
+    else:
+        say(f"Nothing waits for {group or 'a person'}")
+
+
+def _print(found: list[Approval]) -> None:
+    shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
+    for each in found:
+        left = each.expires - wall_ms()
+        shown.add(
+            each.id,
+            each.group,
+            shortened(each.title),
+            Text(each.run, "dim"),
+            Text(each.step, "dim"),
+            ago(each.created),
+            Text(f"in {span(left)}" if left > 0 else "now", "yellow") if each.expires else "",
+        )
+    shown.print(output())
+
+
+def _values(view: ApprovalView, given: list[str]) -> dict[str, Any] | None:
+    if view.approval.plain and not given:
+        return None
+    verdict = {field.name: "yes" for field in view.form.fields if view.approval.plain}
+    return parse(view.form, verdict | dict(_pair(each) for each in given))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _tell(done: Answered, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(done))
+        return
+    verb = "Rejected" if done.rejected else "Approved"
+    say(f"{verb} {done.step} of run {done.run}; it goes on with the next server (or: afl resume {done.run})")

@@ -1,0 +1,117 @@
+"""`afl dashboard`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from afl.cli import options
+from afl.cli.console import print_json, say
+from afl.dashboard.server import serve
+from afl.kernel.observing import observe
+from afl.kernel.settings import load_settings
+from afl.operations import user_file
+from afl.operations.access import Role
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+dashboard = typer.Typer(
+    rich_markup_mode="rich", context_settings=_CONTEXT, add_completion=False, invoke_without_command=True
+)
+user = typer.Typer(
+    help="Who may use the dashboard and the HTTP API.", context_settings=_CONTEXT, no_args_is_help=True
+)
+dashboard.add_typer(user, name="user")
+
+ConfigFile = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="The configuration file (AFL_CONFIG).")
+]
+
+
+@dashboard.callback()
+def run(
+    context: typer.Context,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port; 0 takes a free one.")
+    ] = 8765,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    store: options.Store = None,
+) -> None:
+    """Serve the dashboard and the HTTP API, until it is interrupted.
+
+    On the loopback it needs nothing. Any other address demands a token (AFL_TOKEN) or users.
+
+    [bold]Examples[/bold]
+
+      afl dashboard
+      afl dashboard --port 0 --open
+      afl dashboard user add ada --role operator
+      AFL_TOKEN=... afl dashboard --host 0.0.0.0
+    """
+    if context.invoked_subcommand is None:
+        settings = load_settings({"store": store})
+        observe(settings, "afl-dashboard")
+        serve(settings, host, port, lambda url: _ready(url, open_))
+
+
+def _ready(url: str, show: bool) -> None:
+    typer.echo(url)
+    say("The dashboard is there, its API at /api/v1. Ctrl-C ends it.", "dim")
+    if show:
+        typer.launch(url)
+
+
+@user.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A new name, or one that gets a new token.")],
+    role: Annotated[Role, typer.Option("--role", help="What they may do.")] = Role.VIEWER,
+    config: ConfigFile = None,
+) -> None:
+    """Add somebody, and print their token. It cannot be looked up later: the file keeps its hash.
+
+    A viewer looks, an operator acts, an admin also prunes, purges and reads the audit log.
+
+    [bold]Examples[/bold]
+
+      afl dashboard user add ada --role operator
+    """
+    path = user_file.config_path(config)
+    token = user_file.add_user(path, name, role)
+    typer.echo(token)
+    say(f"{name} is {role} in {path}; a dashboard that runs has to be started again")
+
+
+@user.command("list")
+def list_(config: ConfigFile = None, as_json: options.AsJson = False) -> None:
+    """List who may come in.
+
+    [bold]Examples[/bold]
+
+      afl dashboard user list
+    """
+    path = user_file.config_path(config)
+    found = user_file.list_users(path)
+    if as_json:
+        print_json([{"name": name, "role": role} for name, role in found.items()])
+        return
+    for name, role in found.items():
+        typer.echo(f"{name}  {role}")
+    if not found:
+        say(f"No users in {path}")
+
+
+@user.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is.")], config: ConfigFile = None
+) -> None:
+    """Forget somebody, and their token.
+
+    [bold]Examples[/bold]
+
+      afl dashboard user remove ada
+    """
+    path = user_file.config_path(config)
+    user_file.remove_user(path, name)
+    say(f"{name} is no longer in {path}; a dashboard that runs has to be started again")

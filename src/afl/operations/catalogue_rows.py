@@ -1,0 +1,113 @@
+"""The rows of the catalogue: every operation that faces offer, one line each."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from afl.operations.access import Role
+from afl.operations.operation import Needs, Operation
+
+LOOK, ACT, RULE = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+
+
+def _row(name: str, target: str, place: str, role: Role, summary: str, **more: Any) -> Operation:
+    method, _, route = place.partition(" ")
+    path = route.replace(":path", "")
+    tag = path.removeprefix("/").partition("/")[0]
+    named = re.search(r"{(\w+)}", path)  # what a path is about is what it names
+    about = {"subject": named.group(1) if named else "", "slashes": path != route, **more}
+    return Operation(name, target, method, path, role, tag, summary, **about)
+
+
+_turns = partial(_row, needs=Needs.SETTINGS)
+_fleet = partial(_row, needs=Needs.FLEET)
+_redis = partial(_row, needs=Needs.REDIS)
+
+# fmt: off
+OPERATIONS: tuple[Operation, ...] = (
+    # the runtime
+    _row("list_runs", "run_list:list_runs", "GET /runs", LOOK, "List runs"),
+    _row("show_run", "run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
+    _row("read_log", "run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
+    _row("wait_for_run", "run_end:wait_a_while", "GET /runs/{run}/wait", LOOK, "Wait for the end of a run", waits=True),
+    _row("submit_run", "submission:submit_source", "POST /runs", ACT, "Start a source's workflow", subject="run"),
+    _row("run_graph", "run_graph:run_graph", "GET /runs/{run}/graph", LOOK, "Draw a run as a graph"),
+    _row("run_timeline", "run_timeline:run_timeline", "GET /runs/{run}/timeline", LOOK, "Draw a run over time"),
+    _row("run_summary", "run_summary:run_summary", "GET /runs/{run}/summary", LOOK, "Show a run at a glance"),
+    _row("show_step", "step_view:show_step", "GET /steps/{name:path}", LOOK, "Show a step: data, attempts, log, error"),
+    _row("cancel_run", "control:cancel", "POST /runs/{run}/cancel", ACT, "End a run"),
+    _row("pause_run", "control:pause", "POST /runs/{run}/pause", ACT, "Pause a run"),
+    _row("unpause_run", "control:unpause", "POST /runs/{run}/unpause", ACT, "Let a run go on"),
+    _row("retry", "control:retry", "POST /retry", ACT, "Try failed steps again", subject="name"),
+    _row("continue_step", "control:continue_step", "POST /continue", ACT, "Give a step its result", subject="step"),
+    _row("why", "why:why", "GET /why", LOOK, "Say why something does not move"),
+    _row("prune_runs", "retention:prune", "POST /prune", RULE, "Remove old runs", local=("batch", "progress")),
+    _row("show_place", "place_view:show_place", "GET /runs/{run}/place", LOOK, "List the steps of one place"),
+    _row("badges", "badges:badges", "GET /badges", LOOK, "Count what is open"),
+    _row("search", "search:search_store", "GET /search", LOOK, "Find runs, tasks, servers by what is known"),
+    _row("compile", "source_text:compile_source", "POST /compile", LOOK, "Look for mistakes in a source"),
+    _row("list_workflows", "library:list_workflows", "GET /workflows", LOOK, "List known workflows"),
+    _row("show_workflow", "library:show_workflow", "GET /workflows/{workflow}", LOOK, "Show a workflow"),
+    _row("publish_workflows", "library:publish_source", "POST /workflows", ACT, "Keep a source", subject="name"),
+    _row("start_workflow", "submission:start_workflow", "POST /workflows/{workflow}/start", ACT, "Start one by name"),
+    _row("source_form", "starting:source_form", "POST /forms", LOOK, "Show the start form of a source"),
+    _row("workflow_form", "library:workflow_form", "GET /workflows/{workflow}/form", LOOK, "Show its start form"),
+    _row("show_task", "task_queue:show_task", "GET /tasks/{task}", LOOK, "Show a task"),
+    _row("list_tasks", "task_queue:list_tasks", "GET /tasks", LOOK, "List tasks"),
+    _row("list_servers", "workers:servers", "GET /servers", LOOK, "List servers"),
+    _row("list_schedules", "timetable:schedules", "GET /schedules", LOOK, "List schedules"),
+    _row("add_schedule", "timetable:add_source", "POST /schedules", ACT, "Start by the clock", subject="name"),
+    _row(
+        *("schedule_workflow", "timetable:schedule_workflow", "POST /workflows/{workflow}/schedule", ACT),
+        "Start a known one by the clock",
+        subject="workflow",
+    ),
+    _row("pause_schedule", "timetable:pause", "POST /schedules/{name:path}/pause", ACT, "Pause one, or unpause it"),
+    _row("remove_schedule", "timetable:remove", "DELETE /schedules/{name:path}", ACT, "Forget one"),
+    _row("list_approvals", "approvals:list_approvals", "GET /approvals", LOOK, "List what waits for a person"),
+    _row("list_answered", "approval_history:list_answered", "GET /answered", LOOK, "List answered approvals"),
+    _row("show_approval", "approvals:show_approval", "GET /approvals/{id}", LOOK, "Show a question and its form"),
+    _row("answer_approval", "approvals:answer", "POST /approvals/{id}/answer", ACT, "Approve, with its values"),
+    _row("reject_approval", "approvals:reject", "POST /approvals/{id}/reject", ACT, "Refuse, and say why"),
+    _row("read_audit", "audit:read_audit", "GET /audit", RULE, "Read the audit log"),
+    # turns
+    _turns("list_agents", "turns:agents", "GET /agents", LOOK, "List agents that converse"),
+    _turns("list_turns", "turns:turns", "GET /turns", LOOK, "List turns"),
+    _turns("show_turn", "turn_view:show", "GET /turns/{name}", LOOK, "Show a turn as a transcript"),
+    _turns("why_turn", "turn_reasons:why", "GET /turns/{name}/why", LOOK, "Say why a turn does not move"),
+    _turns("wait_for_turn", "turn_wait:wait", "GET /turns/{turn}/wait", LOOK, "Wait for a turn's end", waits=True),
+    _turns("send_turn", "turns:send", "POST /turns", ACT, "Ask an agent for a turn", subject="agent"),
+    _turns("stop_turn", "turns:stop", "POST /turns/{name}/stop", ACT, "End a turn"),
+    _turns("search_turns", "search:search_turns", "GET /search/turns", LOOK, "Find turns and agents"),
+    # the fleet
+    _fleet("fleet_workflows", "fleet_view:list_workflows", "GET /fleet/workflows", LOOK, "List its workflows"),
+    _fleet("fleet_problems", "fleet:problems", "GET /fleet/problems", LOOK, "Mistakes in workflow files"),
+    _fleet("fleet_runs", "fleet:runs", "GET /fleet/runs", LOOK, "List runs of the fleet"),
+    _fleet("fleet_run", "fleet_view:show", "GET /fleet/runs/{run_id}", LOOK, "Show a run of the fleet"),
+    _fleet("fleet_agents", "fleet:agents", "GET /fleet/agents", LOOK, "List agents of the fleet"),
+    _fleet("fleet_log", "fleet_log:last_lines", "GET /fleet/runs/{run_id}/logs", LOOK, "Its last log lines"),
+    _fleet("fleet_start", "fleet_view:start_run", "POST /fleet/runs", ACT, "Start one", subject="workflow_id"),
+    _fleet("fleet_cancel", "fleet:cancel", "POST /fleet/runs/{run_id}/cancel", ACT, "End a run of the fleet"),
+    _fleet("fleet_workflow_objects", "fleet:workflows", "", LOOK, "List its workflows as they are"),
+    _fleet("fleet_run_object", "fleet:show_run", "", LOOK, "Show a run with its workflow as it is"),
+    _fleet("fleet_begin", "fleet:start", "", ACT, "Start a workflow", subject="workflow_id"),
+    _fleet("search_fleet", "fleet_search:search_fleet", "GET /search/fleet", LOOK, "Find runs of the fleet"),
+    # messages
+    _redis("list_queues", "message_view:list_queues", "GET /messages/queues", LOOK, "List queues"),
+    _redis("list_registered", "coordination:agents", "GET /messages/agents", LOOK, "List registered agents"),
+    _redis("list_breakers", "coordination:breakers", "GET /breakers", LOOK, "List breakers"),
+    _redis("change_breaker", "coordination:change_breaker", "POST /breakers/{name}/{action}", RULE, "Change a breaker"),
+    _redis("list_dead", "message_view:list_letters", "GET /messages/dead", LOOK, "List dead letters"),
+    _redis("show_dead", "message_view:show_letter", "GET /messages/dead/{agent}/{dead_id}", LOOK, "Show one"),
+    _redis("requeue_dead", "message_view:requeue", "POST /messages/requeue", ACT, "Put letters back", subject="agent"),
+    _redis("purge_dead", "message_view:purge", "POST /messages/purge", RULE, "Throw letters away", subject="agent"),
+    _redis("queue_objects", "coordination:queues", "", LOOK, "List queues as they are"),
+    _redis("letter_objects", "coordination:dead_letters", "", LOOK, "List dead letters as they are"),
+    _redis("letter_object", "coordination:dead_letter", "", LOOK, "Show a dead letter as it is"),
+    _redis("put_back", "coordination:requeue", "", ACT, "Put letters back", subject="agent"),
+    _redis("throw_away", "coordination:purge", "", RULE, "Throw letters away", subject="agent"),
+    _redis("search_messages", "message_search:search_messages", "GET /search/messages", LOOK, "Find queues"),
+)
+# fmt: on

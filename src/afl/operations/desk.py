@@ -1,0 +1,117 @@
+"""The desk: where everybody asks for operations, by their function.
+
+    with open_desk(settings) as desk:
+        page = desk.do(list_runs, state="failed")
+
+A local desk calls the function on the store of the settings; a remote one asks a server, which has a local desk. Both
+answer with the same objects, and both keep to the caller's role.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cached_property
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from afl.kernel.errors import Forbidden
+from afl.kernel.settings import Settings
+from afl.operations import audit
+from afl.operations.access import Caller, Role
+from afl.operations.catalogue import Needs, Operation, operation_of
+from afl.operations.control import operator
+from afl.operations.runs import opened
+from afl.runtime.persistence import PersistenceAPI
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Desk(Protocol):
+    """Does operations for one caller."""
+
+    def do(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result; its first argument is the desk's to give."""
+
+
+class LocalDesk:
+    """Works on a store. Everything above a viewer's is written down, what is refused and what fails too."""
+
+    def __init__(
+        self,
+        store: PersistenceAPI | Callable[[], PersistenceAPI],
+        settings: Settings,
+        caller: Caller | None = None,
+    ) -> None:
+        self._store = store
+        self.settings = settings
+        self.caller = caller or Caller(operator(), Role.ADMIN, "this machine")
+
+    @cached_property
+    def store(self) -> PersistenceAPI:
+        """The store; one that is given as a function is opened when it is needed first."""
+        return self._store() if callable(self._store) else self._store
+
+    @property
+    def role(self) -> Role:
+        """What the caller may do."""
+        return self.caller.role
+
+    @property
+    def actor(self) -> str:
+        """Who asks."""
+        return self.caller.name
+
+    def do(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result; Forbidden if it takes another role."""
+        operation = operation_of(function)
+        bound = operation.signature.bind(None, *args, **kwargs)
+        subject = str(bound.arguments.get(operation.subject) or "")
+        self.check(operation, subject)
+        if operation.by:
+            bound.arguments[operation.by] = self.caller.name
+        try:
+            with self._provided(operation.needs) as given:
+                bound.arguments[next(iter(bound.arguments))] = given
+                result = function(*bound.args, **bound.kwargs)
+        except Exception as error:
+            self._note(operation, subject, audit.FAILED, str(error))
+            raise
+        self._note(operation, subject or str(getattr(result, operation.subject, "")), audit.DONE)
+        return result
+
+    def check(self, operation: Operation, subject: str = "") -> None:
+        """Forbidden, and written down, if the role does not allow it."""
+        if not self.role.allows(operation.role):
+            self._note(operation, subject, audit.REFUSED, f"it takes the role {operation.role}")
+            raise Forbidden(
+                f"{self.caller.name} is a {self.role}; {operation.name.replace('_', ' ')} takes {operation.role}"
+            )
+
+    def _note(self, operation: Operation, subject: str, outcome: str, message: str = "") -> None:
+        if operation.is_action:
+            audit.note(self.store, self.caller, operation.name, subject, outcome, message)
+
+    def _provided(self, needs: Needs) -> AbstractContextManager[Any]:
+        if needs is Needs.STORE:
+            return nullcontext(self.store)
+        if needs is Needs.SETTINGS:
+            return nullcontext(self.settings)
+        if needs is Needs.FLEET:
+            fleet = importlib.import_module("afl.operations.fleet")  # needs its extra
+            connection: AbstractContextManager[Any] = fleet.connected(fleet.hasty_settings())
+            return connection
+        coordination = importlib.import_module("afl.operations.coordination")
+        return nullcontext(coordination.Where(self.settings.redis))
+
+
+@contextmanager
+def open_desk(settings: Settings, *, create: bool = False) -> Iterator[Desk]:
+    """The desk of the settings: of their server, if they name one, else of their store."""
+    if settings.server:
+        remote = importlib.import_module("afl.operations.remote")  # HTTP takes a while to import
+        yield remote.RemoteDesk(settings.server, settings.token)
+        return
+    with ExitStack() as stack:
+        yield LocalDesk(lambda: stack.enter_context(opened(settings, create=create)), settings)

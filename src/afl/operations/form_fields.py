@@ -1,0 +1,82 @@
+"""The fields of a form, as plain data: whoever shows them need not know the language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from afl.kernel import codec
+
+
+class FieldKind(StrEnum):
+    """How a field is asked for."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    LIST = "list"  # of texts: one on each line, or JSON
+    MAP = "map"  # JSON
+    SCHEMA = "schema"  # by its own fields
+    JSON = "json"  # any other value
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field. `type` is as the workflow writes it; `default` is what stands in the field before it is filled in.
+
+    A field that is not `required` may stay empty: then its default counts, or null. A schema has `fields`.
+    """
+
+    name: str
+    label: str
+    kind: FieldKind
+    type: str
+    required: bool
+    default: Any = None
+    help: str = ""
+    fields: tuple[FormField, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The default as the field shows it."""
+        return value_text(self.default, self.kind)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is asked, and for what: `name` is the facet or the workflow, `description` its own words."""
+
+    name: str
+    description: str
+    fields: tuple[FormField, ...] = ()
+
+    @property
+    def every_field(self) -> tuple[FormField, ...]:
+        """All that is filled in: instead of a schema its fields."""
+        return tuple(_leaves(self.fields))
+
+
+def _leaves(fields: Iterable[FormField]) -> Iterable[FormField]:
+    for field in fields:
+        if field.kind is FieldKind.SCHEMA:
+            yield from _leaves(field.fields)
+        else:
+            yield field
+
+
+def value_text(value: Any, kind: FieldKind) -> str:
+    """A value as a field shows it, which `parse` reads back."""
+    if value is None:
+        return ""
+    if kind is FieldKind.TEXT and isinstance(value, str):
+        return value
+    if kind is FieldKind.LIST and isinstance(value, list) and all(_is_line(each) for each in value):
+        return "\n".join(value)
+    return codec.encode(value)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() == value != "" and "\n" not in value and value[0] != "["

@@ -1,0 +1,98 @@
+"""One row of the catalogue: a function, what it works on, who may call it, and where the HTTP API has it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, get_type_hints
+
+from afl.operations.access import Role
+
+
+class Needs(StrEnum):
+    """What an operation works on, given as its first argument."""
+
+    STORE = "store"
+    SETTINGS = "settings"
+    FLEET = "fleet"  # a client of the principal
+    REDIS = "redis"  # the Where of the settings
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row. `path` is below /api/v1; what it names in braces are parameters of the function. Without a path it is
+    for callers in this process alone: what it gives cannot be sent.
+
+    `subject` is what the audit log shows: a parameter, or a field of the result. `local` are parameters that only
+    callers in this process can give. `waits`: it may take long, because it waits for something. `slashes`: the
+    name in its path may hold some.
+
+    Two names of parameters have a meaning: `by` is filled in with whoever asks, and never taken from outside; `key` is
+    in the header Idempotency-Key.
+    """
+
+    name: str
+    target: str
+    method: str
+    path: str
+    role: Role
+    tag: str
+    summary: str
+    needs: Needs = Needs.STORE
+    subject: str = ""
+    local: tuple[str, ...] = ()
+    waits: bool = False
+    slashes: bool = False
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The function itself; MissingExtraError if its part is not installed."""
+        module, _, name = self.target.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(f"afl.operations.{module}"), name)
+        return found
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The function's, with its annotations as types."""
+        return inspect.signature(self.function)
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        """The types of parameters and result."""
+        return get_type_hints(self.function, include_extras=True)
+
+    @cached_property
+    def by(self) -> str:
+        """The parameter that tells who asks; empty if it has none."""
+        return "by" if "by" in self.signature.parameters else ""
+
+    @cached_property
+    def key(self) -> str:
+        """The parameter that makes of several attempts one; empty if it has none."""
+        return "key" if "key" in self.signature.parameters else ""
+
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        """What callers from outside may give."""
+        every = list(self.signature.parameters.values())[1:]
+        hidden = {self.by, *self.local}
+        return [each for each in every if each.name not in hidden]
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the parameters that the path does not name come in a JSON body."""
+        return self.method in ("POST", "PUT", "PATCH")
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it changes something, and is written down in the audit log."""
+        return self.role is not Role.VIEWER and self.method != "GET"
+
+    @property
+    def description(self) -> str:
+        """The function's own text."""
+        return inspect.getdoc(self.function) or self.summary

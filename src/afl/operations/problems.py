@@ -1,0 +1,110 @@
+"""Errors as programs see them: one shape, a status of HTTP, and back again into the same error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.errors import AgentFlowError
+from afl.kernel.setting_kinds import mask_url
+from afl.language.diagnostics import CompileError
+from afl.operations import wire
+from afl.operations.forms import FormError
+from afl.operations.runs import UnknownRun
+from afl.runtime.entities import RunDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong: a stable `code`, a `message` and a `hint` for people, `details` for programs."""
+
+    code: str
+    message: str
+    hint: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The shape of every answer that is no success."""
+
+    error: Problem
+
+
+class RemoteError(AgentFlowError, hint="Look at the text; the server said it."):
+    """A server's error of a kind that is not known here; `problem` is what it said."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class ServerAway(AgentFlowError, hint="Start it with `afl dashboard`, or correct --server (AFL_SERVER)."):
+    """No server answers at the address, or what answers is none of AgentFlow."""
+
+
+class ServerDiffers(AgentFlowError, hint="Use the same version of AgentFlow on both sides."):
+    """A server of another version, which does not know what it was asked or answers what is not understood."""
+
+
+def problem_of(error: AgentFlowError) -> Problem:
+    """An error in that shape; passwords in addresses are not shown."""
+    return Problem(type(error).code, masked(str(error)), error.hint, _details(error))
+
+
+def masked(text: str) -> str:
+    """A text without the passwords of the addresses in it."""
+    return re.sub(r"[a-z][a-z0-9+]*://\S+", lambda found: mask_url(found.group()), text)
+
+
+def error_of(problem: Problem) -> AgentFlowError:
+    """The error that a problem was."""
+    kind = next((each for each in _kinds(AgentFlowError) if each.code == problem.code), None)
+    if kind is UnknownRun:
+        return _unknown_run(problem)
+    if kind is FormError:
+        return FormError(problem.message, problem.details.get("problems"))
+    if kind is None or not _is_plain(kind):
+        return RemoteError(problem)
+    return kind(problem.message)
+
+
+def _details(error: AgentFlowError) -> dict[str, Any]:
+    if isinstance(error, CompileError):
+        return {"findings": wire.plain(error.diagnostics)}
+    if isinstance(error, FormError):
+        return {"problems": dict(error.problems)}
+    if isinstance(error, UnknownRun):
+        return {"name": error.name, "latest": [_known(run) for run in error.latest]}
+    return {}
+
+
+def _known(run: RunDefinition) -> dict[str, Any]:
+    return {
+        "run": run.workflow_id,
+        "workflow": run.workflow_name,
+        "state": run.state,
+        "created": run.created,
+    }
+
+
+def _unknown_run(problem: Problem) -> UnknownRun:
+    latest = [
+        RunDefinition(each["run"], each["workflow"], "", each["state"], created=each["created"])
+        for each in problem.details["latest"]
+    ]
+    return UnknownRun(problem.details["name"], latest)
+
+
+def _kinds(kind: type[AgentFlowError]) -> Iterator[type[AgentFlowError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
+
+
+def _is_plain(kind: type[AgentFlowError]) -> bool:
+    """Whether its text is all it is made of."""
+    own = [each for each in kind.__mro__ if each.__module__.startswith("afl.")]
+    return not any("__init__" in vars(each) or "__str__" in vars(each) for each in own)
