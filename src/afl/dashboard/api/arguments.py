@@ -1,0 +1,107 @@
+"""From a request to the arguments of an operation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+from starlette.requests import Request
+
+from afl.kernel.errors import InputError
+from afl.operations import wire
+from afl.operations.catalogue import NOTHING, Operation
+from afl.operations.remote import KEY_HEADER
+
+_JSON = "application/json"
+
+
+class RequestError(
+    InputError, hint="The table of docs/http-api.md and /api/v1/openapi.json say what is expected."
+):
+    """A request that cannot be read: a parameter is missing, unknown or of the wrong kind."""
+
+
+async def read_arguments(operation: Operation, request: Request) -> dict[str, Any]:
+    """The arguments by name, each of its kind."""
+    given = {name: "" if value == NOTHING else value for name, value in request.path_params.items()}
+    found = _converted(operation, given, strict=False)
+    if operation.has_body:
+        found |= _converted(operation, await _body(operation, request), strict=True)
+    else:
+        found |= _converted(operation, _query(operation, request), strict=False)
+    if operation.key and (key := request.headers.get(KEY_HEADER)):
+        found[operation.key] = key
+    missing = [each.name for each in operation.parameters if is_required(each) and each.name not in found]
+    if missing:
+        raise RequestError(f"{operation.name} needs {', '.join(missing)}")
+    return found
+
+
+def is_required(parameter: inspect.Parameter) -> bool:
+    """Whether it has no default."""
+    return parameter.default is inspect.Parameter.empty
+
+
+@cache
+def outer_parameters(operation: Operation) -> tuple[inspect.Parameter, ...]:
+    """Those that neither the path nor a header has."""
+    return tuple(
+        each
+        for each in operation.parameters
+        if f"{{{each.name}}}" not in operation.path and each.name != operation.key
+    )
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a query may have it several times."""
+    if get_origin(kind) is Annotated:
+        return is_list(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return any(is_list(each) for each in get_args(kind) if each is not NoneType)
+    return get_origin(kind) in (list, tuple) or kind in (list, tuple)
+
+
+def _query(operation: Operation, request: Request) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name in request.query_params:
+        several = is_list(operation.hints.get(name))
+        values = request.query_params.getlist(name)
+        given[name] = values if several else values[-1]
+    return given
+
+
+async def _body(operation: Operation, request: Request) -> Mapping[str, Any]:
+    data = await request.body()
+    if not data:
+        return {}
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != _JSON:
+        raise RequestError(f"the body is {kind or 'of no kind'}; expected {_JSON}")
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(f"the body is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RequestError("the body is no JSON object")
+    return found
+
+
+def _converted(operation: Operation, given: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    known = {each.name for each in operation.parameters} - {operation.key}
+    found = {}
+    for name, value in given.items():
+        if name not in known:
+            raise RequestError(
+                f"{operation.name} takes no {name!r}; it takes {', '.join(sorted(known)) or 'nothing'}"
+            )
+        if isinstance(value, str) and "\0" in value:
+            raise RequestError(f"{name} holds a character that no text may hold (NUL)")
+        try:
+            found[name] = wire.convert(value, operation.hints[name], strict=strict)
+        except (msgspec.ValidationError, InputError) as error:
+            raise RequestError(f"{name}: {error}") from error
+    return found

@@ -1,0 +1,123 @@
+"""The web application: the pages, the API, and the gate before both."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import TypeAlias
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from afl import __version__
+from afl.dashboard import login
+from afl.dashboard.api import answers
+from afl.dashboard.api.routes import api_routes
+from afl.dashboard.gate import Gate
+from afl.dashboard.headers import Headers, PayloadLimit
+from afl.dashboard.live import Hub
+from afl.dashboard.rendering import page
+from afl.dashboard.sessions import Doorkeeper
+from afl.kernel.errors import AgentFlowError
+from afl.kernel.meters import CONTENT_TYPE
+from afl.kernel.settings import Settings
+from afl.operations.access import load_users
+from afl.operations.catalogue import API
+from afl.operations.metrics import metrics
+from afl.operations.problems import Problem, problem_of
+from afl.operations.runs import opened
+from afl.runtime.persistence import PersistenceAPI
+
+Life: TypeAlias = Callable[[Starlette], AbstractAsyncContextManager[None]]
+_log = logging.getLogger(__name__)
+
+
+def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starlette:
+    """The application. Without a store it opens that of the settings when it starts, and closes it at the end."""
+    keeper = Doorkeeper(load_users(settings))
+    app = Starlette(
+        routes=_routes(),
+        middleware=[
+            Middleware(Headers),
+            Middleware(PayloadLimit, limit=settings.max_payload_bytes),
+            Middleware(Gate, settings=settings, keeper=keeper),
+        ],
+        exception_handlers={
+            AgentFlowError: _refused,
+            HTTPException: _refused_by_http,
+            Exception: _failed,
+        },
+        lifespan=_lifespan(settings, store),
+    )
+    app.state.settings = settings
+    app.state.keeper = keeper
+    if store is not None:
+        app.state.store = store
+    return app
+
+
+def _lifespan(settings: Settings, store: PersistenceAPI | None) -> Life:
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        with ExitStack() as stack:
+            app.state.store = store if store is not None else stack.enter_context(opened(settings))
+            app.state.hub = Hub(app.state.store, settings)
+            stack.callback(app.state.hub.close)
+            yield
+
+    return life
+
+
+def _routes() -> list[BaseRoute]:
+    pages: list[BaseRoute] = list(importlib.import_module("afl.dashboard.pages").ROUTES)
+    return [
+        Route("/health", _health),
+        Route("/metrics", _metrics),
+        *login.routes,
+        *api_routes(),
+        *pages,
+    ]
+
+
+async def _health(request: Request) -> Response:
+    """For whoever looks whether the server is up."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def _metrics(request: Request) -> Response:
+    """For Prometheus; it has to bring a token where one is demanded."""
+    state = request.app.state
+    text = await run_in_threadpool(metrics, state.store, state.settings)
+    return Response(text, media_type=CONTENT_TYPE)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AgentFlowError)
+    if _is_api(request):
+        return answers.refused(error)
+    return await page(request, "error.html", status=error.status, problem=problem_of(error))
+
+
+async def _refused_by_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if _is_api(request):
+        return answers.refused_by_http(error)
+    problem = Problem("", str(error.detail))
+    return await page(request, "error.html", status=error.status_code, problem=problem)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A defect: its trace goes to the log, and nothing of it to the caller."""
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answers.defect()
+
+
+def _is_api(request: Request) -> bool:
+    return request.url.path.startswith(API)

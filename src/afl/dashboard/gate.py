@@ -1,0 +1,131 @@
+"""The gate: every request passes it, and behind it somebody is known to ask.
+
+Without a token or users everybody who reaches the server is an admin, so it serves the loopback alone then. A web page
+of somebody else, open in a browser on the same machine, must not get through: the name in `Host` has to be one of the
+loopback (a name that an attacker lets point there is not), and a request that a browser says comes from another site is
+refused.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from afl.dashboard.api.answers import refused
+from afl.dashboard.sessions import COOKIE, Doorkeeper
+from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
+from afl.kernel.settings import Settings
+from afl.operations import audit
+from afl.operations.access import Caller, Role
+from afl.operations.catalogue import API
+from afl.operations.control import operator
+from afl.operations.desk import LocalDesk
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_OPEN_PATHS = ("/login", "/static/", "/health")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class Gate:
+    """Lets requests in, each with the desk of whoever asks as `request.state.desk`."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, keeper: Doorkeeper) -> None:
+        self._app = app
+        self._settings = settings
+        self._keeper = keeper
+        self._hosts = _hosts(settings, keeper)
+        self._everybody = operator()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            self._check_origin(request)
+            caller = self._identify(request)
+        except AccessError as error:
+            await run_sync(self._note, request, error)
+            response = self._turned_away(request, error)
+            await response(scope, receive, send)
+            return
+        if caller is not None:
+            state = scope.setdefault("state", {})
+            state["desk"] = LocalDesk(request.app.state.store, self._settings, caller)
+        await self._app(scope, receive, send)
+
+    def _check_origin(self, request: Request) -> None:
+        host = request.headers.get("Host", "")
+        if self._hosts and host_name(host) not in self._hosts:
+            raise Forbidden(
+                f"this server is not called {host_name(host)!r}; AFL_DASHBOARD_HOSTS names its names"
+            )
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        navigates = request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        if site not in ("none", "same-origin") and not (navigates and not request.url.path.startswith(API)):
+            raise Forbidden("a request from another site is not taken")
+        origin = request.headers.get("Origin")
+        if origin is not None and request.method not in _SAFE and urlsplit(origin).netloc != host:
+            raise Forbidden("a request from another site is not taken")
+
+    def _identify(self, request: Request) -> Caller | None:
+        """Who asks; None where that does not matter."""
+        where = client_address(request)
+        if not self._keeper.demands_token:
+            return Caller(self._everybody, Role.ADMIN, where)
+        if request.url.path.startswith(_OPEN_PATHS):
+            return None
+        header = request.headers.get("Authorization", "")
+        if header:
+            kind, _, token = header.partition(" ")
+            if kind.lower() != "bearer":
+                raise Unauthenticated("Authorization has to be `Bearer` and a token")
+            user = self._keeper.check(token.strip(), where)
+        else:
+            user = self._keeper.session(request.cookies.get(COOKIE, ""))
+        return Caller(user.name, user.role, where)
+
+    def _turned_away(self, request: Request, error: AccessError) -> Response:
+        wants_page = request.method == "GET" and not request.url.path.startswith(API)
+        if wants_page and isinstance(error, Unauthenticated):
+            target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
+        return refused(error)
+
+    def _note(self, request: Request, error: AccessError) -> None:
+        """What was refused is written down, unless it only looked; not more of it than a person can read."""
+        wrong_token = isinstance(error, Unauthenticated) and "Authorization" in request.headers
+        if (request.method in _SAFE and not wrong_token) or not self._keeper.worth_noting(
+            client_address(request)
+        ):
+            return
+        caller = Caller("anonymous", Role.VIEWER, client_address(request))
+        place = f"{request.method} {request.url.path}"
+        audit.note(request.app.state.store, caller, place[:_LONGEST_PLACE], "", audit.REFUSED, str(error))
+
+
+_LONGEST_PLACE = 200
+
+
+def _hosts(settings: Settings, keeper: Doorkeeper) -> frozenset[str]:
+    named = frozenset(each.strip().lower() for each in settings.dashboard_hosts.split(",") if each.strip())
+    if named:
+        return named | LOOPBACK
+    return frozenset() if keeper.demands_token else LOOPBACK
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def client_address(request: Request) -> str:
+    """From where the request came."""
+    return request.client.host if request.client is not None else "unknown"

@@ -1,0 +1,144 @@
+"""The graph of a run as SVG needs it: paths of edges, shortened labels, links that fold and unfold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlencode
+
+from afl.dashboard.wording import run_url, step_url, tone
+from afl.operations.run_graph import GraphEdge, GraphNode, RunGraph
+from afl.operations.run_tree import Counts
+
+MARGIN = 24
+_TITLE, _FACET = 25, 30
+_LETTER = 7.2  # about the width of one, in a title
+
+
+@dataclass(frozen=True)
+class DrawnNode:
+    """A node with its texts as they fit into its box."""
+
+    node: GraphNode
+    href: str
+    toggle: str
+    title: str
+    facet: str
+    tone: str
+    counts: str
+    bar: list[tuple[str, float, float]]
+    label: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """All of it; `query` is how the page asks for the same groups again."""
+
+    run: str
+    width: float
+    height: float
+    nodes: list[DrawnNode]
+    edges: list[tuple[GraphEdge, str]]
+    query: str
+    is_folded: bool
+
+
+def draw(graph: RunGraph, opened: Sequence[str], folded: Sequence[str]) -> Drawing:
+    """The drawing of a graph."""
+    nodes = [_node(graph, each, opened, folded) for each in graph.nodes]
+    edges = [(edge, curve(edge.points)) for edge in graph.edges]
+    query = urlencode([*(("open", each) for each in opened), *(("fold", each) for each in folded)])
+    shut = any(
+        each.foldable and not each.is_open and each.kind in ("step", "bundle", "foreach")
+        for each in graph.nodes
+    )
+    return Drawing(graph.run, graph.width + 2 * MARGIN, graph.height + 2 * MARGIN, nodes, edges, query, shut)
+
+
+def states(graph: RunGraph) -> dict[str, Any]:
+    """What the browser needs to bring a drawing up to date."""
+    return {
+        "state": graph.state,
+        "nodes": [
+            [each.id, tone(each.state), each.state, counts_text(each), bar(each.counts)]
+            for each in graph.nodes
+        ],
+    }
+
+
+def _node(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> DrawnNode:
+    room = int((node.width - 60) / _LETTER) if node.is_open else _TITLE
+    facet = (
+        node.facet.rpartition(".")[2] if node.facet and node.facet.rpartition(".")[2] != node.title else ""
+    )
+    return DrawnNode(
+        node=node,
+        href=step_url(graph.run, node.id) if node.kind != "bundle" else "",
+        toggle=_toggle(graph, node, opened, folded) if node.foldable else "",
+        title=_cut(node.title, room),
+        facet=_cut(facet, _FACET),
+        tone=tone(node.state),
+        counts=counts_text(node),
+        bar=bar(node.counts) if node.many else [],
+        label=_label(node),
+    )
+
+
+def _toggle(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> str:
+    now_open = [each for each in opened if each != node.id] + ([] if node.is_open else [node.id])
+    now_folded = [each for each in folded if each != node.id] + ([node.id] if node.is_open else [])
+    query = [
+        ("view", "graph"),
+        *(("open", each) for each in now_open),
+        *(("fold", each) for each in now_folded),
+    ]
+    return f"{run_url(graph.run)}?{urlencode(query)}"
+
+
+def counts_text(node: GraphNode) -> str:
+    """How far a node of many steps is: `12/24`, or `24` when all are over."""
+    counts = node.counts
+    if not node.many or not counts.total:
+        return ""
+    over = counts.done + counts.failed + counts.caught
+    return f"{over:,}/{counts.total:,}" if over < counts.total else f"×{counts.total:,}"
+
+
+def bar(counts: Counts) -> list[tuple[str, float, float]]:
+    """The shares of the states as (tone, from, width), in percent."""
+    if not counts.total:
+        return []
+    found, at = [], 0.0
+    for word in ("done", "caught", "failed", "running", "waiting"):
+        share = 100 * getattr(counts, word) / counts.total
+        if share:
+            found.append((tone(word), round(at, 2), round(share, 2)))
+        at += share
+    return found
+
+
+def curve(points: Sequence[tuple[float, float]]) -> str:
+    """Points as a smooth line that leaves and enters boxes straight."""
+    moved = [(x + MARGIN, y + MARGIN) for x, y in points]
+    text = f"M{moved[0][0]:g} {moved[0][1]:g}"
+    for (x0, y0), (x1, y1) in pairwise(moved):
+        half = (y1 - y0) / 2
+        text += f"L{x1:g} {y1:g}" if x0 == x1 else f"C{x0:g} {y0 + half:g} {x1:g} {y1 - half:g} {x1:g} {y1:g}"
+    return text
+
+
+def _label(node: GraphNode) -> str:
+    """What a screen reader says."""
+    parts = [node.title, node.facet, node.state]
+    if node.many and node.counts.total:
+        told = [
+            (getattr(node.counts, word), word) for word in ("done", "failed", "caught", "running", "waiting")
+        ]
+        parts.append(", ".join(f"{amount} {word}" for amount, word in told if amount))
+    return ", ".join(part for part in parts if part)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,211 @@
+"""What browsers watch: a hub that looks whether something changed, and server-sent events that say so.
+
+A page names topics (`run:<id>`, `runs`, `servers`, ...) and hears only that one of them changed; it then fetches
+again what it shows. One thread per process looks, only while somebody watches, when the store's doorbell rings and
+a few times a second besides, since not every commit rings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from afl.kernel.errors import AgentFlowError
+from afl.kernel.settings import Settings
+from afl.operations.pulse import bell_topics, pulse
+from afl.runtime.persistence import PersistenceAPI
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+_SHORTEST_PAUSE = 0.05  # between two looks, however often it rings
+_SHARE = 4  # looking takes at most one part in five of the time
+_COMMENT_SECONDS = 15.0  # so that proxies and dead peers are noticed
+_MOST_TOPICS = 24
+_LONGEST_TOPIC = 400
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a watcher may look at."""
+
+    store: PersistenceAPI
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """How to see that a topic changed: any value that differs when it did. Looked at in the hub's thread."""
+
+    look: Callable[[Sources, str], object]
+    every_ms: int = 250
+
+
+WATCHERS: dict[str, Watcher] = {}
+"""Topics that are not the store's own, by what stands before the colon; page modules add theirs."""
+
+
+@dataclass(eq=False)
+class Subscription:
+    """One browser: the topics it watches, and those that changed since it was last told."""
+
+    topics: frozenset[str]
+    loop: asyncio.AbstractEventLoop
+    changed: set[str] = field(default_factory=set)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    over: bool = False
+
+    def tell(self, topics: Iterable[str]) -> None:
+        """From any thread: these changed."""
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and the browser gone
+            self.loop.call_soon_threadsafe(self._note, list(topics))
+
+    def _note(self, topics: list[str]) -> None:
+        self.changed.update(topics)
+        self.news.set()
+
+    def end(self) -> None:
+        """From any thread: there will be no more."""
+        self.over = True
+        self.tell(())
+
+
+@dataclass
+class _Sight:
+    """The last look at a topic."""
+
+    value: object = None
+    looked: float = 0.0
+
+
+class Hub:
+    """Looks at what is watched, and tells those who watch it."""
+
+    def __init__(self, store: PersistenceAPI, settings: Settings) -> None:
+        self._sources = Sources(store, settings)
+        self._lock = threading.Lock()
+        self._subscriptions: set[Subscription] = set()
+        self._sights: dict[str, _Sight] = {}
+        self._thread: threading.Thread | None = None
+        self._moved = threading.Event()  # the set of topics changed, or the hub is closed
+        self._closed = False
+
+    @contextmanager
+    def watch(self, topics: Iterable[str]) -> Iterator[Subscription]:
+        """Hear of these topics from now on."""
+        subscription = Subscription(frozenset(topics), asyncio.get_running_loop())
+        with self._lock:
+            subscription.over = self._closed
+            self._subscriptions.add(subscription)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="afl-live", daemon=True)
+                self._thread.start()
+        self._moved.set()
+        try:
+            yield subscription
+        finally:
+            with self._lock:
+                self._subscriptions.discard(subscription)
+            self._moved.set()
+
+    def close(self) -> None:
+        """Tell everybody that it is over, and end the thread."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            for subscription in self._subscriptions:
+                subscription.end()
+        self._moved.set()
+        if thread is not None:
+            thread.join(timeout=5)
+
+    def _watched(self) -> frozenset[str]:
+        """The topics; when there are none, the thread ends and the next subscription starts another."""
+        with self._lock:
+            topics = frozenset().union(*(each.topics for each in self._subscriptions))
+            if self._closed or not topics:
+                self._thread = None
+                self._sights.clear()
+                return frozenset()
+            self._sights = {topic: self._sights.get(topic) or _Sight() for topic in topics}
+            return topics
+
+    def _run(self) -> None:
+        while topics := self._watched():
+            self._moved.clear()
+            try:
+                with self._sources.store.listen(bell_topics(topics)) as ear:
+                    while not self._moved.is_set():
+                        took = self._look(topics)
+                        self._moved.wait(max(_SHORTEST_PAUSE, took * _SHARE))
+                        if not self._moved.is_set():
+                            ear.wait(LOOK_SECONDS)
+            except AgentFlowError as error:
+                _log.warning("the live view cannot listen to the store: %s", error)
+                self._moved.wait(1.0)
+
+    def _look(self, topics: frozenset[str]) -> float:
+        """Look once at all that is due, tell who watches what changed; the seconds it took."""
+        began = time.monotonic()
+        changed = {topic for topic in topics if self._has_changed(topic, began)}
+        if changed:
+            with self._lock:
+                subscriptions = list(self._subscriptions)
+            for subscription in subscriptions:
+                if news := changed & subscription.topics:
+                    subscription.tell(news)
+        return time.monotonic() - began
+
+    def _has_changed(self, topic: str, now: float) -> bool:
+        sight = self._sights[topic]
+        kind, _, subject = topic.partition(":")
+        watcher = WATCHERS.get(kind)
+        every = LOOK_SECONDS if watcher is None else watcher.every_ms / 1000
+        if sight.looked and now - sight.looked < every - _SHORTEST_PAUSE and watcher is not None:
+            return False
+        try:
+            value = (
+                pulse(self._sources.store, topic) if watcher is None else watcher.look(self._sources, subject)
+            )
+        except AgentFlowError as error:
+            value = f"{type(error).__name__}: {error}"
+        first = not sight.looked
+        changed = not first and value != sight.value
+        sight.value, sight.looked = value, now
+        return changed
+
+
+async def events(request: Request) -> Response:
+    """`GET /events?topic=...`: one event per topic that changed."""
+    topics = [each for each in request.query_params.getlist("topic") if 0 < len(each) <= _LONGEST_TOPIC]
+    hub: Hub = request.app.state.hub
+    return StreamingResponse(
+        _stream(hub, topics[:_MOST_TOPICS]),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _stream(hub: Hub, topics: list[str]) -> AsyncIterator[str]:
+    with hub.watch(topics) as subscription:
+        yield "retry: 1000\nevent: open\ndata: {}\n\n"
+        while not subscription.over:
+            try:
+                await asyncio.wait_for(subscription.news.wait(), _COMMENT_SECONDS)
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            subscription.news.clear()
+            changed, subscription.changed = sorted(subscription.changed), set()
+            for topic in changed:
+                yield f"event: change\ndata: {json.dumps({'topic': topic})}\n\n"

@@ -1,0 +1,77 @@
+"""Logging in and out with a browser."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from afl.dashboard.gate import client_address
+from afl.dashboard.rendering import page
+from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
+from afl.kernel.errors import AccessError
+from afl.operations import audit
+from afl.operations.access import Caller, Role
+
+
+async def login_page(request: Request) -> Response:
+    """The form."""
+    if not _keeper(request).demands_token:
+        return RedirectResponse("/", 303)
+    return await page(request, "login.html", target=_target(request.query_params.get("next", "")), problem="")
+
+
+async def login(request: Request) -> Response:
+    """A token from the form; the browser gets a cookie that only this site receives and no script reads."""
+    form = await request.form()
+    token, target = str(form.get("token", "")).strip(), _target(str(form.get("next", "")))
+    keeper, where = _keeper(request), client_address(request)
+    try:
+        user = keeper.check(token, where)
+    except AccessError as error:
+        if keeper.worth_noting(where):
+            stranger = Caller("anonymous", Role.VIEWER, where)
+            await _note(request, stranger, "login", audit.REFUSED, str(error))
+        return await page(request, "login.html", status=error.status, target=target, problem=str(error))
+    await _note(request, Caller(user.name, user.role, where), "login", audit.DONE)
+    response = RedirectResponse(target, 303)
+    response.set_cookie(
+        COOKIE,
+        keeper.begin(user),
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+async def logout(request: Request) -> Response:
+    """The session ends, and the cookie with it."""
+    _keeper(request).end(request.cookies.get(COOKIE, ""))
+    await _note(request, request.state.desk.caller, "logout", audit.DONE)
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(COOKIE)
+    return response
+
+
+def _keeper(request: Request) -> Doorkeeper:
+    keeper: Doorkeeper = request.app.state.keeper
+    return keeper
+
+
+def _target(path: str) -> str:
+    """A page of this site; `//evil.example` and `https://...` are not."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
+
+
+async def _note(request: Request, caller: Caller, what: str, outcome: str, message: str = "") -> None:
+    await run_in_threadpool(audit.note, request.app.state.store, caller, what, caller.name, outcome, message)
+
+
+routes = [
+    Route("/login", login_page, methods=["GET"]),
+    Route("/login", login, methods=["POST"]),
+    Route("/logout", logout, methods=["POST"]),
+]

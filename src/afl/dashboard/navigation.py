@@ -1,0 +1,65 @@
+"""The sections of the dashboard, and the numbers beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from afl.operations.badges import Badges
+from afl.operations.badges import badges as count
+from afl.operations.desk import LocalDesk
+
+
+@dataclass(frozen=True)
+class Section:
+    """One entry of the navigation. `key` goes there after `g`."""
+
+    name: str
+    title: str
+    path: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries that belong together."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+
+NAVIGATION = (
+    Group(
+        "Work",
+        (
+            Section("runs", "Runs", "/runs", "r"),
+            Section("start", "Start", "/start", "s"),
+            Section("approvals", "Approvals", "/approvals", "a"),
+            Section("schedules", "Schedules", "/schedules", "c"),
+        ),
+    ),
+    Group(
+        "Hands",
+        (
+            Section("tasks", "Tasks", "/tasks", "t"),
+            Section("servers", "Servers", "/servers", "w"),
+            Section("turns", "Turns", "/turns", "u"),
+            Section("fleet", "Fleet", "/fleet", "f"),
+            Section("messages", "Messages", "/messages", "m"),
+        ),
+    ),
+    Group("Records", (Section("audit", "Audit", "/audit", "l"),)),
+)
+
+
+def badges(request: Request) -> Badges:
+    """The numbers, for somebody who may see them; none on the login page."""
+    desk = desk_of(request)
+    return desk.do(count) if desk is not None else Badges()
+
+
+def desk_of(request: Request) -> LocalDesk | None:
+    """The desk of whoever asks; None on pages that everybody may see."""
+    desk: LocalDesk | None = request.scope.get("state", {}).get("desk")
+    return desk

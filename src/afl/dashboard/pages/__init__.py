@@ -1,0 +1,40 @@
+"""The pages of the dashboard: every module has `routes`, and here is all of them."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from afl.dashboard.pages import (
+    approvals,
+    audit,
+    frame,
+    run,
+    runs,
+    schedules,
+    search,
+    servers,
+    start,
+    step,
+    tasks,
+    turns,
+)
+from afl.dashboard.pages.fleet_part import FLEET
+from afl.dashboard.pages.messages_part import MESSAGES
+from afl.dashboard.pages.parts import optional_routes
+
+ROUTES: list[BaseRoute] = [
+    *frame.routes,
+    *runs.routes,
+    *run.routes,
+    *step.routes,
+    *start.routes,
+    *approvals.routes,
+    *schedules.routes,
+    *tasks.routes,
+    *servers.routes,
+    *turns.routes,
+    *optional_routes("afl.dashboard.pages.fleet", FLEET, ["/fleet", "/fleet/{rest:path}"]),
+    *optional_routes("afl.dashboard.pages.messages", MESSAGES, ["/messages", "/messages/{rest:path}"]),
+    *audit.routes,
+    *search.routes,
+]

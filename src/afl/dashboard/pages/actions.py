@@ -1,0 +1,34 @@
+"""What forms send: texts of fields, and the answers to typed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from afl.operations.forms import FieldKind, Form
+
+FIELD = "field."
+"""What the names of a typed form's fields begin with on a page, so that they meet no other."""
+
+
+def text_of(form: Mapping[str, Any], name: str) -> str:
+    """A field's text without the space around it; nothing for a file or a field that was not sent."""
+    value = form.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def submitted(form: Form, data: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of a typed form by field; a box that is not ticked is false, since browsers do not send it."""
+    texts: dict[str, str] = {}
+    for field in form.every_field:
+        value = data.get(FIELD + field.name)
+        if isinstance(value, str):
+            texts[field.name] = value
+        elif field.kind is FieldKind.BOOLEAN:
+            texts[field.name] = "false"
+    return texts
+
+
+def shown_texts(form: Form) -> dict[str, str]:
+    """What stands in the fields before anybody wrote there."""
+    return {field.name: field.text for field in form.every_field}

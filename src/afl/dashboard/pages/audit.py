@@ -1,0 +1,90 @@
+"""The audit log: who did what, from where, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.dashboard.rendering import ask, fragment, page
+from afl.operations.audit import DONE, FAILED, REFUSED, AuditEntry, read_audit
+
+_PAGE = 50
+_BATCH = 500
+_MOST_READ = 5_000  # entries that are looked through for one page of those that fit
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """What the form above the log asks for; empty: whatever it be."""
+
+    who: str = ""
+    operation: str = ""
+    subject: str = ""
+    outcome: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> AuditFilter:
+        given = request.query_params
+        return cls(**{name: given.get(name, "").strip() for name in cls.__dataclass_fields__})
+
+    @property
+    def is_set(self) -> bool:
+        return any(asdict(self).values())
+
+    def fits(self, entry: AuditEntry) -> bool:
+        return (
+            self.who in ("", entry.who)
+            and self.outcome in ("", entry.outcome)
+            and self.operation.lower() in entry.operation.lower()
+            and self.subject.lower() in entry.subject.lower()
+        )
+
+    def query(self, **more: object) -> str:
+        """As the query of an address."""
+        return urlencode({name: value for name, value in (asdict(self) | more).items() if value})
+
+
+async def audit(request: Request) -> Response:
+    return await page(request, "audit.html", active="audit", **await _found(request))
+
+
+async def audit_list(request: Request) -> Response:
+    return await fragment(request, "audit_list.html", **await _found(request))
+
+
+async def _found(request: Request) -> dict[str, Any]:
+    wanted = AuditFilter.of(request)
+    text = request.query_params.get("before", "")
+    before = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    entries, behind = await _read(request, wanted, before)
+    return {
+        "entries": entries,
+        "wanted": wanted,
+        "outcomes": (DONE, REFUSED, FAILED),
+        "before": before,
+        "later": f"/audit?{wanted.query(before=behind)}" if behind else "",
+        "source": f"/audit/fragment/list?{wanted.query(before=before)}",
+    }
+
+
+async def _read(request: Request, wanted: AuditFilter, before: int) -> tuple[list[AuditEntry], int]:
+    """Entries that fit, and where the next page begins (0: there is none)."""
+    if not wanted.is_set:
+        found = await ask(request, read_audit, before=before, limit=_PAGE)
+        return found.entries, found.next
+    fitting: list[AuditEntry] = []
+    for _ in range(_MOST_READ // _BATCH):
+        found = await ask(request, read_audit, before=before, limit=_BATCH)
+        fitting += filter(wanted.fits, found.entries)
+        before = found.next
+        if not before or len(fitting) >= _PAGE:
+            break
+    return fitting, before
+
+
+routes = [Route("/audit", audit), Route("/audit/fragment/list", audit_list)]

@@ -1,0 +1,218 @@
+"""The fleet: workflows of processes, their runs as a DAG with lines that stream in, and the agents that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.dashboard.dag_drawing import BOX_HEIGHT, BOX_WIDTH, draw
+from afl.dashboard.live import WATCHERS, Sources, Watcher
+from afl.dashboard.lookout import Eye, Lookout
+from afl.dashboard.pages.actions import text_of
+from afl.dashboard.pages.fleet_lines import LineFilter, lines_stream, named_run
+from afl.dashboard.pages.fleet_part import FLEET
+from afl.dashboard.pages.parts import ask_soon, of_part
+from afl.dashboard.pages.search import SEARCHES
+from afl.dashboard.rendering import flash_redirect, fragment, page
+from afl.fleet.requests import ListAgents, ListRuns, WatchRun
+from afl.fleet.statuses import Status
+from afl.fleet.workflow import ParameterKind, Workflow
+from afl.kernel.errors import InputError, NotFoundError
+from afl.operations import fleet
+from afl.operations.fleet_dag import RunStanding, TaskLine, task_lines
+from afl.operations.fleet_log import last_lines, plain_payload
+from afl.operations.fleet_search import search_fleet
+
+_RUNS = 50
+_WATCH_MS = 1_000
+_TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "by the clock"}
+
+
+@of_part(FLEET)
+async def overview(request: Request) -> Response:
+    return await page(request, "fleet.html", active="fleet", **await _overview(request))
+
+
+@of_part(FLEET)
+async def overview_lists(request: Request) -> Response:
+    return await fragment(request, "fleet_lists.html", **await _overview(request))
+
+
+async def _overview(request: Request) -> dict[str, Any]:
+    workflow = request.query_params.get("workflow", "").strip()
+    status = _status(request.query_params.get("status", ""))
+    statuses = [status] if status is not None else []
+    runs = await ask_soon(request, fleet.runs, workflow=workflow, statuses=statuses, limit=_RUNS)
+    agents = await ask_soon(request, fleet.agents)
+    chosen = {"workflow": workflow, "status": "" if status is None else status.value}
+    return {
+        "trigger_words": trigger_words,
+        "workflows": await ask_soon(request, fleet.workflows),
+        "problems": await ask_soon(request, fleet.problems),
+        "runs": runs,
+        "agents": sorted(agents, key=lambda agent: (not agent.alive, agent.agent_id)),
+        "chosen": chosen,
+        "statuses": [each.value for each in Status],
+        "most": _RUNS,
+        "source": f"/fleet/fragment/lists?{urlencode({name: text for name, text in chosen.items() if text})}",
+    }
+
+
+def _status(text: str) -> Status | None:
+    return next((each for each in Status if each.value == text), None)
+
+
+@of_part(FLEET)
+async def workflow(request: Request) -> Response:
+    found = await _workflow(request)
+    runs = await ask_soon(request, fleet.runs, workflow=found.id, limit=20)
+    tasks = {line.task_id: line for line in task_lines(found)}
+    return await page(
+        request,
+        "fleet_workflow.html",
+        active="fleet",
+        workflow=found,
+        runs=runs,
+        tasks=tasks,
+        trigger_words=trigger_words,
+        **_picture(found, tasks),
+    )
+
+
+async def _workflow(request: Request) -> Workflow:
+    wanted = request.path_params["workflow"]
+    found = next((each for each in await ask_soon(request, fleet.workflows) if each.id == wanted), None)
+    if found is None:
+        raise NotFoundError(
+            f"there is no workflow {wanted!r}; its file may have a problem, which the fleet's page shows"
+        )
+    return found
+
+
+@of_part(FLEET)
+async def start(request: Request) -> Response:
+    """Start a run from the form; what does not fit is said, and nothing starts."""
+    found, form = await _workflow(request), await request.form()
+    try:
+        run_id = await ask_soon(request, fleet.start, found.id, _given(found, form))
+    except InputError as error:
+        return flash_redirect(request, f"/fleet/workflows/{quote(found.id, safe='')}", str(error), "bad")
+    return flash_redirect(request, f"/fleet/runs/{run_id}", f"Started {found.name}.")
+
+
+def _given(workflow: Workflow, form: FormData) -> dict[str, Any]:
+    """What was filled in; an empty field leaves the default, an empty box is false."""
+    given: dict[str, Any] = {}
+    for name, parameter in workflow.params.items():
+        text = text_of(form, f"param.{name}")
+        if parameter.kind is ParameterKind.BOOLEAN:
+            given[name] = text == "true"
+        elif text:
+            given[name] = text
+    return given
+
+
+@of_part(FLEET)
+async def run(request: Request) -> Response:
+    standing = await named_run(request)
+    wanted, problem, lines = LineFilter.of(request), "", None
+    try:
+        lines = await ask_soon(
+            request, last_lines, standing.run.run_id, task=wanted.task, pattern=wanted.pattern
+        )
+    except InputError as error:  # no regular expression
+        problem = str(error)
+    return await page(
+        request,
+        "fleet_run.html",
+        active="fleet",
+        lines=lines,
+        line_problem=problem,
+        wanted=wanted,
+        plain=plain_payload,
+        **_standing(standing),
+    )
+
+
+@of_part(FLEET)
+async def run_state(request: Request) -> Response:
+    standing = await named_run(request)
+    return await fragment(request, "fleet_run_state.html", **_standing(standing))
+
+
+def _standing(standing: RunStanding) -> dict[str, Any]:
+    tasks = {task.task_id: task for task in standing.tasks}
+    picture = _picture(standing.workflow, tasks)
+    return {
+        "standing": standing,
+        "run": standing.run,
+        "tasks": tasks,
+        "trigger_words": trigger_words,
+        **picture,
+    }
+
+
+def trigger_words(trigger: str) -> str:
+    """Who or what made a run."""
+    return _TRIGGERS.get(trigger, trigger.lower())
+
+
+def _picture(workflow: Workflow | None, tasks: dict[str, TaskLine]) -> dict[str, Any]:
+    drawing = draw(workflow.dag) if workflow is not None and tasks else None
+    return {"drawing": drawing, "box_width": BOX_WIDTH, "box_height": BOX_HEIGHT}
+
+
+@of_part(FLEET)
+async def cancel(request: Request) -> Response:
+    form = await request.form()
+    run_id = request.path_params["run"]
+    back = f"/fleet/runs/{quote(run_id, safe='')}"
+    reason = text_of(form, "reason") or f"cancelled by {request.state.desk.caller.name}"
+    try:
+        await ask_soon(request, fleet.cancel, run_id, reason)
+    except InputError as error:
+        return flash_redirect(request, back, str(error), "bad")
+    return flash_redirect(request, back, "Its end was asked for; the agent ends its processes first.")
+
+
+@contextmanager
+def _opened(sources: Sources) -> Iterator[Eye]:
+    with fleet.connected(fleet.hasty_settings()) as client:
+        versions: dict[str, int] = {}
+
+        def eye(run_id: str) -> object:
+            if run_id:  # the principal answers as soon as it differs
+                known = versions.get(run_id, 0)
+                versions[run_id] = client.call(WatchRun(run_id, known, _WATCH_MS)).run.version
+                return versions[run_id]
+            runs = client.call(ListRuns(limit=_RUNS))
+            agents = client.call(ListAgents())
+            return (
+                [(run.run_id, run.version) for run in runs],
+                [(agent.agent_id, agent.running, agent.alive) for agent in agents],
+            )
+
+        yield eye
+
+
+_LOOKOUT = Lookout(_opened, every_seconds=0.1)
+WATCHERS["fleet"] = WATCHERS["fleet-run"] = Watcher(_LOOKOUT.see, every_ms=100)
+SEARCHES["fleet"] = search_fleet
+
+routes = [
+    Route("/fleet", overview),
+    Route("/fleet/fragment/lists", overview_lists),
+    Route("/fleet/workflows/{workflow}", workflow),
+    Route("/fleet/workflows/{workflow}/start", start, methods=["POST"]),
+    Route("/fleet/runs/{run}", run),
+    Route("/fleet/runs/{run}/fragment/state", run_state),
+    Route("/fleet/runs/{run}/lines", lines_stream),
+    Route("/fleet/runs/{run}/cancel", cancel, methods=["POST"]),
+]

@@ -1,0 +1,67 @@
+"""What surrounds every page: the way in, assets, events, the theme, the navigation's numbers."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from afl.dashboard.live import events
+from afl.dashboard.navigation import NAVIGATION
+from afl.dashboard.rendering import THEME_COOKIE, THEMES, ask, fragment
+from afl.operations.badges import badges
+
+_YEAR_SECONDS = 365 * 86_400
+
+
+class Assets(StaticFiles):
+    """Files of the package; browsers ask each time whether they are still good, and are told so in a few bytes."""
+
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+async def home(request: Request) -> Response:
+    """`/` is the list of runs."""
+    return RedirectResponse("/runs", status_code=302)
+
+
+async def theme(request: Request) -> Response:
+    """Choose a theme without scripts."""
+    form = await request.form()
+    chosen = str(form.get("theme", "auto"))
+    back = urlsplit(request.headers.get("referer", ""))
+    path = back.path if back.path.startswith("/") and not back.path.startswith("//") else "/runs"
+    response = RedirectResponse(f"{path}?{back.query}" if back.query else path, status_code=303)
+    if chosen in THEMES:
+        response.set_cookie(THEME_COOKIE, chosen, max_age=_YEAR_SECONDS, samesite="strict")
+    return response
+
+
+async def navigation(request: Request) -> Response:
+    """The navigation with its numbers as of now."""
+    counted = await ask(request, badges)
+    active = request.query_params.get("active", "")
+    return await fragment(request, "_navigation.html", navigation=NAVIGATION, badges=counted, active=active)
+
+
+routes: list[BaseRoute] = [
+    Route("/", home),
+    Route("/events", events),
+    Route("/theme", theme, methods=["POST"]),
+    Route("/fragment/navigation", navigation),
+    Mount("/static", Assets(packages=[("afl.dashboard", "static")]), name="static"),
+]

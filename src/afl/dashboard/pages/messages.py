@@ -1,0 +1,223 @@
+"""Messages between agents: their queues, dead letters, who is registered, and circuit breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.coordination.models import AgentId, DeadLetter, MessagePriority, QueueStatistics
+from afl.dashboard.live import WATCHERS, Sources, Watcher
+from afl.dashboard.lookout import Eye, Lookout
+from afl.dashboard.pages.actions import text_of
+from afl.dashboard.pages.messages_part import MESSAGES
+from afl.dashboard.pages.parts import ask_soon, of_part
+from afl.dashboard.pages.search import SEARCHES
+from afl.dashboard.rendering import flash_redirect, fragment, page
+from afl.dashboard.wording import plural
+from afl.kernel.errors import InputError
+from afl.operations import coordination
+from afl.operations.coordination import Action, Where, agent_text
+from afl.operations.message_search import search_messages
+
+_LETTERS = 100
+_PRIORITIES = sorted(MessagePriority, reverse=True)
+_ACTIONS: dict[str, Action] = {"open": "open", "close": "close", "reset": "reset"}
+_DONE = {"open": "opened: calls through it are refused", "close": "closed", "reset": "reset, with its counts"}
+
+
+@dataclass(frozen=True)
+class QueueLine:
+    """A queue with its agent in words; `priorities` are what is ready, the most urgent first."""
+
+    agent: str
+    queue: QueueStatistics
+    priorities: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """An agent of the registry in words."""
+
+    agent: str
+    name: str
+    alive: bool
+    status: str
+    heartbeat: int
+    capabilities: list[str]
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter in words."""
+
+    agent: str
+    letter: DeadLetter
+    reason: str
+    attempts: int | None
+
+
+@of_part(MESSAGES)
+async def overview(request: Request) -> Response:
+    return await page(request, "messages.html", active="messages", **await _overview(request))
+
+
+@of_part(MESSAGES)
+async def overview_lists(request: Request) -> Response:
+    return await fragment(request, "messages_lists.html", **await _overview(request))
+
+
+async def _overview(request: Request) -> dict[str, Any]:
+    queues = await ask_soon(request, coordination.queues)
+    return {
+        "queues": [_queue(each) for each in queues],
+        "dead": sum(each.dead for each in queues),
+        "agents": [_registered(each) for each in await ask_soon(request, coordination.agents)],
+        "breakers": await ask_soon(request, coordination.breakers),
+    }
+
+
+def _queue(found: QueueStatistics) -> QueueLine:
+    ready = [(each.name.lower(), found.ready_by_priority.get(each, 0)) for each in _PRIORITIES]
+    return QueueLine(agent_text(found.agent_id), found, ready)
+
+
+def _registered(entry: dict[str, Any]) -> Registered:
+    snapshot = entry.get("status")
+    status = snapshot.get("status") if isinstance(snapshot, dict) else snapshot
+    return Registered(
+        agent_text(AgentId.model_validate(entry["agent_id"])),
+        str(entry.get("name") or ""),
+        bool(entry["alive"]),
+        "" if status is None else str(status),
+        int(entry["last_heartbeat"] * 1000),
+        [f"{each['name']} {each['version']}" for each in entry.get("capabilities", ())],
+    )
+
+
+@of_part(MESSAGES)
+async def dead_letters(request: Request) -> Response:
+    return await page(request, "messages_dead.html", active="messages", **await _dead(request))
+
+
+@of_part(MESSAGES)
+async def dead_list(request: Request) -> Response:
+    return await fragment(request, "messages_dead_list.html", **await _dead(request))
+
+
+async def _dead(request: Request) -> dict[str, Any]:
+    agent = request.query_params.get("agent", "").strip()
+    found, problem = [], ""
+    try:
+        found = await ask_soon(request, coordination.dead_letters, agent, limit=_LETTERS + 1)
+    except InputError as error:  # no name of an agent
+        problem = str(error)
+    letters = [_letter(owner, letter) for owner, letter in found]
+    return {
+        "agent": agent,
+        "letters": letters[:_LETTERS],
+        "more": len(letters) > _LETTERS,
+        "owners": sorted({each.agent for each in letters}),
+        "problem": problem,
+        "source": f"/messages/dead/fragment/list?agent={quote(agent, safe='')}",
+    }
+
+
+def _letter(owner: AgentId, letter: DeadLetter) -> Letter:
+    message = letter.queue_message
+    error = None if message is None else message.last_error
+    reason = f"{letter.reason}: {error}" if error and error not in letter.reason else letter.reason
+    return Letter(agent_text(owner), letter, reason, None if message is None else message.delivery_attempts)
+
+
+@of_part(MESSAGES)
+async def dead_letter(request: Request) -> Response:
+    agent, dead_id = request.path_params["agent"], request.path_params["letter"]
+    found = await ask_soon(request, coordination.dead_letter, agent, dead_id)
+    shown = _letter(coordination.read_agent(agent), found)
+    return await page(request, "messages_letter.html", active="messages", shown=shown, letter=found)
+
+
+@of_part(MESSAGES)
+async def requeue(request: Request) -> Response:
+    """Put one dead letter back in line, or all of an agent."""
+    form = await request.form()
+    agent, ids = text_of(form, "agent"), _ids(text_of(form, "letter"))
+    try:
+        count = await ask_soon(request, coordination.requeue, agent, ids)
+    except InputError as error:
+        return flash_redirect(request, "/messages/dead", str(error), "bad")
+    told = f"{plural(count, 'message')} of {agent} back in line, with no attempt counted."
+    return flash_redirect(request, "/messages/dead", told)
+
+
+@of_part(MESSAGES)
+async def purge(request: Request) -> Response:
+    """Throw one dead letter away, or all of an agent."""
+    form = await request.form()
+    agent, ids = text_of(form, "agent"), _ids(text_of(form, "letter"))
+    try:
+        count = await ask_soon(request, coordination.purge, agent, ids)
+    except InputError as error:
+        return flash_redirect(request, "/messages/dead", str(error), "bad")
+    return flash_redirect(request, "/messages/dead", f"{plural(count, 'message')} of {agent} thrown away.")
+
+
+def _ids(letter: str) -> list[str] | None:
+    return [letter] if letter else None
+
+
+@of_part(MESSAGES)
+async def change_breaker(request: Request) -> Response:
+    """Open, close or reset a circuit breaker in every process."""
+    form = await request.form()
+    action, name = _ACTIONS.get(request.path_params["action"]), text_of(form, "name")
+    if action is None:
+        return flash_redirect(request, "/messages", "A circuit breaker is opened, closed or reset.", "bad")
+    try:
+        await ask_soon(request, coordination.change_breaker, action, name)
+    except InputError as error:
+        return flash_redirect(request, "/messages", str(error), "bad")
+    return flash_redirect(request, "/messages#breakers", f"Circuit breaker {name} is {_DONE[action]}.")
+
+
+@contextmanager
+def _opened(sources: Sources) -> Iterator[Eye]:
+    where = Where(sources.settings.redis)
+
+    def eye(subject: str) -> object:
+        """Without times: they pass by themselves, and the browser counts them."""
+        queues = [
+            (each.agent_id, each.ready, each.delayed, each.in_flight, each.dead)
+            for each in coordination.queues(where)
+        ]
+        agents = [
+            (str(each["agent_id"]), each["alive"], str(each["status"])) for each in coordination.agents(where)
+        ]
+        breakers = [
+            (each.name, each.state, each.forced, each.total_calls) for each in coordination.breakers(where)
+        ]
+        return queues, agents, breakers
+
+    yield eye
+
+
+WATCHERS["messages"] = Watcher(Lookout(_opened, every_seconds=0.3).see)
+SEARCHES["messages"] = search_messages
+
+routes = [
+    Route("/messages", overview),
+    Route("/messages/fragment/lists", overview_lists),
+    Route("/messages/dead", dead_letters),
+    Route("/messages/dead/fragment/list", dead_list),
+    Route("/messages/dead/requeue", requeue, methods=["POST"]),
+    Route("/messages/dead/purge", purge, methods=["POST"]),
+    Route("/messages/dead/{agent}/{letter}", dead_letter),
+    Route("/messages/breakers/{action}", change_breaker, methods=["POST"]),
+]

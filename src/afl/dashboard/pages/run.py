@@ -1,0 +1,149 @@
+"""One run: its head, what can be done to it, and the views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from afl.dashboard.graph_drawing import draw, states
+from afl.dashboard.rendering import ask, flash_redirect, fragment, page
+from afl.dashboard.wording import plural, run_url
+from afl.kernel.errors import AccessError, AgentFlowError
+from afl.operations import control
+from afl.operations.run_graph import run_graph
+from afl.operations.run_log import read_page
+from afl.operations.run_summary import run_summary
+from afl.operations.run_timeline import run_timeline
+from afl.operations.run_view import show_run
+from afl.operations.why import why
+
+VIEWS = ("graph", "timeline", "tree", "log")
+_MOST_GROUPS = 300
+_LOG_LINES = 1_000
+_LATE = 1 << 53
+
+
+async def run(request: Request) -> Response:
+    """The page of a run; the view is part of the page, so that it works without scripts."""
+    name = request.path_params["run"]
+    view = request.query_params.get("view", "graph")
+    view = view if view in VIEWS else "graph"
+    summary = await ask(request, run_summary, name)
+    shown = await _VIEWS[view](request, summary.line.run)
+    context = {
+        "summary": summary,
+        "view": view,
+        "views": VIEWS,
+        "reason": await _reason(request, summary),
+        **shown,
+    }
+    return await page(request, "run.html", active="runs", **context)
+
+
+async def head(request: Request) -> Response:
+    summary = await ask(request, run_summary, request.path_params["run"])
+    return await fragment(request, "_run_head.html", summary=summary, reason=await _reason(request, summary))
+
+
+async def _reason(request: Request, summary: Any) -> Any:
+    return None if summary.is_over else await ask(request, why, summary.line.run)
+
+
+async def _graph(request: Request, name: str) -> dict[str, Any]:
+    opened, folded = (request.query_params.getlist(each)[:_MOST_GROUPS] for each in ("open", "fold"))
+    found = await ask(request, run_graph, name, opened=opened, folded=folded)
+    return {"graph": draw(found, opened, folded)}
+
+
+async def _timeline(request: Request, name: str) -> dict[str, Any]:
+    return {"timeline": await ask(request, run_timeline, name)}
+
+
+async def _tree(request: Request, name: str) -> dict[str, Any]:
+    return {"shown": await ask(request, show_run, name)}
+
+
+async def _log(request: Request, name: str) -> dict[str, Any]:
+    return {"log": await ask(request, read_page, name, after=_start_of_log(request), limit=_LOG_LINES)}
+
+
+def _start_of_log(request: Request) -> int:
+    given = request.query_params.get("after", "0")
+    return min(int(given), _LATE) if given.isdigit() else 0
+
+
+_VIEWS: dict[str, Callable[[Request, str], Awaitable[dict[str, Any]]]] = {
+    "graph": _graph,
+    "timeline": _timeline,
+    "tree": _tree,
+    "log": _log,
+}
+
+
+async def part(request: Request) -> Response:
+    """One view of the run, as live pages fetch it."""
+    view = request.path_params["view"]
+    summary = await ask(request, run_summary, request.path_params["run"])
+    context = await _VIEWS[view if view in VIEWS else "graph"](request, summary.line.run)
+    return await fragment(
+        request, f"_run_{view if view in VIEWS else 'graph'}.html", summary=summary, **context
+    )
+
+
+async def graph_states(request: Request) -> Response:
+    """Where the nodes of the graph stand: all that changes while somebody looks at it."""
+    opened, folded = (request.query_params.getlist(each)[:_MOST_GROUPS] for each in ("open", "fold"))
+    found = await ask(request, run_graph, request.path_params["run"], opened=opened, folded=folded)
+    return JSONResponse(states(found), headers={"Cache-Control": "no-store"})
+
+
+def _acting(action: str) -> Callable[[Request], Awaitable[Response]]:
+    """Do it, then back to the run."""
+
+    async def act(request: Request) -> Response:
+        name = request.path_params["run"]
+        try:
+            text, kind = await _ACTIONS[action](request, name)
+        except AccessError:
+            raise
+        except AgentFlowError as error:
+            text, kind = str(error), "bad"
+        return flash_redirect(request, run_url(name), text, kind)
+
+    return act
+
+
+async def _retry(request: Request, name: str) -> tuple[str, str]:
+    done = await ask(request, control.retry, name)
+    return f"{plural(done.steps, 'step')} will be tried again.", "good"
+
+
+def _changing(
+    function: Callable[..., control.Change], text: str
+) -> Callable[[Request, str], Awaitable[tuple[str, str]]]:
+    async def change(request: Request, name: str) -> tuple[str, str]:
+        done = await ask(request, function, name)
+        return (text, "good") if done.changed else (f"Nothing changed: {done.why}.", "note")
+
+    return change
+
+
+_ACTIONS: dict[str, Callable[[Request, str], Awaitable[tuple[str, str]]]] = {
+    "retry": _retry,
+    "cancel": _changing(control.cancel, "The run was cancelled."),
+    "pause": _changing(control.pause, "The run is paused. Tasks that run go on; their results wait."),
+    "unpause": _changing(control.unpause, "The run goes on."),
+}
+
+
+routes = [
+    Route("/runs/{run}", run),
+    Route("/runs/{run}/fragment/head", head),
+    Route("/runs/{run}/fragment/{view}", part),
+    Route("/runs/{run}/graph-states", graph_states),
+    *(Route(f"/runs/{{run}}/{each}", _acting(each), methods=["POST"]) for each in _ACTIONS),
+]

@@ -1,0 +1,110 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.dashboard.rendering import ask, fragment, page
+from afl.dashboard.wording import with_query
+from afl.kernel.clock import wall_ms
+from afl.operations.library import list_workflows
+from afl.operations.run_list import list_runs
+from afl.operations.runs import UnknownRun
+from afl.operations.spans import DAY, HOUR
+
+_PAGE = 50
+STATES = ("running", "completed", "failed", "paused", "cancelled", "created")
+SPANS = {
+    "1h": (HOUR, "last hour"),
+    "24h": (DAY, "last 24 hours"),
+    "7d": (7 * DAY, "last 7 days"),
+    "30d": (30 * DAY, "last 30 days"),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs somebody wants to see."""
+
+    state: str = ""
+    workflow: str = ""
+    text: str = ""
+    span: str = ""
+    before: str = ""
+
+    @classmethod
+    def of(cls, given: QueryParams) -> Wanted:
+        state, span = given.get("state", ""), given.get("span", "")
+        return cls(
+            state=state if state in STATES else "",
+            workflow=given.get("workflow", ""),
+            text=given.get("text", "").strip(),
+            span=span if span in SPANS else "",
+            before=given.get("before", ""),
+        )
+
+    def url(self, path: str = "/runs", **changes: str) -> str:
+        """The page that shows them, with some of it changed; another question begins at its newest run."""
+        values = {
+            "state": self.state,
+            "workflow": self.workflow,
+            "text": self.text,
+            "span": self.span,
+            **changes,
+        }
+        return with_query(path, **values)
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether any run will do."""
+        return not (self.state or self.workflow or self.text or self.span)
+
+
+async def runs(request: Request) -> Response:
+    wanted = Wanted.of(request.query_params)
+    known = await ask(request, list_workflows)
+    names = sorted({each.name for each in known} | ({wanted.workflow} if wanted.workflow else set()))
+    shown = await _shown(request, wanted)
+    return await page(
+        request, "runs.html", active="runs", states=STATES, spans=SPANS, workflows=names, **shown
+    )
+
+
+async def runs_list(request: Request) -> Response:
+    return await fragment(
+        request, "_runs_list.html", **await _shown(request, Wanted.of(request.query_params))
+    )
+
+
+async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
+    since = wall_ms() - SPANS[wanted.span][0] if wanted.span else 0
+    query: dict[str, Any] = {
+        "state": wanted.state,
+        "workflow": wanted.workflow,
+        "text": wanted.text,
+        "since": since,
+        "limit": _PAGE,
+    }
+    try:
+        found = await ask(request, list_runs, **query, before=wanted.before)
+    except UnknownRun:  # the page began behind a run that is gone by now
+        found = await ask(request, list_runs, **query)
+    return {
+        "wanted": wanted,
+        "runs": found.runs,
+        "first": wanted.url() if wanted.before else "",
+        "next": wanted.url(before=found.next) if found.next else "",
+        "source": wanted.url("/runs/fragment/list", before=wanted.before),
+    }
+
+
+routes = [
+    Route("/runs", runs),
+    Route("/runs/fragment/list", runs_list),
+]

@@ -1,0 +1,115 @@
+"""Tasks: who works on what, what waits and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.dashboard.rendering import ask, fragment, page
+from afl.kernel.errors import InputError
+from afl.operations.task_queue import TaskLine, list_tasks, show_task
+from afl.operations.why import why
+from afl.runtime.entities import TaskHold, TaskState
+
+PAGE = 50
+STATES = (
+    TaskState.PENDING,
+    TaskState.RUNNING,
+    TaskState.COMPLETED,
+    TaskState.FAILED,
+    TaskState.CANCELED,
+    TaskState.IGNORED,
+)
+HOLDS = {
+    TaskHold.CONCURRENCY: "as many as allowed are under way",
+    TaskHold.PAUSED: "its run is paused",
+    TaskHold.POISONED: "too many workers died on it",
+    TaskHold.TIMEOUT: "its time is up",
+    TaskHold.ELSEWHERE: "done elsewhere",
+}
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    """What the form above the list asks for."""
+
+    state: str = ""
+    name: str = ""
+    task_list: str = ""
+    run: str = ""
+    hold: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> TaskFilter:
+        given = request.query_params
+        return cls(**{name: given.get(name, "").strip() for name in cls.__dataclass_fields__})
+
+    @property
+    def is_set(self) -> bool:
+        return any(asdict(self).values())
+
+    def query(self, **more: object) -> str:
+        """As the query of an address."""
+        return urlencode({name: value for name, value in (asdict(self) | more).items() if value})
+
+
+async def tasks(request: Request) -> Response:
+    return await page(request, "tasks.html", active="tasks", **await _found(request))
+
+
+async def task_list(request: Request) -> Response:
+    return await fragment(request, "tasks_list.html", **await _found(request))
+
+
+async def task(request: Request) -> Response:
+    return await page(request, "task.html", active="tasks", **await _one(request))
+
+
+async def task_facts(request: Request) -> Response:
+    return await fragment(request, "task_facts.html", **await _one(request))
+
+
+async def _one(request: Request) -> dict[str, Any]:
+    detail = await ask(request, show_task, request.path_params["task"])
+    return {"detail": detail, "task": detail.line, "reason": await ask(request, why, detail.line.task)}
+
+
+async def _found(request: Request) -> dict[str, Any]:
+    wanted = TaskFilter.of(request)
+    skip = skipped(request)
+    problem = ""
+    found: list[TaskLine] = []
+    try:
+        found = await ask(request, list_tasks, **asdict(wanted), skip=skip, limit=PAGE + 1)
+    except InputError as error:  # a run that there is not, or that several begin with
+        problem = str(error)
+    return {
+        "tasks": found[:PAGE],
+        "wanted": wanted,
+        "problem": problem,
+        "states": STATES,
+        "holds": HOLDS,
+        "skip": skip,
+        "earlier": f"/tasks?{wanted.query(skip=skip - PAGE)}" if skip else "",
+        "later": f"/tasks?{wanted.query(skip=skip + PAGE)}" if len(found) > PAGE else "",
+        "source": f"/tasks/fragment/list?{wanted.query(skip=skip)}",
+    }
+
+
+def skipped(request: Request, most: int = 100_000) -> int:
+    """How many lines a page leaves out; what is no number leaves out none."""
+    text = request.query_params.get("skip", "")
+    return min(int(text), most) if text.isascii() and text.isdigit() else 0
+
+
+routes = [
+    Route("/tasks", tasks),
+    Route("/tasks/fragment/list", task_list),
+    Route("/tasks/{task}", task),
+    Route("/tasks/{task}/fragment/facts", task_facts),
+]

@@ -1,0 +1,52 @@
+"""What an agent says while it says it: server-sent events with pieces of text, where a bus carries them.
+
+A bus of its own (NATS) carries what models say to everybody; without one the words stay in the worker's process, and
+the transcript grows step by step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from afl.kernel.errors import StoreError
+from afl.kernel.settings import Settings
+from afl.operations.turn_events import follow
+
+LOCAL = "local"
+
+
+def has_words(settings: Settings) -> bool:
+    """Whether words of other processes can be heard."""
+    return settings.bus != LOCAL
+
+
+async def words(request: Request) -> Response:
+    """Pieces of text of one turn, for as long as the browser listens."""
+    settings: Settings = request.app.state.settings
+    agent, turn = request.path_params["agent"], request.path_params["turn"]
+    return StreamingResponse(
+        _pieces(settings, agent, turn),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncIterator[str]:
+    yield "retry: 3000\n\n"
+    if not has_words(settings):
+        return
+    try:
+        async for event in follow(settings, agent, words=True):
+            if event.payload.get("agent_turn_id") != turn:
+                continue
+            if event.kind == "chunk" and event.payload.get("chunk_type") == "content":
+                yield f"event: words\ndata: {json.dumps(event.payload.get('content', ''))}\n\n"
+            elif event.kind == "task":
+                yield "event: over\ndata: {}\n\n"
+                return
+    except StoreError:
+        yield "event: over\ndata: {}\n\n"  # the transcript itself still grows step by step

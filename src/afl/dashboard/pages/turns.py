@@ -1,0 +1,171 @@
+"""Turns: the agents that converse, what is asked of them, and each turn as a transcript that grows while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from afl.dashboard.live import WATCHERS, Sources, Watcher
+from afl.dashboard.lookout import Eye, Lookout
+from afl.dashboard.pages.actions import text_of
+from afl.dashboard.pages.parts import Part, ask_soon, of_part
+from afl.dashboard.pages.search import SEARCHES
+from afl.dashboard.pages.tasks import skipped
+from afl.dashboard.pages.transcript import transcript
+from afl.dashboard.pages.turn_words import has_words, words
+from afl.dashboard.rendering import flash_redirect, fragment, page
+from afl.kernel.errors import InputError
+from afl.operations import turn_reasons, turn_view, turns
+from afl.operations.search import search_turns
+from afl.operations.turns import AgentLine
+from afl.turns.looking import pulse
+
+TURNS = Part(
+    "turns",
+    "Turns",
+    "Agents that converse: each has an inbox and one turn at a time, in which it thinks, calls tools and delivers.",
+    (
+        ("Talk to one of the example agents", "afl turns chat MODULE"),
+        ("Serve agents that a module declares", "afl turns worker MODULE"),
+    ),
+)
+_PAGE = 30
+
+
+@of_part(TURNS)
+async def overview(request: Request) -> Response:
+    return await page(request, "turns.html", active="turns", **await _overview(request))
+
+
+@of_part(TURNS)
+async def overview_lists(request: Request) -> Response:
+    return await fragment(request, "turns_lists.html", **await _overview(request))
+
+
+async def _overview(request: Request) -> dict[str, Any]:
+    skip = skipped(request)
+    agents = await ask_soon(request, turns.agents)
+    found = await ask_soon(request, turns.turns, limit=_PAGE + 1, skip=skip)
+    return {
+        "agents": agents,
+        "turns": found[:_PAGE],
+        "earlier": f"/turns?skip={max(0, skip - _PAGE)}" if skip else "",
+        "later": f"/turns?skip={skip + _PAGE}" if len(found) > _PAGE else "",
+        "source": f"/turns/fragment/lists?skip={skip}",
+    }
+
+
+@of_part(TURNS)
+async def agent(request: Request) -> Response:
+    return await page(request, "turns_agent.html", active="turns", **await _agent(request))
+
+
+@of_part(TURNS)
+async def agent_lists(request: Request) -> Response:
+    return await fragment(request, "turns_agent_lists.html", **await _agent(request))
+
+
+async def _agent(request: Request) -> dict[str, Any]:
+    name, skip = request.path_params["agent"], skipped(request)
+    found = await ask_soon(request, turns.turns, name, limit=_PAGE + 1, skip=skip)
+    agents = await ask_soon(request, turns.agents)
+    here = f"/agents/{quote(name, safe='')}"
+    return {
+        "agent": _named(agents, name),
+        "turns": found[:_PAGE],
+        "earlier": f"{here}?skip={max(0, skip - _PAGE)}" if skip else "",
+        "later": f"{here}?skip={skip + _PAGE}" if len(found) > _PAGE else "",
+        "source": f"{here}/fragment/lists?skip={skip}",
+    }
+
+
+def _named(agents: list[AgentLine], name: str) -> AgentLine:
+    found = next((each for each in agents if each.agent == name), None)
+    if found is None:
+        raise InputError(f"there is no agent {name!r}")
+    return found
+
+
+@of_part(TURNS)
+async def turn(request: Request) -> Response:
+    return await page(request, "turn.html", active="turns", **await _turn(request))
+
+
+@of_part(TURNS)
+async def turn_transcript(request: Request) -> Response:
+    return await fragment(request, "turn_transcript.html", **await _turn(request))
+
+
+async def _turn(request: Request) -> dict[str, Any]:
+    view = await ask_soon(request, turn_view.show, request.path_params["turn"])
+    reason = None
+    if not view.turn.over:
+        reason = await ask_soon(request, turn_reasons.why, view.turn.turn)
+    return {
+        "view": view,
+        "turn": view.turn,
+        "entries": transcript(view),
+        "reason": reason,
+        "words": has_words(request.app.state.settings),
+    }
+
+
+@of_part(TURNS)
+async def send(request: Request) -> Response:
+    """Ask an agent for a turn; `after` lets it read what an earlier turn read and wrote."""
+    form = await request.form()
+    name, text = request.path_params["agent"], text_of(form, "text")
+    back = f"/agents/{quote(name, safe='')}"
+    if not text:
+        return flash_redirect(request, back, "There was no text to send.", "bad")
+    try:
+        sent = await ask_soon(request, turns.send, name, text, after=text_of(form, "after"))
+    except InputError as error:
+        return flash_redirect(request, back, str(error), "bad")
+    return flash_redirect(request, f"/turns/{quote(sent.agent_turn_id, safe='')}", f"Sent to {name}.")
+
+
+@of_part(TURNS)
+async def stop(request: Request) -> Response:
+    """Stop a turn and all that it set off."""
+    form = await request.form()
+    name = request.path_params["turn"]
+    reason = text_of(form, "reason") or "stopped by an operator"
+    back = f"/turns/{quote(name, safe='')}"
+    try:
+        stopped = await ask_soon(request, turns.stop, name, reason)
+    except InputError as error:
+        return flash_redirect(request, back, str(error), "bad")
+    if stopped.late:
+        return flash_redirect(request, back, "It was over already.", "note")
+    return flash_redirect(request, back, "The turn is being stopped, with all that it set off.")
+
+
+@contextmanager
+def _opened(sources: Sources) -> Iterator[Eye]:
+    project = sources.settings.project
+    with turns.reading(sources.settings) as database:
+        yield lambda turn: database.read(lambda tx: pulse(tx, project, turn))
+
+
+_LOOKOUT = Lookout(_opened, every_seconds=0.1)
+WATCHERS["turns"] = WATCHERS["turn"] = Watcher(_LOOKOUT.see, every_ms=100)
+SEARCHES["turns"] = search_turns
+
+routes = [
+    Route("/turns", overview),
+    Route("/turns/fragment/lists", overview_lists),
+    Route("/turns/{turn}", turn),
+    Route("/turns/{turn}/fragment/transcript", turn_transcript),
+    Route("/turns/{turn}/words/{agent}", words),
+    Route("/turns/{turn}/stop", stop, methods=["POST"]),
+    Route("/agents/{agent}", agent),
+    Route("/agents/{agent}/fragment/lists", agent_lists),
+    Route("/agents/{agent}/send", send, methods=["POST"]),
+]

@@ -1,0 +1,135 @@
+"""Pages from templates: what every page has, and messages that survive a redirect.
+
+Everything that comes from a store is shown as text: the environment escapes always, and no template may ask it not to.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from afl import __version__
+from afl.dashboard.navigation import NAVIGATION, badges, desk_of
+from afl.dashboard.sessions import COOKIE
+from afl.dashboard.wording import FILTERS, GLOBALS
+from afl.kernel.clock import wall_ms
+from afl.operations.access import Role
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FLASH_COOKIE = "afl-flash"
+THEME_COOKIE = "afl-theme"
+THEMES = ("auto", "light", "dark")
+_FLASH_SECONDS = 30
+_LONGEST_FLASH = 600
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("afl.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(FILTERS)
+    made.globals.update(GLOBALS, version=__version__)
+    return made
+
+
+ENVIRONMENT = _environment()
+
+
+async def ask(
+    request: Request, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """What an operation answers; the caller's role decides whether it may be asked. In a thread: stores block."""
+    desk = request.state.desk
+    return await run_in_threadpool(lambda: desk.do(function, *args, **kwargs))
+
+
+async def page(
+    request: Request, template: str, *, active: str = "", status: int = 200, **context: Any
+) -> Response:
+    """A whole page. `active` is the section of the navigation it belongs to."""
+    shown = await run_in_threadpool(_render_page, request, template, active, context)
+    response = HTMLResponse(shown, status)
+    if FLASH_COOKIE in request.cookies:
+        response.delete_cookie(FLASH_COOKIE)
+    return response
+
+
+async def fragment(request: Request, template: str, **context: Any) -> Response:
+    """A part of a page, as live sections fetch it."""
+    context = {**_person(request), **context}
+    shown = await run_in_threadpool(lambda: ENVIRONMENT.get_template(template).render(context))
+    return HTMLResponse(shown, headers={"Cache-Control": "no-store"})
+
+
+def flash_redirect(request: Request, url: str, text: str = "", kind: str = "good") -> Response:
+    """Go to a page (after an action), which then shows the text once. `kind` is good, bad or note."""
+    response = RedirectResponse(url, status_code=303)
+    if text:
+        message = json.dumps([kind, text[:_LONGEST_FLASH]]).encode()
+        response.set_cookie(
+            FLASH_COOKIE,
+            base64.urlsafe_b64encode(message).decode(),
+            max_age=_FLASH_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+    return response
+
+
+def _render_page(request: Request, template: str, active: str, context: dict[str, Any]) -> str:
+    whole = {
+        **_person(request),
+        "active": active,
+        "navigation": NAVIGATION,
+        "badges": badges(request),
+        "theme": theme_of(request),
+        "flash": _flash(request),
+        "can_leave": COOKIE in request.cookies,
+        "search_text": request.query_params.get("q", "") if request.url.path == "/search" else "",
+        **context,
+    }
+    return ENVIRONMENT.get_template(template).render(whole)
+
+
+def _person(request: Request) -> dict[str, Any]:
+    """Who looks, and what they may do: templates leave out what would be refused."""
+    desk = desk_of(request)
+    role = desk.role if desk is not None else Role.VIEWER
+    return {
+        "request": request,
+        "now": wall_ms(),
+        "actor": desk.caller.name if desk is not None else "",
+        "role": str(role),
+        "may_act": role.allows(Role.OPERATOR),
+        "may_rule": role.allows(Role.ADMIN),
+    }
+
+
+def theme_of(request: Request) -> str:
+    """The theme somebody chose; `auto` follows the system."""
+    chosen = request.cookies.get(THEME_COOKIE, "auto")
+    return chosen if chosen in THEMES else "auto"
+
+
+def _flash(request: Request) -> tuple[str, str] | None:
+    """A message that the last action left; what is not one of ours is none."""
+    try:
+        kind, text = json.loads(base64.urlsafe_b64decode(request.cookies.get(FLASH_COOKIE, "")))
+    except (ValueError, binascii.Error):
+        return None
+    return (str(kind), str(text)) if kind in ("good", "bad", "note") else None

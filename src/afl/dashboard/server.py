@@ -1,0 +1,65 @@
+"""The web server: where it may listen, and how it starts and ends."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.concurrency import run_in_threadpool
+
+from afl.dashboard.app import create_app
+from afl.kernel.errors import InputError
+from afl.kernel.settings import Settings
+from afl.operations.access import check_address
+
+_GRACE_SECONDS = 2
+
+
+def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until somebody ends it; `ready` is told the address."""
+    check_address(settings, host)
+    with bound(host, port) as listener:
+        url = address(host, listener.getsockname()[1])
+        DashboardServer(settings, lambda: ready(url)).run(sockets=[listener])
+
+
+class DashboardServer(uvicorn.Server):
+    """Says when it listens, and lets go of those who watch before it waits for the others."""
+
+    def __init__(self, settings: Settings, ready: Callable[[], None]) -> None:
+        self._app = create_app(settings)
+        self._ready = ready
+        config = uvicorn.Config(
+            self._app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            proxy_headers=False,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await run_in_threadpool(self._app.state.hub.close)
+        await super().shutdown(sockets)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=1024)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+
+
+def address(host: str, port: int) -> str:
+    """What to open in a browser."""
+    name = f"[{host.strip('[]')}]" if ":" in host else host
+    return f"http://{name}:{port}"

@@ -1,0 +1,140 @@
+// Live sections: <section data-live="run:01jd..." data-src="/runs/01jd.../fragment/tree">. When the topic changes the
+// section is fetched again and changed in place. A section with data-live and no data-src only hears of it: the event
+// `afl:change` is sent to it.
+
+import { morph } from "./morph.js";
+import { startSmallThings } from "./small.js";
+import { tick } from "./clocks.js";
+
+const busy = new WeakMap(); // element -> whether it has to be fetched once more
+let source = null;
+let watched = "";
+
+export function startLive() {
+  connect();
+  // A hidden page gives its connection back: browsers allow only a few to one server.
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", connect);
+}
+
+function topics() {
+  const found = new Set([...document.querySelectorAll("[data-live]")].map((each) => each.dataset.live));
+  return [...found].filter(Boolean).sort();
+}
+
+function connect() {
+  const wanted = topics();
+  const key = wanted.join("\n");
+  if (!wanted.length || document.hidden) return;
+  if (source && watched === key && source.readyState !== EventSource.CLOSED) return;
+  disconnect();
+  watched = key;
+  source = new EventSource(`/events?${wanted.map((each) => `topic=${encodeURIComponent(each)}`).join("&")}`);
+  source.addEventListener("open", () => {
+    show("on", "live");
+    refreshAll(); // what changed before we listened
+  });
+  source.addEventListener("change", (event) => refreshTopic(JSON.parse(event.data).topic));
+  source.addEventListener("error", () => {
+    show("lost", "reconnecting");
+    if (source && source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  });
+}
+
+function disconnect() {
+  if (source) source.close();
+  source = null;
+}
+
+function show(state, text) {
+  const shown = document.querySelector("[data-link-state]");
+  if (!shown) return;
+  shown.dataset.linkState = state;
+  shown.lastElementChild.textContent = text;
+}
+
+function refreshAll() {
+  for (const element of document.querySelectorAll("[data-live]")) refresh(element);
+}
+
+function refreshTopic(topic) {
+  for (const element of document.querySelectorAll("[data-live]")) {
+    if (element.dataset.live === topic) refresh(element);
+  }
+}
+
+export async function refresh(element) {
+  if (!element.dataset.src) {
+    element.dispatchEvent(new CustomEvent("afl:change", { bubbles: true }));
+    return;
+  }
+  if (busy.has(element)) {
+    busy.set(element, true);
+    return;
+  }
+  busy.set(element, false);
+  try {
+    await fetchInto(element);
+    await rest(element);
+  } finally {
+    const again = busy.get(element);
+    busy.delete(element);
+    if (again && element.isConnected) refresh(element);
+  }
+}
+
+// data-every: milliseconds between two looks, for what is costly to make.
+function rest(element) {
+  const every = Number(element.dataset.every ?? 0);
+  return every ? new Promise((done) => setTimeout(done, every)) : null;
+}
+
+async function fetchInto(element) {
+  let response;
+  try {
+    response = await fetch(element.dataset.src, { headers: { "X-Fragment": "1" }, credentials: "same-origin" });
+  } catch {
+    return; // the connection is gone; the event source says so and comes back
+  }
+  if (response.status === 401) return location.reload();
+  if (!response.ok || !element.isConnected) return;
+  swap(element, await response.text());
+}
+
+export function swap(element, html) {
+  const parsed = new DOMParser().parseFromString(html, "text/html").body;
+  const follows = element.dataset.follow !== undefined && isAtEnd(element);
+  const only = parsed.childElementCount === 1 ? parsed.firstElementChild : null;
+  if (only && isWhole(only, element)) morph(element, only);
+  else {
+    const shell = element.cloneNode(false);
+    shell.append(...parsed.childNodes);
+    morph(element, shell);
+  }
+  startSmallThings(element);
+  tick(element);
+  if (follows) scrollToEnd(element);
+  element.dispatchEvent(new CustomEvent("afl:swapped", { bubbles: true }));
+  connect(); // new sections may have new topics
+}
+
+// A fragment is the section itself or what stands in it. One whose subject is over has no topic any more.
+function isWhole(only, element) {
+  const same = (name) => only.getAttribute(name) === element.getAttribute(name);
+  return only.tagName === element.tagName && (same("data-live") || (element.ariaLabel !== null && same("aria-label")));
+}
+
+function scroller(element) {
+  return element.querySelector("[data-scroll]") ?? element;
+}
+
+function isAtEnd(element) {
+  const box = scroller(element);
+  return box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+}
+
+function scrollToEnd(element) {
+  const box = scroller(element);
+  box.scrollTop = box.scrollHeight;
+}

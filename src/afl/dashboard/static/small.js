@@ -1,0 +1,113 @@
+// Small conveniences: copy buttons, questions before actions, forms that send themselves, one submit per click, the
+// theme, colours in JSON.
+
+export function startSmallThings(root) {
+  for (const button of root.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  for (const block of root.querySelectorAll("pre[data-json]:not([data-painted])")) paint(block);
+  if (root === document) listen();
+}
+
+function listen() {
+  document.addEventListener("click", onClick);
+  document.addEventListener("submit", onSubmit);
+  document.addEventListener("change", onChange);
+  window.addEventListener("pageshow", (event) => event.persisted && release());
+}
+
+async function onClick(event) {
+  const copy = event.target.closest("[data-copy]");
+  if (copy) {
+    event.preventDefault();
+    await navigator.clipboard.writeText(copy.dataset.copy);
+    copy.classList.add("copied");
+    setTimeout(() => copy.classList.remove("copied"), 1200);
+  }
+  const theme = event.target.closest("[data-theme-switch]");
+  if (theme) {
+    event.preventDefault();
+    switchTheme(theme);
+  }
+}
+
+function switchTheme(button) {
+  const order = ["auto", "light", "dark"];
+  const root = document.documentElement;
+  const chosen = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
+  root.dataset.theme = chosen;
+  document.cookie = `afl-theme=${chosen}; path=/; max-age=31536000; samesite=strict`;
+  button.title = `Theme: ${chosen}`;
+  button.lastElementChild.textContent = chosen[0].toUpperCase() + chosen.slice(1);
+}
+
+function onSubmit(event) {
+  const form = event.target;
+  const question = event.submitter?.dataset.confirm ?? form.dataset.confirm;
+  if (question && !form.dataset.confirmed) {
+    event.preventDefault();
+    confirmFirst(form, event.submitter, question);
+    return;
+  }
+  if (form.method === "post") {
+    // The form's own values are read before this runs; a second click then finds the buttons asleep.
+    setTimeout(() => form.querySelectorAll("button").forEach((each) => (each.disabled = true)));
+    setTimeout(release, 4000);
+  }
+}
+
+function release() {
+  for (const each of document.querySelectorAll("form[method=post] button:disabled")) each.disabled = false;
+}
+
+function confirmFirst(form, submitter, question) {
+  const dialog = document.createElement("dialog");
+  const text = document.createElement("p");
+  text.textContent = question;
+  const buttons = document.createElement("form");
+  buttons.method = "dialog";
+  const no = document.createElement("button");
+  no.textContent = "Back";
+  const yes = document.createElement("button");
+  yes.className = submitter?.className.includes("danger") ? "danger" : "primary";
+  yes.textContent = submitter?.textContent.trim() || "Do it";
+  yes.value = "yes";
+  buttons.append(no, yes);
+  dialog.setAttribute("aria-label", question);
+  dialog.append(text, buttons);
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (dialog.returnValue !== "yes") return submitter?.focus();
+    form.dataset.confirmed = "1";
+    form.requestSubmit(submitter ?? undefined);
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  yes.focus();
+}
+
+function onChange(event) {
+  const form = event.target.form;
+  if (form?.dataset.send !== undefined && event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
+}
+
+const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const LONGEST = 40000;
+
+// Colours are put in by text nodes: whatever stands in a value stays text.
+function paint(block) {
+  block.dataset.painted = "";
+  const text = block.textContent;
+  if (text.length > LONGEST) return;
+  const out = document.createDocumentFragment();
+  let at = 0;
+  for (const match of text.matchAll(TOKEN)) {
+    out.append(text.slice(at, match.index));
+    const kind = match[1] ? (match[2] ? "key" : "str") : match[3] ? "kw" : "nm";
+    const token = document.createElement("span");
+    token.className = kind;
+    token.textContent = match[1] ?? match[0];
+    out.append(token, match[2] ?? "");
+    at = match.index + match[0].length;
+  }
+  out.append(text.slice(at));
+  block.replaceChildren(out);
+}

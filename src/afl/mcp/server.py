@@ -1,0 +1,35 @@
+"""The MCP server itself: its tools, its resources, and what it says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+
+from afl import __version__
+from afl.mcp.desks import Asker, Desks
+from afl.mcp.other_tools import other_tools
+from afl.mcp.resources import add_resources
+from afl.mcp.run_tools import run_tools
+
+_INSTRUCTIONS = """AgentFlow runs typed workflows durably: a run survives crashes, and its steps are done by agents.
+Start one with `run` (a source in AFL, or the name of a workflow that `list_workflows` shows); look at it with
+`show_run`, `show_step` and `read_log`. When something does not move, `why` says for what it waits and what would help.
+`validate` finds mistakes in a source before it runs. Steps that wait for a person are in `list_approvals`; answer them
+only with what a person decided. Ids may be shortened to a beginning that only one thing has."""
+
+
+def make_server(desks: Desks) -> MCPServer[Any]:
+    """A server for whoever these desks belong to."""
+    asker = Asker(desks)
+    server: MCPServer[Any] = MCPServer(
+        "agentflow",
+        title="AgentFlow",
+        description="A durable runtime for agents: start, inspect and steer workflow runs.",
+        instructions=_INSTRUCTIONS,
+        version=__version__,
+        tools=[*run_tools(asker), *other_tools(asker)],
+        log_level="WARNING",
+    )
+    add_resources(server, asker)
+    return server

@@ -1,0 +1,119 @@
+"""How the MCP server is reached: by standard input and output, or by streamable HTTP.
+
+Over HTTP the loopback needs nothing, unless there is a token or there are users; any other address demands one of them.
+A web page that is open on the same machine is kept out: the name in `Host` has to be one of this server's, and what a
+browser sends from another site is refused.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from anyio import run
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from afl.kernel.address import is_loopback
+from afl.kernel.errors import InputError
+from afl.kernel.settings import Settings
+from afl.mcp.desks import Desks, DesksByToken, OneDesk, token_of
+from afl.mcp.server import make_server
+from afl.operations.access import Users, check_address, load_users
+from afl.operations.desk import LocalDesk, open_desk
+
+PATH = "/mcp"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_GRACE_SECONDS = 2
+
+
+def serve_stdio(settings: Settings) -> None:
+    """Serve whoever started this process, until it closes the standard input."""
+    with open_desk(settings, create=True) as desk:
+        run(make_server(OneDesk(desk)).run_stdio_async)
+
+
+def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve over HTTP until somebody ends it; `ready` is told the address."""
+    check_address(settings, host)
+    users = load_users(settings)
+    with _bound(host, port) as listener, _desks(settings, users) as desks:
+        app = make_server(desks).streamable_http_app(
+            streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
+        )
+        config = uvicorn.Config(
+            Gate(app, users),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        shown = f"[{host.strip('[]')}]" if ":" in host else host
+        _Server(config, lambda: ready(f"http://{shown}:{listener.getsockname()[1]}{PATH}")).run([listener])
+
+
+class Gate:
+    """Lets only those in whose token is known, if there are any tokens."""
+
+    def __init__(self, app: ASGIApp, users: Users) -> None:
+        self._app = app
+        self._users = users
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._users and not self._knows(Headers(scope=scope)):
+            problem = {"code": "unauthenticated", "message": "a token is needed: Authorization: Bearer ..."}
+            refusal = JSONResponse({"error": problem}, 401, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _knows(self, headers: Headers) -> bool:
+        return self._users.owner_of(token_of(headers)) is not None
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+@contextmanager
+def _desks(settings: Settings, users: Users) -> Iterator[Desks]:
+    with open_desk(settings, create=True) as desk:
+        if users and isinstance(desk, LocalDesk):
+            yield DesksByToken(desk.store, settings, users)
+        else:
+            yield OneDesk(desk)
+
+
+def _security(settings: Settings, host: str) -> TransportSecuritySettings:
+    """By which names the server may be called, and from which sites a browser may call it."""
+    named = [each.strip() for each in settings.dashboard_hosts.split(",") if each.strip()]
+    own = [] if is_loopback(host) else [f"[{host}]" if ":" in host else host]
+    if not named and not is_loopback(host):
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the token is what counts
+    names = [*_LOOPBACK, *own, *named]
+    hosts = [each for name in names for each in (name, f"{name}:*")]
+    return TransportSecuritySettings(
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{each}" for each in hosts for scheme in ("http", "https")],
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
