@@ -10,7 +10,7 @@ VENV := .venv/.created
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 
-.PHONY: run examples test lint types imports tests bench fmt clean help
+.PHONY: run examples test lint types imports tests chromium pictures bench fmt docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -46,6 +46,7 @@ examples: $(DEV)  ## run every example, each with the command at its top
 	$(PY) examples/messages/main.py
 	$(PY) examples/fleet/main.py
 	$(PY) examples/assistant/main.py
+	$(PY) examples/everything/main.py
 
 test: lint types imports tests  ## lint, types, import contract and every test
 
@@ -62,12 +63,21 @@ imports: $(DEV)  ## the floors: each imports only those below
 tests: $(DEV)  ## pytest, against real servers started from wheels
 	@$(PY) -m pytest -n 2 --dist loadgroup
 
+chromium:  ## install Debian's Chromium, for the browser tests (about 15 s)
+	@.ci/chromium
+
+pictures: $(DEV)  ## draw the README's pictures anew (they are made by a browser test)
+	@AFL_BROWSER=required AFL_PICTURES=docs/images $(PY) -m pytest -q tests/browser/test_pictures.py
+
 bench: $(DEV)  ## the figures: ratios against a raw limit of the same run
 	@$(PY) -m bench
 
 fmt: $(DEV)  ## rewrite the sources in the project's format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
+
+docs: $(DEV)  ## rewrite the pages that are made from the code
+	@$(PY) -m reference
 
 clean:  ## stop local servers and remove everything that was made here
 	@if [ -e .afl/servers/stack.json ]; then $(PY) -c 'from afl.devstack import down; down(remove=True)'; fi

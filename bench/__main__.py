@@ -17,6 +17,7 @@ PARTS = (
     "coordination",
     "fleet",
     "turns",
+    "dashboard",
 )  # each a module here with `measure(report, place)`
 
 

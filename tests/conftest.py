@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.chromium import MISSING, find_chromium, is_required
 from support.databases import fresh_mongo_database, fresh_postgres_database
 from support.servers import SessionServers
 
@@ -15,6 +16,8 @@ _MESSAGE = "afl_servers"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if is_required() and find_chromium() is None:
+        raise pytest.UsageError(f"AFL_BROWSER=required, but these cannot run: {MISSING}")
     from_controller = getattr(config, "workerinput", None)
     if from_controller is None:
         config.stash[_SERVERS] = SessionServers.of_this_process()
@@ -32,6 +35,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     servers = config.stash.get(_SERVERS, None)
     if servers is not None and getattr(config, "workerinput", None) is None:
         servers.end()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Here and not beside the browser tests: xdist's controller, which prints, does not collect them."""
+    if find_chromium() is None:
+        terminalreporter.write_line(f"NOT RUN: {MISSING}", red=True, bold=True)
 
 
 @pytest.fixture(autouse=True)

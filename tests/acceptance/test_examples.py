@@ -118,3 +118,11 @@ def test_assistant(tmp_path: Path) -> None:
     assert "Booked: a table for 2 at Da Enzo (it was booked before)." in out
     assert out.count("→ calendar") == 1 and out.count("→ book") == 1
     assert "Bookings made: 1" in out
+
+
+def test_everything(tmp_path: Path) -> None:
+    done = run("everything", tmp_path)
+    assert "finance is asked: The parcel came 3 days late. Pay 16.5 euros?" in done.out
+    assert '"letter": "Nous sommes désolés. Nous vous rendons 16.5 euros."' in done.out
+    assert "refunds.Approve: somebody of finance is asked" in done.err
+    assert "completed, 8 steps" in done.out

@@ -2,11 +2,12 @@
 
 It obeys lines of JSON on its standard input. `{"args": [...], "folder": ..., "out": ..., "env": {...}}` starts a
 command and answers with its process id; `{"wait": pid}` answers with its status, once it has ended. When the input
-ends, so does everything it started.
+ends, so does everything it started. Its arguments are modules that it imports as well.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -88,5 +89,7 @@ def serve() -> None:
 if __name__ == "__main__":
     # Imported for the children.
     assert afl.cli.agent_command and afl.cli.turns_command and afl.runtime.mongo_store and afl.turns.bus.nats
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
     print(json.dumps("ready"), flush=True)
     serve()

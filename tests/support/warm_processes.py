@@ -52,13 +52,17 @@ class Warm:
 
 
 class WarmProcesses:
-    """The parent and its children. Leaving the block ends all of them."""
+    """The parent and its children. Leaving the block ends all of them. `modules` are imported ahead, as what
+    every command needs is."""
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
 
     def __enter__(self) -> WarmProcesses:
         self._numbers = count(1)
         self._started: list[Warm] = []
         self._parent = subprocess.Popen(
-            [sys.executable, PARENT],
+            [sys.executable, PARENT, *self._modules],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -30,11 +30,18 @@ __all__ = ["afl"]
 ROOT = Path(__file__).parents[2]
 EXECUTED = (
     "agents",
+    "bridges",
+    "coming-from-airflow",
+    "coming-from-celery",
+    "coming-from-langgraph",
+    "coming-from-temporal",
     "coordination",
     "fleet",
     "fleet-protocol",
+    "http-api",
     "models",
     "operations",
+    "people",
     "runtime",
     "stores",
     "turns",
@@ -42,7 +49,7 @@ EXECUTED = (
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in EXECUTED)]
 LINKING = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"^(?://|#) (\S*\.(?:afl|py|env))\n")
+_FILE = re.compile(r"^(?://|#) (\S*\.(?:afl|py|env|yml))\n")
 _LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -118,6 +125,7 @@ def test_the_examples_of_a_page(
     found = examples(page)
     for example in found:
         if example.file:
+            (tmp_path / example.file).parent.mkdir(exist_ok=True)
             (tmp_path / example.file).write_text(example.text)
     ran = 0
     for example in found:
@@ -136,7 +144,7 @@ def test_the_examples_of_a_page(
 def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as they are linked to."""
     found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: page.stem)
@@ -145,6 +153,22 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / link if link else page
         assert target.exists(), link
         assert not anchor or anchor in headings(target), f"{link}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = {link for link, _ in _LINK.findall((ROOT / "docs" / "index.md").read_text())}
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - listed == {"index.md"}
+
+
+def test_pictures_are_there() -> None:
+    shown = {
+        (page, name)
+        for page in LINKING
+        for name in re.findall(r'(?:src|srcset)="(?!http)([^"]+)"|!\[[^]]*\]\(([^)]+)\)', page.read_text())
+    }
+    assert [
+        name for page, names in shown for name in names if name and not (page.parent / name).exists()
+    ] == []
 
 
 def test_the_readme_is_short_and_its_example_too() -> None:

@@ -178,6 +178,10 @@ class Broker(ABC):
         """Dead letters away: the one of that id, or all when it is empty."""
 
     @abstractmethod
+    async def withdraw(self, queue: str, message_id: str) -> bool:
+        """A message away, in line or reserved; its id counts as seen. False when it was not there."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Nobody is rung any more; connections that belong to others stay open."""
 

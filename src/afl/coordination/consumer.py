@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,9 +19,11 @@ from afl.coordination.errors import (
     PermanentFailure,
 )
 from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
+from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
 
 _log = logging.getLogger(__name__)
+_TRACE = "traceparent="  # how a tag of a message begins that tells its place in a trace
 
 Handler = Callable[[ReceivedMessage], Awaitable[Any]]
 _RETRIES = Backoff(0.1, 2.0, 5.0)
@@ -174,7 +177,8 @@ class Consumer:
 
     async def _work(self, received: ReceivedMessage) -> None:
         try:
-            answer = await self._handler(received)
+            with _observed(received):
+                answer = await self._handler(received)
         except PermanentFailure as error:
             await self._answer(received, FailureType.PERMANENT, error)
         except TimeoutError as error:
@@ -191,7 +195,11 @@ class Consumer:
         try:
             message = received.queue_message.message
             if message.message_type is MessageType.REQUEST and isinstance(answer, dict):
-                await self._coordinator.respond(received, answer, sender=self._agent_id)
+                told = await self._coordinator.respond(received, answer, sender=self._agent_id)
+                if not told.delivered:  # whoever asked waits for it: it is answered again, or a dead letter
+                    error = f"the response was refused: {told.error}"
+                    await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
+                    return
             if not await self._coordinator.ack(self._agent_id, received.token):
                 _log.warning("%s was done too late: its reservation had ended", message.message_id)
         except MessageCoordinatorError as error:
@@ -220,3 +228,13 @@ class Consumer:
             for token, held in zip(tokens, kept, strict=True):
                 if not held and token in self._held:
                     self._working[token].cancel()
+
+
+def _observed(received: ReceivedMessage) -> AbstractContextManager[object]:
+    """A request that says where it stands in a trace is a part of that."""
+    message = received.message
+    if not telemetry.is_tracing() or message.message_type is not MessageType.REQUEST:
+        return telemetry.UNOBSERVED
+    place = next((tag for tag in message.routing.tags if tag.startswith(_TRACE)), "")
+    about = {"afl.message": message.message_id, "afl.agent": message.recipient.type}
+    return telemetry.span("afl.message", place.removeprefix(_TRACE), **about)

@@ -166,6 +166,16 @@ class QueueCoordinator(MessageCoordinator):
             self._meter.count(self.metrics.inc_nacks, 1)
         return True
 
+    async def withdraw(self, agent_id: AgentId, message_id: str) -> bool:
+        """Take a message back by its id, whether it waits or somebody works on it; False when it is not there.
+
+        Who works on it finds its reservation ended. Within `dedup_window` the same id is not let in again.
+        """
+        self._check_open()
+        if not message_id:
+            raise CoordinatorInputError("message_id is empty; expected the id of a message")
+        return await self._broker.withdraw(queue_name(agent_id), message_id)
+
     async def recover_pending(self, agent_id: AgentId | None = None) -> int:
         """See the interface. What is dead instead of back is not counted; `receive` does the same by itself."""
         self._check_open()

@@ -32,7 +32,7 @@ from afl.kernel.errors import (
 )
 
 
-class MessageCoordinatorError(AgentFlowError):
+class MessageCoordinatorError(AgentFlowError, hint="Look at the text and at the server of AFL_REDIS."):
     """Base of what goes wrong with messages."""
 
 
@@ -40,7 +40,9 @@ class CoordinatorInputError(MessageCoordinatorError, InputError):
     """What the caller gave is wrong; nothing was written."""
 
 
-class AgentNameError(CoordinatorInputError):
+class AgentNameError(
+    CoordinatorInputError, hint="Use a type and an instance without the signs that the text names."
+):
     """An agent's type or instance that no key can be made of."""
 
 
@@ -48,31 +50,43 @@ class CoordinatorSettingError(CoordinatorInputError, SettingError):
     """An option of the coordinator has a bad value; none was changed."""
 
 
-class CoordinatorUnavailable(MessageCoordinatorError, StoreUnavailable):
+class CoordinatorUnavailable(
+    MessageCoordinatorError,
+    StoreUnavailable,
+    hint="Start Redis or correct AFL_REDIS; sending again with the same message id is safe.",
+):
     """The server does not answer; what was asked may or may not have been done."""
 
 
-class CoordinatorKeyError(MessageCoordinatorError, StoreCorrupt):
+class CoordinatorKeyError(
+    MessageCoordinatorError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+):
     """A key of a queue holds another kind of value; nothing was written."""
 
 
-class CoordinatorStoreError(MessageCoordinatorError, StoreError):
+class CoordinatorStoreError(
+    MessageCoordinatorError, StoreError, hint="Look at the server: most often it has no memory left."
+):
     """The server answered with an error."""
 
 
-class CoordinatorClosed(MessageCoordinatorError):
+class CoordinatorClosed(MessageCoordinatorError, hint="Make a new coordinator; a closed one stays closed."):
     """The coordinator was closed."""
 
 
-class RequestRefused(MessageCoordinatorError):
+class RequestRefused(MessageCoordinatorError, hint="Look at the queue of the recipient: `afl coord queues`."):
     """A request could not be put into the recipient's queue; the text ends with the reason."""
 
 
-class RequestTimeout(MessageCoordinatorError, TimeoutError):
+class RequestTimeout(
+    MessageCoordinatorError,
+    TimeoutError,
+    hint="See that the recipient lives: `afl coord agents`; or wait longer.",
+):
     """No response came in time."""
 
 
-class AgentRegistryError(AgentFlowError):
+class AgentRegistryError(AgentFlowError, hint="Look at the text and at the server of AFL_REDIS."):
     """Base of what goes wrong with the registry."""
 
 
@@ -80,23 +94,30 @@ class RegistryInputError(AgentRegistryError, InputError):
     """What the caller gave is wrong; nothing was written."""
 
 
-class RegistryUnavailable(AgentRegistryError, StoreUnavailable):
+class RegistryUnavailable(AgentRegistryError, StoreUnavailable, hint="Start Redis or correct AFL_REDIS."):
     """The server does not answer."""
 
 
-class RegistryKeyError(AgentRegistryError, StoreCorrupt):
+class RegistryKeyError(
+    AgentRegistryError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+):
     """A key of the registry holds another kind of value."""
 
 
-class RegistryStoreError(AgentRegistryError, StoreError):
+class RegistryStoreError(
+    AgentRegistryError, StoreError, hint="Look at the server: most often it has no memory left."
+):
     """The server answered with an error."""
 
 
-class CircuitBreakerError(AgentFlowError):
+class CircuitBreakerError(AgentFlowError, hint="Look at the text; `afl coord breakers` lists the breakers."):
     """Base of what goes wrong with a circuit breaker."""
 
 
-class CircuitBreakerOpenError(CircuitBreakerError):
+class CircuitBreakerOpenError(
+    CircuitBreakerError,
+    hint="Wait until it lets a call through (`retry_after`), or close it: `afl coord breakers close NAME`.",
+):
     """The circuit is open: the call was not made. `retry_after` are the seconds until one is let through, if known."""
 
     def __init__(
@@ -111,15 +132,19 @@ class BreakerInputError(CircuitBreakerError, InputError):
     """A name or an option of a circuit breaker is wrong."""
 
 
-class BreakerUnavailable(CircuitBreakerError, StoreUnavailable):
+class BreakerUnavailable(CircuitBreakerError, StoreUnavailable, hint="Start Redis or correct AFL_REDIS."):
     """The server that holds the breaker's state does not answer."""
 
 
-class BreakerKeyError(CircuitBreakerError, StoreCorrupt):
+class BreakerKeyError(
+    CircuitBreakerError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+):
     """A key of a breaker holds another kind of value."""
 
 
-class BreakerStoreError(CircuitBreakerError, StoreError):
+class BreakerStoreError(
+    CircuitBreakerError, StoreError, hint="Look at the server: most often it has no memory left."
+):
     """The server answered with an error."""
 
 

@@ -112,6 +112,9 @@ class MemoryBroker(Broker):
     async def purge(self, queue: str, dead_id: str) -> int:
         return self._world.queue(queue).purge(dead_id)
 
+    async def withdraw(self, queue: str, message_id: str) -> bool:
+        return self._world.queue(queue).withdraw(message_id, self.options, self._world.now())
+
     async def close(self) -> None:
         """Others may still use the world."""
 

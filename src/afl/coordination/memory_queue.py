@@ -220,6 +220,19 @@ class MemoryQueue:
         self.dead = kept
         return gone
 
+    def withdraw(self, message_id: str, options: CoordinatorOptions, now: int) -> bool:
+        gone = [hold.stored for hold in self.held.values() if hold.stored.message_id == message_id]
+        gone += [each for line in self.lines.values() for each in line if each.message_id == message_id]
+        self.held = {token: hold for token, hold in self.held.items() if hold.stored not in gone}
+        self.lines = {
+            level: [each for each in line if each not in gone] for level, line in self.lines.items()
+        }
+        for stored in gone:
+            self._note(options, now, "withdrawn", stored)
+        if options.dedup_window:
+            self.seen[message_id] = now + int(options.dedup_window * 1_000_000)
+        return bool(gone)
+
     def _next(self, at: int, ageing: int) -> Stored | None:
         heads = [line[0] for line in self.lines.values() if line and line[0].place[0] <= at]
         if not heads or not ageing:

@@ -141,7 +141,9 @@ class QueueStatistics(BaseModel):
 
 
 class AuditEntry(BaseModel):
-    """One line of a queue's audit trail: sent, acked, retried, expired, released, lapsed, dead, requeued."""
+    """One line of a queue's audit trail: sent, acked, retried, expired, released, lapsed, dead,
+    requeued, withdrawn.
+    """
 
     at: str
     event: str

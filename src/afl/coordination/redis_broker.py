@@ -156,6 +156,9 @@ class RedisBroker(Broker):
     async def purge(self, queue: str, dead_id: str) -> int:
         return int(await self._run("purge", queue, dead_id))
 
+    async def withdraw(self, queue: str, message_id: str) -> bool:
+        return bool(await self._run("withdraw", queue, message_id))
+
     async def close(self) -> None:
         await self._bell.close()
         if self._cleaning:

@@ -9,7 +9,8 @@ from pathlib import Path
 from afl.fleet.agent import Agent
 from afl.fleet.settings import FleetSettings, load_fleet_settings
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.log import configure_logging
+from afl.kernel.observing import observe
+from afl.kernel.settings import load_settings
 
 
 def run_agent(
@@ -30,7 +31,7 @@ def run_agent(
 def main() -> int:
     try:
         settings = load_fleet_settings()
-        configure_logging(settings.logging_level)
+        observe(load_settings(), "afl-fleet-agent", level=settings.logging_level)
         return run_agent(settings)
     except AgentFlowError as error:
         print(f"agent: {error}", file=sys.stderr)

@@ -23,7 +23,7 @@ class Problem:
         return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
 
 
-class WorkflowFileError(InputError):
+class WorkflowFileError(InputError, hint="Correct the file; `afl fleet check` shows all that is wrong."):
     """A file is no workflow; `problems` has all that is wrong with it."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

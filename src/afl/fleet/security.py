@@ -8,7 +8,6 @@ one removed from it at the next connection.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from afl.fleet.errors import KeyFileError
 from afl.fleet.zeromq import zmq
+from afl.kernel.address import is_loopback
 
 _log = logging.getLogger(__name__)
 _Z85 = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"  # the characters that a key is written in
@@ -118,14 +118,6 @@ def check_bind(host: str, keys: PrincipalKeys | None, insecure: bool) -> None:
             f"{host} can be reached from other machines, and there are no keys: whoever connects could run commands "
             "here. Make keys with `afl fleet keys`, listen on 127.0.0.1, or say --insecure"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there; a name other than localhost is not believed."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Gate:

@@ -256,9 +256,8 @@ class LocalRunner:
         if due is not None:
             return due / 1000
         tasks = self._store.get_tasks_by_workflow(workflow_id) if run.waiting else []
-        mine = [
-            task for task in tasks if task.state == TaskState.PENDING and self._handlers.serves(task.name)
-        ]
+        pending = [task for task in tasks if task.state == TaskState.PENDING and not task.via]
+        mine = [task for task in pending if self._handlers.serves(task.name)]
         if any(task.not_before and not task.hold for task in mine):
             return _DUE_SECONDS  # its delay ended since we looked for something to claim
         return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None

@@ -23,12 +23,12 @@ from afl.fleet.requests import GetLogs, GetRun, ListAgents, Ping, RunWorkflow
 from afl.fleet.security import (
     ClientKeys,
     check_bind,
-    is_loopback,
     load_client_keys,
     load_principal_keys,
     make_keys,
 )
 from afl.fleet.settings import FleetSettings
+from afl.kernel.address import is_loopback
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ from rich.console import Console
 
 from afl.cli.fleet_follow import LineDisplay, LiveDisplay, display_for
 from afl.cli.fleet_graph import graph, summary
-from afl.cli.fleet_lines import frame_text, line_text, plain_payload
+from afl.cli.fleet_lines import frame_text, line_text
 from afl.fleet.answers import LogLine, RunView
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.operations.fleet_dag import RunStanding, TaskLine, task_lines
 from afl.operations.fleet_follow import Away
+from afl.operations.fleet_log import plain_payload
 
 TRUE = Subprocess("true")
 DIAMOND = Workflow(

@@ -1,38 +1,28 @@
-"""Telemetry keeps nothing by default, and passes everything on once a sink is installed."""
+"""Telemetry keeps nothing by default, and passes everything on once somebody is there to take it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import StatusCode
+from support.traces import traced
 
-from afl.kernel import telemetry
+from afl.kernel import otel, telemetry
 from afl.kernel.errors import MissingExtraError
+from afl.kernel.telemetry import Ended
+from afl.kernel.trace_ids import split, trace_id_of, traceparent_of
 
 
 class Recorder:
-    """The parts of an OpenTelemetry tracer and meter that are used, keeping what they are told."""
+    """The parts of an OpenTelemetry meter that are used, keeping what they are told."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
-
-    @contextmanager
-    def start_as_current_span(self, name: str, attributes: dict[str, Any]) -> Iterator[Recorder]:
-        self.told.append(("begin", name, attributes))
-        try:
-            yield self
-        except Exception as error:
-            self.told.append(("error", name, str(error)))
-            raise
-        finally:
-            self.told.append(("end", name))
-
-    def set_attributes(self, attributes: dict[str, Any]) -> None:
-        self.told.append(("note", attributes))
 
     def create_counter(self, name: str) -> Instrument:
         self.told.append(("counter", name))
@@ -54,44 +44,80 @@ class Instrument:
         self.told.append(("record", self.name, value, attributes))
 
 
-@pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    recorder = Recorder()
-    telemetry.install(telemetry.OpenTelemetrySink(recorder, recorder))
-    yield recorder
-    telemetry.install(None)
-
-
 def test_by_default_nothing_happens_and_errors_pass() -> None:
     telemetry.count("afl.claims")
     telemetry.record("afl.wait", 1.5)
+    telemetry.report(Ended("afl.run", traceparent_of("r"), "", 1, 2))
+    assert not telemetry.is_tracing() and not telemetry.is_metering() and telemetry.here() == ""
     with pytest.raises(KeyError), telemetry.span("afl.claim", list="default") as this:
         this.note(found=3)
+        this.fail("no")
         raise KeyError
 
 
-def test_spans_nest_and_carry_what_was_noted(recorder: Recorder) -> None:
-    with telemetry.span("outer", a=1), telemetry.span("inner") as inner:
-        inner.note(b=True)
-    assert recorder.told == [
-        ("begin", "outer", {"a": 1}),
-        ("begin", "inner", {}),
-        ("note", {"b": True}),
-        ("end", "inner"),
-        ("end", "outer"),
-    ]
+def test_spans_nest_and_carry_what_was_noted() -> None:
+    with traced() as told:
+        with telemetry.span("outer", a=1), telemetry.span("inner") as inner:
+            inner.note(b=True)
+            assert telemetry.here().split("-")[1] in told.traces or not told.spans
+        assert told.parents() == ["inner < outer", "outer < -"]
+        assert dict(told.named("inner")[0].attributes or {}) == {"b": True}
+        assert dict(told.named("outer")[0].attributes or {}) == {"a": 1}
 
 
-def test_an_error_marks_its_span_and_goes_on(recorder: Recorder) -> None:
-    with pytest.raises(ValueError, match="broken"), telemetry.span("work"):
-        raise ValueError("broken")
-    assert recorder.told[1:] == [("error", "work", "broken"), ("end", "work")]
+def test_an_error_marks_its_span_and_goes_on() -> None:
+    with traced() as told:
+        with pytest.raises(ValueError, match="broken"), telemetry.span("work"):
+            raise ValueError("broken")
+        (span,) = told.spans
+        assert span.status.status_code is StatusCode.ERROR and [e.name for e in span.events] == ["exception"]
 
 
-def test_instruments_are_made_once(recorder: Recorder) -> None:
-    telemetry.count("afl.claims", 2, list="x")
-    telemetry.count("afl.claims")
-    telemetry.record("afl.wait", 0.5)
+def test_a_span_that_is_over_has_the_identity_it_was_known_by() -> None:
+    own = traceparent_of("run", "task")
+    with traced() as told:
+        with telemetry.span("handler", own):
+            pass
+        telemetry.report(Ended("task", own, traceparent_of("run"), 1_000, 2_000, "too late", {"x": 1}))
+        telemetry.report(Ended("run", traceparent_of("run"), "", 500, 3_000))
+        assert told.parents() == ["handler < task", "run < -", "task < run"]
+        assert told.traces == {trace_id_of("run")}
+        (task,) = told.named("task")
+        assert (task.context.trace_id, task.context.span_id) == split(own)
+        assert (task.start_time, task.end_time) == (1_000_000_000, 2_000_000_000)
+        assert (task.status.description, dict(task.attributes or {})) == ("too late", {"x": 1})
+
+
+def test_a_span_is_not_drawn_into_the_trace_around_it_when_it_has_its_own() -> None:
+    with traced() as told:
+        with telemetry.span("somebody else's"):
+            telemetry.report(Ended("run", traceparent_of("run"), "", 1, 2))
+        assert told.parents() == ["run < -", "somebody else's < -"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_all_spans_of_a_run_are_kept_or_none(share: float) -> None:
+    kept = 0
+    provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(share)), shutdown_on_exit=False)
+    tracer = otel.OpenTelemetryTracer(provider.get_tracer("afl"))
+    for number in range(200):
+        run = f"run {number}"
+        root = TraceIdRatioBased(share).should_sample(None, int(trace_id_of(run), 16), "x").decision
+        with tracer.span("handler", traceparent_of(run, "task"), {}) as span:
+            assert span._inner.is_recording() == root.is_sampled()  # type: ignore[attr-defined]
+        kept += root.is_sampled()
+    assert (kept == 0, kept == 200) == (share == 0.0, share == 1.0)
+
+
+def test_instruments_are_made_once() -> None:
+    recorder = Recorder()
+    telemetry.meter(otel.OpenTelemetryMeter(recorder))
+    try:
+        telemetry.count("afl.claims", 2, list="x")
+        telemetry.count("afl.claims")
+        telemetry.record("afl.wait", 0.5)
+    finally:
+        telemetry.meter(None)
     assert recorder.told == [
         ("counter", "afl.claims"),
         ("add", "afl.claims", 2, {"list": "x"}),
@@ -101,14 +127,11 @@ def test_instruments_are_made_once(recorder: Recorder) -> None:
     ]
 
 
-def test_the_sink_uses_the_providers_of_the_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder()
-    for name, getter in (("opentelemetry.trace", "get_tracer"), ("opentelemetry.metrics", "get_meter")):
-        module = ModuleType(name)
-        setattr(module, getter, lambda scope: recorder)
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setitem(sys.modules, "opentelemetry", ModuleType("opentelemetry"))
-    telemetry.opentelemetry_sink().count("afl.claims", 1, {})
+def test_the_meter_is_that_of_the_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, module = Recorder(), ModuleType("opentelemetry.metrics")
+    module.get_meter = lambda scope: recorder  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", module)
+    otel.opentelemetry_meter().count("afl.claims", 1, {})
     assert recorder.told[-1] == ("add", "afl.claims", 1, {})
 
 
@@ -116,4 +139,9 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     with pytest.raises(MissingExtraError, match=r"agentflow\[telemetry\]"):
-        telemetry.opentelemetry_sink()
+        otel.opentelemetry_tracer()
+
+
+@pytest.mark.parametrize("text", ["", "00-zz", "00-" + "0" * 31 + "-" + "0" * 16 + "-01"])
+def test_what_is_no_traceparent_is_none(text: str) -> None:
+    assert split(text) is None

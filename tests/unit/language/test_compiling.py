@@ -93,10 +93,10 @@ def test_the_built_in_policies() -> None:
         "sys.Priority": ["n"],
         "sys.TaskList": ["name"],
         "sys.Concurrency": ["key", "limit"],
-        "sys.Agent": ["name"],
+        "sys.Agent": ["name", "instructions", "channel"],
         "sys.Fleet": ["name"],
-        "sys.Message": ["name"],
-        "sys.Human": ["name"],
+        "sys.Message": ["name", "priority"],
+        "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
     }
     assert all(isinstance(symbol.node, nodes.FacetDecl) and symbol.node.doc for symbol in prelude())
 

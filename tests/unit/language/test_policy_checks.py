@@ -148,3 +148,56 @@ def test_the_caret_stands_under_the_value() -> None:
 )
 def test_what_is_in_range_or_computed_is_left_to_the_run(policy: str) -> None:
     assert findings(with_policy(policy)) == []
+
+
+# -- bridges: who does the work -------------------------------------------------------------------------------
+
+BRIDGES = ("Agent", "Fleet", "Message", "Human")
+
+
+@pytest.mark.parametrize("first", BRIDGES)
+@pytest.mark.parametrize("second", BRIDGES)
+@pytest.mark.parametrize("place", ["workflow W() andThen {{ a = Ask(1) {} }}", "event E() {}"])
+def test_a_step_is_done_in_one_place(first: str, second: str, place: str) -> None:
+    found = findings(place.format(f'with {first}("x") with Retry(2) with {second}("y")'))
+    assert [one.rule_id for one in found] == ["POLICY_BRIDGES"]
+    assert found[0].message == f"'{second}' and '{first}' both say who does the work; it is done in one place"
+    assert found[0].column is not None
+
+
+def test_a_bridge_at_the_call_may_take_the_place_of_the_one_in_the_signature() -> None:
+    text = 'event E() with Human("x") workflow W() andThen { a = E() with Agent("y") }'
+    assert findings(text) == []
+
+
+def test_a_facet_of_ones_own_with_the_name_of_a_bridge_is_none() -> None:
+    assert findings('facet Agent(n: String) event E() with Agent("x") as one with Human("y")') == []
+
+
+@pytest.mark.parametrize("bridge", BRIDGES)
+def test_somebody_must_be_named(bridge: str) -> None:
+    found = findings(with_policy(f'{bridge}("")'))
+    assert [(one.rule_id, one.message) for one in found] == [
+        ("POLICY_VALUE", f"'name' of policy '{bridge}' is empty")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        ('Human("x", escalate_to = "y", escalate_minutes = -1)', "escalate_minutes"),
+        ('Message("x", priority = -1)', "priority"),
+    ],
+)
+def test_numbers_of_bridges(use: str, name: str) -> None:
+    found = findings(with_policy(use))
+    assert [one.rule_id for one in found] == ["POLICY_VALUE"]
+    assert f"'{name}'" in found[0].message
+
+
+@pytest.mark.parametrize("given", ['escalate_to = "y"', "escalate_minutes = 5"])
+def test_who_is_asked_next_and_when_belong_together(given: str) -> None:
+    found = findings(with_policy(f'Human("x", {given})'))
+    assert [(one.rule_id, one.message) for one in found] == [
+        ("POLICY_VALUE", "'escalate_to' and 'escalate_minutes' of policy 'Human' belong together")
+    ]

@@ -150,6 +150,19 @@ def test_pollers_of_the_default_list_do_not_steal_its_tasks(lab: Lab) -> None:
     assert stolen == [None, None, None]
 
 
+def test_what_a_person_is_asked_is_left_to_the_person(lab: Lab) -> None:
+    source = WHALES.replace(
+        "event facet Log(line: String)", 'event facet Log(line: String) with Human("captain")'
+    )
+    registry = ToolRegistry()
+    registry.register("sea.life.Size", lambda payload: {"metres": 30})
+    model = ScriptedModel([words("A bus or two."), words("never asked")])
+    result = lab.run(source, tool_registry=registry, model=model)
+    assert result.status == ExecutionStatus.PAUSED
+    (task,) = lab.store.find_tasks(hold="elsewhere", via="human")
+    assert (task.name, task.state) == ("sea.life.Log", TaskState.PENDING)
+
+
 def test_functions_and_the_model_share_a_workflow(lab: Lab) -> None:
     registry = ToolRegistry()
     registry.register("Size", lambda payload: {"metres": len(payload["animal"])})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import asyncio, json, sys
+import asyncio, json, sys, threading
 from afl.language import compile_source
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
@@ -18,12 +18,15 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program import Program
 
 SOURCE = '''
-event facet Work(n: Long) => (m: Long)
+event facet Work(n: Long) => (m: Long) with Timeout(ms = 500)
 workflow W(list: [Long]) => (all: [Long], why: String) andThen foreach n in $.list {
     a = Work(n = n) catch { yield Work(m = 0) yield W(why = a.error_type) }
     yield W(all = [a.m])
 }
 '''
+
+def hang(n):
+    threading.Event().wait()
 
 def leave(n):
     sys.exit(3)
@@ -50,7 +53,8 @@ with LocalRunner(Evaluator(MemoryStore()), Handlers.of({"Work": work})) as runne
 
 @pytest.mark.parametrize("numbers", ["[1, 2, 3]", "[2]"], ids=["among others", "alone"])
 @pytest.mark.parametrize(
-    ("how", "kind"), [("leave", "SystemExit"), ("give_up", "CancelledError"), ("raise_odd", "Odd")]
+    ("how", "kind"),
+    [("leave", "SystemExit"), ("give_up", "CancelledError"), ("raise_odd", "Odd"), ("hang", "Timeout")],
 )
 def test_a_handler_cannot_hang_the_run(tmp_path: Path, how: str, kind: str, numbers: str) -> None:
     # In a process of its own: a run that hangs would hang the tests.

@@ -7,13 +7,14 @@ import sys
 from afl.fleet.principal.service import run_principal
 from afl.fleet.settings import load_fleet_settings
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.log import configure_logging
+from afl.kernel.observing import observe
+from afl.kernel.settings import load_settings
 
 
 def main() -> int:
     try:
         settings = load_fleet_settings()
-        configure_logging(settings.logging_level)
+        observe(load_settings(), "afl-fleet-principal", level=settings.logging_level)
         run_principal(settings)
     except AgentFlowError as error:
         print(f"principal: {error}", file=sys.stderr)

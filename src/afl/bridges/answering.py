@@ -1,0 +1,59 @@
+"""A marked function as a Consumer calls it.
+
+The function's parameters are the message's payload; it may ask for `message` beside them, whose `message_id` is the
+same on every attempt. It answers with a map, a dataclass or a pydantic model. Whatever it raises is tried again, as
+the coordinator's options say; PermanentFailure is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from afl.coordination.errors import PermanentFailure
+from afl.coordination.models import AgentId, ReceivedMessage
+from afl.runtime.handler import plain
+from afl.runtime.values import unknown_name
+
+_MESSAGE = "message"
+
+
+def agent_of(name: str) -> AgentId:
+    """The agent of a name; `translator` is the queue that all translators share."""
+    kind, _, instance = name.partition(":")
+    return AgentId(type=kind, instance=instance or None)
+
+
+class Answerer:
+    """One function and the agent it answers for."""
+
+    def __init__(self, agent: str, function: Callable[..., Any]) -> None:
+        self.agent = agent
+        self._function = function
+        parameters = inspect.signature(function).parameters.values()
+        self._wants_message = any(each.name == _MESSAGE for each in parameters)
+        self._takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        self._names = {each.name for each in parameters} - {_MESSAGE}
+
+    async def __call__(self, received: ReceivedMessage) -> dict[str, Any]:
+        given = dict(received.message.payload)
+        surplus = [] if self._takes_all else [name for name in given if name not in self._names]
+        if surplus:
+            reason = unknown_name("parameter", surplus[0], self._names)
+            raise PermanentFailure(f"what answers for {self.agent} does not take this: {reason}")
+        if self._wants_message:
+            given[_MESSAGE] = received.message
+        answer = plain(await self._call(given))
+        if answer is None:
+            return {}
+        if not isinstance(answer, dict):
+            kind = type(answer).__name__
+            raise PermanentFailure(f"what answers for {self.agent} returned a {kind}; expected a map")
+        return answer
+
+    async def _call(self, given: Mapping[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(**given)
+        return await asyncio.to_thread(self._function, **given)

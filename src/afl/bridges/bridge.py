@@ -1,0 +1,107 @@
+"""What a bridge is: the way to one kind of other side that does the work of tasks, under an id that is the task's own.
+
+Nobody holds such a task. Whoever finds it begins it over there, as often as he likes: the id makes it one piece of
+work. Whoever finds its end settles it, and the store takes the first. So any number of processes may host a bridge,
+and any of them may die at any time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from afl.kernel.errors import AgentFlowError
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.program import Declaration, Field
+
+
+class NotReady(
+    AgentFlowError, hint="Start or repair the other side that is named; the step goes on by itself."
+):
+    """The other side cannot take an errand now; it is offered again until it can."""
+
+
+class Refused(AgentFlowError, hint="Correct the workflow or the other side, then `afl retry RUN`."):
+    """The other side will never take an errand; `kind` is the error's name in the workflow."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A task as the other side is given it. `id` is its name over there, `to` says who or what does it there."""
+
+    task: TaskDefinition
+    id: str
+    to: str
+    facet: Declaration | None = None
+    seconds_left: float | None = None  # until its timeout; None: it has none
+    seconds_to_wait: float = 0.0  # before this attempt begins
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.task.data or {})
+
+    @property
+    def returns(self) -> tuple[Field, ...] | None:
+        """What must come back; None: whatever it be."""
+        return self.facet.returns if self.facet is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What came of an errand: a result, or else an error and the name a workflow knows it by."""
+
+    id: str
+    result: dict[str, Any] | None = None
+    error: str = ""
+    kind: str = ""
+
+
+class Host(Protocol):
+    """Who keeps a bridge open: what a bridge that hears of an ending by itself needs of it."""
+
+    async def errand(self, errand_id: str) -> Errand | None:
+        """The open errand of an id, None if it is over; NotFoundError if there never was one in this store."""
+
+    async def settle(self, ending: Ending) -> None:
+        """Let the step go on. What is over already stays as it is."""
+
+    def wake(self) -> None:
+        """Look at everything soon."""
+
+
+class Bridge(ABC):
+    """One kind of other side. Every method may be called again after a failure, by this process or another."""
+
+    kind: ClassVar[str]
+    renews: ClassVar[bool] = (
+        False  # whether errands are begun again now and then, since the other side may lose some
+    )
+
+    @abstractmethod
+    async def begin(self, errand: Errand) -> None:
+        """Have it worked on; what is begun already stays one piece of work. NotReady, or Refused."""
+
+    @abstractmethod
+    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+        """What has ended among these."""
+
+    @abstractmethod
+    async def keep(self, errands: Sequence[Errand]) -> None:
+        """These are all the open ones of this kind; forget about others."""
+
+    @abstractmethod
+    async def cancel(self, errand_id: str, to: str) -> bool:
+        """Nobody waits for it any more; False if it is not known there."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of connections. The work goes on."""
+
+
+Opening = Callable[[Host], "Bridge"]

@@ -1,0 +1,135 @@
+"""The errands of a store: what is open, what has ended without the other side knowing it, and how one is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from afl.bridges.bridge import Ending, Errand
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import NotFoundError, PayloadError
+from afl.kernel.ids import sortable_id
+from afl.runtime.elsewhere import Elsewhere, elsewhere_id
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.types import WorkflowId
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+_PAGE = 1_000
+_LOOKED_THROUGH = 200  # lines of a run's log
+
+
+class Errands:
+    """Asks the store for asyncio, one call at a time on a thread of its own."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._store = evaluator.persistence
+        self._elsewhere = Elsewhere(evaluator)
+        self._thread = ThreadPoolExecutor(1, "afl-bridges-store")
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+    async def perform(self, work: Callable[..., T], *given: Any) -> T:
+        """A call of the store; one that has begun goes on when its caller is cancelled."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+
+    async def open(self, kind: str, after: str = "") -> list[Errand]:
+        """Errands of a kind whose time has come, the oldest first; `after` a task: only younger ones."""
+        return await self.perform(self._open, kind, after)
+
+    async def ended(self, kind: str) -> list[TaskDefinition]:
+        """Tasks that the other side may still work on, though nobody waits for them."""
+        return await self.perform(self._store.ended_elsewhere, kind, _PAGE)
+
+    async def told(self, task: TaskDefinition) -> None:
+        await self.perform(self._store.told, task)
+
+    async def find(self, errand_id: str) -> Errand | None:
+        """The open errand of an id, None if it is over; NotFoundError if there never was one in this store."""
+        return await self.perform(self._find, errand_id)
+
+    async def settle(self, ending: Ending) -> bool:
+        """Let the step go on; False if the errand was over."""
+        return await self.perform(self._settle, ending)
+
+    async def note_waiting(self, errand: Errand, reason: str) -> None:
+        """Tell in the run's log why an errand waits."""
+        message = f"waits for {errand.task.via}: {reason}"
+        await self.perform(self._note, errand, NoteType.WARNING, message, {"waits": reason})
+
+    async def note_begun(self, errand: Errand) -> None:
+        """Tell in the run's log that an errand waits no more, if somebody said there that it did."""
+        last = await self.perform(self._last_note, errand.task)
+        if last is not None and "waits" in last.details:
+            await self.perform(self._note, errand, NoteType.INFO, f"begun: {errand.task.via}", {})
+
+    def _open(self, kind: str, after: str) -> list[Errand]:
+        found: list[TaskDefinition] = []
+        while True:
+            page = self._store.find_tasks(
+                state=TaskState.PENDING, hold=TaskHold.ELSEWHERE, via=kind, after=after, limit=_PAGE
+            )
+            found += page
+            if len(page) < _PAGE:
+                break
+            after = page[-1].uuid
+        now = self._store.now() if found else 0
+        return [self._errand(task, now) for task in found]
+
+    def _errand(self, task: TaskDefinition, now: int) -> Errand:
+        program = self._evaluator.programs.of_run(WorkflowId(task.workflow_id))
+        return Errand(
+            task,
+            elsewhere_id(task),
+            task.via.partition(":")[2],
+            program.declaration(task.name),
+            seconds_left=(task.deadline - now) / 1000 if task.deadline else None,
+            seconds_to_wait=max(0, task.not_before - now) / 1000,
+        )
+
+    def _find(self, errand_id: str) -> Errand | None:
+        task = self._store.get_task(errand_id) or self._store.get_task(errand_id.rpartition("-")[0])
+        if task is None:
+            raise NotFoundError(f"there is no task {errand_id} in this store")
+        is_open = task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE
+        if not is_open or elsewhere_id(task) != errand_id:
+            return None
+        return self._errand(task, self._store.now())
+
+    def _settle(self, ending: Ending) -> bool:
+        errand = self._find(ending.id)
+        if errand is None:
+            return False
+        if ending.result is None:
+            return self._elsewhere.fail(errand.task, ending.error, ending.kind)
+        try:
+            return self._elsewhere.complete(errand.task, ending.result)
+        except PayloadError as error:
+            return self._elsewhere.fail(errand.task, str(error), "PayloadError")
+
+    def _last_note(self, task: TaskDefinition) -> LogDefinition | None:
+        logs = self._store.get_logs_before(task.workflow_id, limit=_LOOKED_THROUGH)
+        return next((log for _, log in logs if log.object_id == task.uuid), None)
+
+    def _note(self, errand: Errand, kind: str, message: str, details: dict[str, Any]) -> None:
+        self._store.save_log(
+            LogDefinition(
+                uuid=sortable_id(),
+                order=wall_ms() * 1000,
+                runner_id=errand.task.workflow_id,
+                step_id=errand.task.step_id,
+                object_id=errand.task.uuid,
+                object_type="task",
+                note_type=kind,
+                message=message,
+                details=details,
+                time=wall_ms(),
+            )
+        )

@@ -1,0 +1,190 @@
+"""Errands for the fleet: an errand is one run of a workflow file, and the run's id is the errand's id.
+
+Parameters of the step are parameters of the run; lists and maps go as JSON text. What comes back: a task of the run
+that prints a JSON object as its last line of standard output gives its fields, later tasks before earlier ones; and
+`status`, `exit_code` and `run_id` of the run itself, where the return clause has fields of these names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from afl.bridges import fleet_trace
+from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
+from afl.bridges.fields import chosen
+from afl.fleet.answers import LogLine, RunDetail, TaskView
+from afl.fleet.client import AsyncClient
+from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
+from afl.fleet.records import Level
+from afl.fleet.requests import CancelRun, GetLogs, GetRun, RunWorkflow, WatchRun
+from afl.fleet.settings import FleetSettings
+from afl.fleet.statuses import Status
+from afl.kernel import codec
+from afl.kernel.errors import AgentFlowError
+
+_log = logging.getLogger(__name__)
+
+_WATCHED = 200  # runs that are watched at a time; the others are looked at now and then
+_WATCH_MS = 10_000
+_AGAIN_SECONDS = 1.0
+_LAST_LINES = 50  # among them the line with the output is looked for
+_SHOWN_LINES = 5
+_STDOUT = "STDOUT "
+_KINDS = {
+    Status.FAILED: "FleetFailed",
+    Status.CRASHED: "FleetCrashed",
+    Status.CANCELLED: "FleetCancelled",
+}
+
+
+class FleetBridge(Bridge):
+    """`with Fleet("etl.daily")`."""
+
+    kind = "fleet"
+
+    def __init__(self, host: Host, settings: FleetSettings) -> None:
+        self._host = host
+        self._client = AsyncClient(settings)
+        self._watching: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, errand: Errand) -> None:
+        request = RunWorkflow(workflow_id=errand.to, params=_parameters(errand), run_id=errand.id)
+        try:
+            await self._client.call(request)
+        except PrincipalAway as away:
+            raise NotReady(f"{away}; `afl fleet principal` starts one") from away
+        except RequestRefused as refused:
+            if not await self._is_there(errand.id):  # it may have begun before the file was changed
+                raise Refused(f"the fleet refuses {errand.to}: {refused}", "FleetRefused") from refused
+        self._watch(errand.id)
+
+    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+        """A run that is watched tells of its end by itself."""
+        endings = []
+        for errand in errands:
+            if errand.id not in self._watching:
+                detail = await self._detail(errand.id)
+                if detail is not None and detail.run.status.is_final:
+                    endings.append(await self._ending(errand, detail))
+                elif detail is not None:
+                    self._watch(errand.id)
+        return endings
+
+    async def keep(self, errands: Sequence[Errand]) -> None:
+        for run_id in self._watching.keys() - {errand.id for errand in errands}:
+            self._watching.pop(run_id).cancel()
+
+    async def cancel(self, errand_id: str, to: str) -> bool:
+        watching = self._watching.pop(errand_id, None)
+        if watching is not None:
+            watching.cancel()
+        detail = await self._detail(errand_id)
+        if detail is not None and not detail.run.status.is_final:
+            await self._client.call(CancelRun(errand_id, "its step does not wait for it any more"))
+        return detail is not None
+
+    async def close(self) -> None:
+        for task in self._watching.values():
+            task.cancel()
+        if self._watching:
+            await asyncio.wait(self._watching.values())
+        self._client.close()
+
+    def _watch(self, run_id: str) -> None:
+        if run_id not in self._watching and len(self._watching) < _WATCHED:
+            task = asyncio.ensure_future(self._follow(run_id))
+            self._watching[run_id] = task
+            task.add_done_callback(lambda done: self._over(run_id, done))
+
+    def _over(self, run_id: str, task: asyncio.Task[None]) -> None:
+        if self._watching.get(run_id) is task:
+            del self._watching[run_id]
+
+    async def _follow(self, run_id: str) -> None:
+        """Wait for the end of a run, through outages of the principal."""
+        version = 0
+        while True:
+            try:
+                detail = await self._client.call(WatchRun(run_id, version, _WATCH_MS))
+                if detail.run.status.is_final:
+                    errand = await self._host.errand(run_id)
+                    if errand is not None:
+                        await self._host.settle(await self._ending(errand, detail))
+                    return
+                version = detail.run.version
+            except RequestRefused:  # it is not there; looking finds out whether it should be
+                return
+            except (AgentFlowError, OSError) as error:
+                _log.debug("run %s is not seen: %s", run_id, error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _detail(self, run_id: str) -> RunDetail | None:
+        try:
+            return await self._client.call(GetRun(run_id))
+        except RequestRefused:
+            return None
+        except (PrincipalAway, PrincipalFailed) as away:
+            raise NotReady(str(away)) from away
+
+    async def _is_there(self, run_id: str) -> bool:
+        return await self._detail(run_id) is not None
+
+    async def _ending(self, errand: Errand, detail: RunDetail) -> Ending:
+        fleet_trace.tell(errand, detail)
+        if detail.run.status is not Status.COMPLETED:
+            kind = _KINDS.get(detail.run.status, "FleetFailed")
+            return Ending(errand.id, error=await self._reason(errand, detail), kind=kind)
+        own = {
+            "status": detail.run.status.value,
+            "run_id": detail.run.run_id,
+            "exit_code": max((task.exit_code or 0 for task in detail.tasks), default=0),
+        }
+        printed: dict[str, Any] = {}
+        wanted = None if errand.returns is None else {field.name for field in errand.returns} - own.keys()
+        if wanted is None or wanted:
+            for task in sorted(detail.tasks, key=lambda task: task.ended_at or 0):
+                printed |= _printed(await self._lines(detail, task, _LAST_LINES))
+        if errand.returns is None:
+            return Ending(errand.id, result=printed)
+        return Ending(errand.id, result=chosen(errand, own | printed))
+
+    async def _reason(self, errand: Errand, detail: RunDetail) -> str:
+        """Which task failed and what it wrote last."""
+        run = detail.run
+        text = f"fleet run {run.run_id} of {errand.to} is {run.status.value}"
+        about = run.cancel_reason if run.status is Status.CANCELLED else run.error
+        failed = next((task for task in detail.tasks if task.status in (Status.FAILED, Status.CRASHED)), None)
+        if failed is None:
+            return f"{text}: {about}" if about else text
+        lines = [line.payload for line in await self._lines(detail, failed, _SHOWN_LINES)]
+        why = failed.error or about or "failed"
+        return "\n  ".join([f"{text}: task {failed.task_id}: {why}", *lines])
+
+    async def _lines(self, detail: RunDetail, task: TaskView, last: int) -> list[LogLine]:
+        request = GetLogs(run_id=detail.run.run_id, task_instance_id=task.task_instance_id, last=last)
+        return (await self._client.call(request)).lines
+
+
+def _parameters(errand: Errand) -> dict[str, Any]:
+    """A run takes texts, numbers and truths; one that is null is left to the workflow's default."""
+    return {
+        name: codec.encode(value, what=f"parameter {name}") if isinstance(value, (list, dict)) else value
+        for name, value in errand.parameters.items()
+        if value is not None
+    }
+
+
+def _printed(lines: Sequence[LogLine]) -> dict[str, Any]:
+    """The last line of standard output, if it is a JSON object."""
+    said = [line.payload for line in lines if line.level == Level.INFO]
+    text = said[-1].removeprefix(_STDOUT) if said else ""
+    try:
+        value = codec.decode(text) if text.startswith("{") else {}
+    except msgspec.DecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

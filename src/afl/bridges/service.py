@@ -1,0 +1,201 @@
+"""BridgeService: the bridges that a process hosts, on a thread with a loop of its own.
+
+Any number of processes may host the same bridges; each begins and settles what it finds, and the ids and fences see
+to it that everything happens once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from afl.bridges.bridge import Ending, Errand, Opening
+from afl.bridges.errands import Errands
+from afl.bridges.lane import Lane
+from afl.bridges.rules import Rules
+from afl.kernel.doorbell import Ear
+from afl.kernel.errors import AgentFlowError, StoreError
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.sweep import reclaim
+from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
+
+_log = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = 0.5
+_CLAIMED = 100
+
+
+class BridgeService:
+    """Hosts bridges from `start` to `stop`. `openings` make them, by kind; those in `eager` are made at once.
+
+    `rules` say which facets are handed over by configuration. With `sweeps` it also looks after timeouts, for a
+    process that has no worker to do that.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        openings: Mapping[str, Opening],
+        *,
+        rules: Rules | None = None,
+        task_list: str = "default",
+        poll_seconds: float = 2.0,
+        eager: Collection[str] = (),
+        sweeps: bool = False,
+    ) -> None:
+        self._evaluator = evaluator
+        self._store = evaluator.persistence
+        self._openings = dict(openings)
+        self._rules = rules or Rules({})
+        self._task_list = task_list
+        self._poll = poll_seconds
+        self._eager = eager
+        self._sweeps = sweeps
+        self._stopping = False
+        self._ear: Ear | None = None
+        self._lanes: list[Lane] = []
+        self._up = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="afl-bridges", daemon=True)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of other sides that this process reaches."""
+        return list(self._openings)
+
+    def looks_after(self, task: TaskDefinition) -> bool:
+        """Whether an open task can be expected to be answered without a handler: its bridge is here, and open."""
+        via = task.via or self._rules.via(task.name) or ""
+        return via.partition(":")[0] in self._openings and not self.reason(task)
+
+    def reason(self, task: TaskDefinition) -> str:
+        """Why a task could not be begun; empty: it is, or will be in a moment."""
+        return next((lane.reasons[task.uuid] for lane in self._lanes if task.uuid in lane.reasons), "")
+
+    def start(self) -> None:
+        self._thread.start()
+        self._up.wait()
+
+    def stop(self) -> None:
+        """Let go; whatever is under way elsewhere goes on, and other hosts or the next one settle it."""
+        self._stopping = True
+        if self._ear is not None:
+            self._ear.wake()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- for the bridges --------------------------------------------------------------------------------------
+
+    async def errand(self, errand_id: str) -> Errand | None:
+        return await self._errands.find(errand_id)
+
+    async def settle(self, ending: Ending) -> None:
+        await self._errands.settle(ending)
+
+    def wake(self) -> None:
+        for lane in self._lanes:
+            lane.ring(all_of_it=True)
+
+    # -- the thread -------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopping:
+                try:
+                    asyncio.run(self._main())
+                except StoreError as error:
+                    _log.warning("the bridges cannot listen to the store, trying again: %s", error)
+                    time.sleep(_SWEEP_SECONDS)
+        except Exception:
+            _log.exception("the bridges of this process ended")
+        finally:
+            self._up.set()
+
+    async def _main(self) -> None:
+        self._errands = Errands(self._evaluator)
+        self._tasks_rang = asyncio.Event()
+        self._lanes = [
+            Lane(kind, opening, self._errands, self, self._poll) for kind, opening in self._openings.items()
+        ]
+        with self._store.listen(self._topics()) as ear:
+            self._ear = ear
+            chores = [asyncio.create_task(each) for each in self._chores()]
+            try:
+                self._up.set()
+                await self._heed(ear)
+            finally:
+                await self._end(chores)
+
+    async def _heed(self, ear: Ear) -> None:
+        while not self._stopping:
+            rung = await ear.wait_async(self._poll)
+            if tasks_topic(self._task_list) in rung:
+                self._tasks_rang.set()
+            if not rung.isdisjoint((ELSEWHERE_TOPIC, CANCEL_TOPIC)):
+                for lane in self._lanes:
+                    lane.ring()
+
+    async def _end(self, chores: list[asyncio.Task[None]]) -> None:
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+        for lane in self._lanes:
+            await lane.close()
+        self._errands.close()
+
+    def _topics(self) -> list[str]:
+        own = [ELSEWHERE_TOPIC, CANCEL_TOPIC]
+        return [*own, tasks_topic(self._task_list)] if self._rules.names else own
+
+    def _chores(self) -> list[Coroutine[Any, Any, None]]:
+        for lane in self._lanes:
+            if lane.kind in self._eager:
+                lane.open()
+        chores = [lane.run() for lane in self._lanes]
+        if self._rules.names:
+            chores.append(self._again(self._hand_over, self._poll, self._tasks_rang))
+        if self._sweeps:
+            chores.append(self._again(self._sweep, _SWEEP_SECONDS, asyncio.Event()))
+        return chores
+
+    async def _again(self, chore: Callable[[], None], seconds: float, rung: asyncio.Event) -> None:
+        """Something for the store: every so often, and when it rings."""
+        while True:
+            rung.clear()
+            try:
+                await self._errands.perform(chore)
+            except AgentFlowError as error:
+                _log.warning("a chore of the bridges fails, trying again: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await rung.wait()
+
+    def _sweep(self) -> None:
+        reclaim(self._evaluator)
+
+    def _hand_over(self) -> None:
+        """Tasks that configuration sends elsewhere are claimed as a handler's are, and let go of at once."""
+        while True:
+            tasks = self._store.claim_tasks(
+                self._rules.names, self._task_list, limit=_CLAIMED, lease_ms=self._store.lease_ms
+            )
+            for task in tasks:
+                via = self._rules.via(task.name)
+                if via is not None:
+                    self._store.hand_over(task, via)
+            if len(tasks) < _CLAIMED:
+                return

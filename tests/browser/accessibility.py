@@ -1,0 +1,37 @@
+"""What axe-core says about a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+_GRAVE = ("serious", "critical")
+_AXE = Axe()
+
+
+def check_accessible(page: Page) -> None:
+    """No serious finding; each one is named with the first elements it is about."""
+    found = _AXE.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    grave = [_told(each) for each in found if each["impact"] in _GRAVE]
+    assert not grave, "\n".join([f"axe on {page.url}:", *grave])
+
+
+def check_fits(page: Page) -> None:
+    """Nothing is wider than the window: a phone would scroll sideways."""
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{page.url} is {wide} pixels wider than the window: {page.evaluate(_WIDEST)}"
+
+
+_WIDEST = """() => [...document.querySelectorAll("body *")]
+  .filter(each => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .slice(0, 5).map(each => each.outerHTML.slice(0, 160))"""
+
+
+def _told(finding: dict[str, Any]) -> str:
+    places = "; ".join(
+        f"{node['target'][0]} ({node['failureSummary'].splitlines()[-1].strip()})"
+        for node in finding["nodes"][:3]
+    )
+    return f"  {finding['id']} ({finding['impact']}, {len(finding['nodes'])}): {finding['help']}: {places}"

@@ -1,0 +1,25 @@
+"""What a person does on many pages."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+
+def heading(page: Page) -> Locator:
+    return page.get_by_role("heading", level=1)
+
+
+def row(page: Page, table: str, text: str) -> Locator:
+    """The row of a table that has a text."""
+    return page.get_by_role("table", name=table).locator("tbody tr", has_text=text)
+
+
+def confirm(page: Page, button: Locator) -> None:
+    """Press a button that asks first, and mean it."""
+    button.click()
+    page.get_by_role("dialog").get_by_role("button").last.click()
+
+
+def told(page: Page, text: str) -> None:
+    """The page says what became of an action."""
+    expect(page.locator(".flash", has_text=text).first).to_be_visible()

@@ -1,0 +1,178 @@
+"""One run: graph, timeline, tree, log; what can be done to it; why it does not move; and all of it live."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from browser.gestures import confirm, heading, told
+from browser.live_system import LiveSystem
+from browser.seeds import MANY, Seeds
+
+pytestmark = pytest.mark.xdist_group("browser-runs")
+
+
+def node(page: Page, step: str) -> Locator:
+    return page.locator(f".graph [data-id='{step}']")
+
+
+def choose(page: Page, view: str) -> None:
+    page.get_by_role("navigation", name="Views of the run").get_by_role("link", name=view).click()
+    expect(page.get_by_role("link", name=view, exact=True)).to_have_attribute("aria-current", "page")
+
+
+def test_the_graph_shows_steps_with_their_states(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    expect(heading(page)).to_contain_text("shop.Inventory")
+    expect(heading(page)).to_contain_text("completed")
+    graph = page.get_by_role("group", name=re.compile("Graph of the run"))
+    for name in ("found", "cards", "call", "broken"):
+        expect(graph.get_by_role("link", name=re.compile(rf"^{name}\b"))).not_to_have_count(0)
+
+
+def test_the_elements_of_a_foreach_are_folded_with_counts(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.many}")
+    expect(page.locator(".graph")).to_contain_text(str(MANY))
+    assert page.locator(".graph .node").count() < 20
+
+
+def test_a_body_is_unfolded_and_folded_again(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    before = page.locator(".graph .node").count()
+    toggle = page.locator(".graph [data-toggle]").first
+    was_open = "Fold" in (toggle.get_attribute("aria-label") or "").split()[0]
+    toggle.click()
+    expect(page.locator(".graph .node")).not_to_have_count(before)
+    after = page.locator(".graph .node").count()
+    assert (after < before) is was_open
+    page.reload()
+    expect(page.locator(".graph .node").first).to_be_visible()
+
+
+def test_a_step_opens_beside_the_graph(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    page.get_by_role("link", name=re.compile(r"^call\b")).first.click()
+    panel = page.get_by_role("complementary", name="Step")
+    expect(panel).to_be_visible()
+    expect(panel).to_contain_text("shop.Busy")
+    expect(panel).to_contain_text("attempt 2 to reach the office")
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+
+
+def test_the_timeline_has_a_bar_for_each_place(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    choose(page, "Timeline")
+    steps = page.get_by_role("table", name="Steps over time")
+    for name in ("found", "cards", "call"):
+        expect(steps.get_by_role("link", name=name, exact=True)).to_be_visible()
+    expect(steps.get_by_role("img", name=re.compile("^call, .*after the start"))).to_be_visible()
+
+
+def test_the_tree_has_counts_attempts_and_what_was_caught(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    choose(page, "Tree")
+    tree = page.get_by_role("region", name="Tree")
+    expect(tree).to_contain_text("×3")
+    expect(tree).to_contain_text("2 attempts")
+    expect(tree).to_contain_text("caught: never mended is broken")
+
+
+def test_the_log_is_there(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    choose(page, "Log")
+    expect(page.get_by_role("list", name="Log")).to_contain_text("flour is on the scale")
+
+
+def test_a_failure_names_the_step_the_line_and_the_cause(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.failed}")
+    box = page.get_by_role("region", name="It failed")
+    expect(box).to_contain_text("vase is broken")
+    expect(box).to_contain_text("shop.Fragile")
+    expect(box).to_contain_text("shop.afl")
+    expect(box.locator("pre")).to_contain_text("piece = Fragile(name = $.name)")
+
+
+def test_a_step_has_inputs_outputs_attempts_logs_and_model_costs(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}/steps/call")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("call")
+    for text in ("office", "hello", "Delivered", "attempt 1 to reach the office"):
+        expect(page.get_by_role("main")).to_contain_text(text)
+    page.goto(f"/runs/{seeds.completed}?view=tree")
+    page.get_by_role("link", name="words", exact=True).click()
+    panel = page.get_by_role("complementary", name="Step")
+    panel.get_by_role("link", name="cards[0].card.words").click()
+    expect(page.get_by_role("table", name="Model calls")).to_contain_text("claude-sonnet-4-6")
+    expect(page.get_by_role("table", name="Model calls")).to_contain_text("$0.0048")
+
+
+def test_why_a_run_does_not_move(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.waiting}")
+    expect(page.locator(".why")).to_contain_text("shop.Deliver")
+
+
+def test_a_failed_run_is_retried_and_completes(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.until(live.submit("Mended", name="lamp"), "failed")
+    page.goto(f"/runs/{run}")
+    live.open_gate("lamp")
+    confirm(page, page.get_by_role("button", name="Retry", exact=True))
+    told(page, "1 step will be tried again")
+    expect(heading(page)).to_contain_text("completed")
+
+
+def test_one_step_is_retried(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.until(live.submit("Mended", name="mirror"), "failed")
+    live.open_gate("mirror")
+    page.goto(f"/runs/{run}/steps/piece")
+    page.get_by_role("button", name="Retry step").click()
+    live.until(run, "completed")
+    page.goto(f"/runs/{run}")
+    expect(heading(page)).to_contain_text("completed")
+
+
+def test_a_run_is_paused_and_goes_on(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.submit("Held", name="pausing")
+    page.goto(f"/runs/{run}")
+    page.get_by_role("button", name="Pause").click()
+    expect(heading(page)).to_contain_text("paused")
+    live.open_gate("pausing")
+    page.get_by_role("button", name="Go on").click()
+    expect(heading(page)).to_contain_text("completed")
+
+
+def test_a_run_is_cancelled_only_when_meant(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.submit("Held", name="never opened")
+    page.goto(f"/runs/{run}")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
+    expect(heading(page)).to_contain_text("running")
+    confirm(page, page.get_by_role("button", name="Cancel", exact=True))
+    expect(heading(page)).to_contain_text("cancelled")
+    assert live.run(run).state == "cancelled"
+
+
+@pytest.mark.parametrize("view", ["graph", "timeline", "tree"])
+def test_what_another_process_changes_is_seen(page: Page, live: LiveSystem, seeds: Seeds, view: str) -> None:
+    gate = f"seen in the {view}"
+    run = live.submit("Held", name=gate)
+    page.goto(f"/runs/{run}?view={view}")
+    expect(heading(page)).to_contain_text("running")
+    live.open_gate(gate)
+    expect(heading(page)).to_contain_text("completed")
+    if view == "graph":
+        expect(node(page, "0/gate")).to_have_class(re.compile("done"))
+    else:
+        expect(page.locator("[data-key='0/gate']")).to_contain_text("gate")
+
+
+def test_a_change_leaves_what_a_person_opened(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.submit("Held", name="folded")
+    page.goto(f"/runs/{run}?view=tree")
+    inputs = page.locator("details", has_text="Inputs").first
+    inputs.locator("summary").first.click()
+    expect(inputs).to_have_attribute("open", "")
+    live.open_gate("folded")
+    expect(heading(page)).to_contain_text("completed")
+    expect(inputs).to_have_attribute("open", "")

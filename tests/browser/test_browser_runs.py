@@ -1,0 +1,100 @@
+"""The list of runs: filters, search, pages, and what happens while one looks at it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from browser.live_system import LiveSystem
+from browser.seeds import OLD, Seeds
+
+pytestmark = pytest.mark.xdist_group("browser-runs")
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("table", name="Runs").locator("tbody tr")
+
+
+def row_of(page: Page, run: str) -> Locator:
+    return rows(page).filter(has=page.locator(f"a[href='/runs/{run}']"))
+
+
+def test_states_filter_the_list(page: Page, seeds: Seeds) -> None:
+    page.goto("/runs")
+    for state, run in (("failed", seeds.failed), ("paused", seeds.paused), ("cancelled", seeds.cancelled)):
+        page.get_by_role("group", name="State").get_by_role("link", name=state.capitalize()).click()
+        expect(row_of(page, run)).to_contain_text(state)
+        expect(row_of(page, seeds.completed)).to_have_count(0)
+    page.get_by_role("group", name="State").get_by_role("link", name="All").click()
+    expect(row_of(page, seeds.completed)).to_contain_text("completed")
+
+
+def test_a_workflow_and_a_time_filter_the_list(page: Page, seeds: Seeds) -> None:
+    page.goto("/runs")
+    page.get_by_label("Workflow", exact=True).select_option("shop.Mended")
+    expect(page).to_have_url(re.compile("workflow=shop.Mended"))
+    expect(row_of(page, seeds.failed)).to_be_visible()
+    expect(row_of(page, seeds.completed)).to_have_count(0)
+    page.goto("/runs?workflow=shop.Old")
+    expect(rows(page).first).to_contain_text("shop.Old")
+    page.get_by_label("Started").select_option("24h")
+    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+
+
+def test_text_finds_runs_by_id_workflow_and_error(page: Page, seeds: Seeds) -> None:
+    page.goto("/runs")
+    box = page.get_by_label("Text in id, workflow or error")
+    for text, run in (
+        (seeds.many, seeds.many),
+        ("Unserved", seeds.waiting),
+        ("vase is broken", seeds.failed),
+    ):
+        box.fill(text)
+        box.press("Enter")
+        expect(row_of(page, run)).to_be_visible()
+        expect(row_of(page, seeds.completed)).to_have_count(0)
+        expect(box).to_have_value(text)
+    box.fill("nothing has this text")
+    box.press("Enter")
+    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+
+
+def test_pages_lead_to_older_runs_and_back(page: Page, seeds: Seeds) -> None:
+    page.goto("/runs?workflow=shop.Old")
+    seen = set()
+    while True:
+        seen |= set(rows(page).locator("a.title").evaluate_all("links => links.map(each => each.href)"))
+        older = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Older")
+        if older.count() == 0:
+            break
+        older.click()
+        page.wait_for_url(re.compile("before="))
+    assert len(seen) == OLD
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Newest").click()
+    expect(page).not_to_have_url(re.compile("before="))
+
+
+def test_a_run_that_another_process_makes_appears_and_changes(
+    page: Page, live: LiveSystem, seeds: Seeds
+) -> None:
+    page.goto("/runs")
+    expect(rows(page).first).to_be_visible()
+    run = live.submit("Held", name="appearing")
+    expect(row_of(page, run)).to_contain_text("running")
+    live.open_gate("appearing")
+    expect(row_of(page, run)).to_contain_text("completed")
+
+
+def test_the_list_is_walked_with_keys(page: Page, seeds: Seeds) -> None:
+    page.goto("/runs")
+    links = rows(page).locator("a.title")
+    page.keyboard.press("j")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/runs/[0-9a-z]{26}$"))

@@ -1,0 +1,60 @@
+"""Text from a side that knows nothing else, as the types of a return clause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.crossings import program
+
+from afl.bridges.bridge import Errand
+from afl.bridges.fields import chosen, described, typed
+from afl.runtime.entities import TaskDefinition
+
+SOURCE = """
+schema Place { name: String }
+/** @return n how many @return place where */
+event facet F() => (n: Long, x: Double, yes: Boolean, text: String, place: Place, list: [Long], any: Any)
+event facet G()
+workflow W() andThen { f = F() }
+"""
+
+
+def errand(name: str) -> Errand:
+    task = TaskDefinition("t", name, "", "w", "", "s")
+    return Errand(task, "t", "somebody", program(SOURCE).declaration(name))
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("n", " 7 ", 7),
+        ("n", "7.5", "7.5"),
+        ("n", "1_000", "1_000"),
+        ("x", "2.5", 2.5),
+        ("x", "much", "much"),
+        ("yes", "True", True),
+        ("yes", "perhaps", "perhaps"),
+        ("text", "7", "7"),
+        ("text", '{"a": 1}', '{"a": 1}'),
+        ("any", "7", "7"),
+        ("place", '{"name": "Skye"}', {"name": "Skye"}),
+        ("list", "[1, 2]", [1, 2]),
+        ("list", "1, 2", "1, 2"),
+    ],
+)
+def test_text_as_values(field: str, text: str, value: Any) -> None:
+    assert typed(errand("F"), {field: text}) == {field: value}
+
+
+def test_fields_are_described_by_type_and_comment() -> None:
+    asked = described(errand("F"))
+    assert asked is not None
+    assert (asked["n"], asked["x"], asked["list"]) == ("Long; how many", "Double", "[Long]")
+    assert described(errand("G")) is None
+
+
+def test_only_what_the_clause_names_is_taken() -> None:
+    given = {"n": 1, "more": 2}
+    assert chosen(errand("F"), given) == {"n": 1}
+    assert chosen(errand("G"), given) == given

@@ -1,0 +1,216 @@
+"""Hosts of bridges over an other side that fails, forgets and is late: every errand is done once, or called off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from support.crossings import Crossing
+from support.eventually import eventually
+
+from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
+from afl.operations.control import cancel
+from afl.runtime.memory_store import MemoryStore
+
+SOURCE = """
+event facet Work(n: Long) => (m: Long) with Agent("somebody") POLICY
+facet Each(ns: [Long]) => (ms: [Long]) andThen foreach n in $.ns {
+    done = Work(n = n)
+    yield Each(ms = [done.m])
+}
+workflow W(ns: [Long]) => (ms: [Long]) andThen {
+    all = Each(ns = $.ns)
+    yield W(ms = all.ms)
+}
+"""
+
+
+@dataclass
+class Side:
+    """What is known over there, whoever hosts a bridge to it."""
+
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    begun: dict[str, int] = field(default_factory=dict)  # errand -> how often somebody asked for it
+    works: dict[str, int] = field(
+        default_factory=dict
+    )  # errand -> its parameter: the pieces of work there are
+    ended: dict[str, Ending] = field(default_factory=dict)
+    off: list[str] = field(default_factory=list)
+    problem: Callable[[Errand], None] | None = None
+
+    def take(self, errand: Errand) -> None:
+        with self.guard:
+            self.begun[errand.id] = self.begun.get(errand.id, 0) + 1
+            if self.problem is not None:
+                self.problem(errand)
+            self.works.setdefault(errand.id, errand.parameters["n"])
+
+    def finish(self) -> None:
+        with self.guard:
+            for errand_id, n in self.works.items():
+                self.ended.setdefault(errand_id, Ending(errand_id, result={"m": n * 2}))
+
+
+class SideBridge(Bridge):
+    kind = "agent"
+
+    def __init__(self, host: Host, side: Side) -> None:
+        self._side = side
+
+    async def begin(self, errand: Errand) -> None:
+        self._side.take(errand)
+
+    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+        return [self._side.ended[errand.id] for errand in errands if errand.id in self._side.ended]
+
+    async def keep(self, errands: Sequence[Errand]) -> None: ...
+
+    async def cancel(self, errand_id: str, to: str) -> bool:
+        self._side.off.append(errand_id)
+        return errand_id in self._side.works
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def crossing() -> Iterator[Crossing]:
+    store = MemoryStore()
+    with Crossing(store, "memory://", poll_interval_ms=20) as crossing:
+        yield crossing
+    store.close()
+
+
+def host(crossing: Crossing, side: Side) -> None:
+    crossing.host(agent=partial(SideBridge, side=side))
+
+
+def source(policy: str = "") -> str:
+    return SOURCE.replace("POLICY", policy)
+
+
+def test_several_hosts_make_one_piece_of_work_of_each(crossing: Crossing) -> None:
+    side = Side()
+    for _ in range(3):
+        host(crossing, side)
+    run = crossing.submit(source(), {"ns": list(range(20))})
+    eventually(lambda: len(side.works) == 20)
+    side.finish()
+    crossing.until(run, "completed")
+    assert sorted(side.works) == sorted(task.uuid for task in crossing.tasks(run))
+
+
+def test_what_is_not_ready_is_offered_again(crossing: Crossing) -> None:
+    side = Side()
+
+    def refuse(errand: Errand) -> None:
+        if side.begun[errand.id] < 4:
+            raise NotReady("tomorrow")
+
+    side.problem = refuse
+    host(crossing, side)
+    run = crossing.submit(source(), {"ns": [1]})
+    eventually(lambda: side.works)
+    side.finish()
+    crossing.until(run, "completed")
+    assert side.begun[crossing.task(run).uuid] == 4
+
+
+@pytest.mark.parametrize("problem", [KeyError("a mistake"), OSError("no route")])
+def test_a_mistake_in_a_bridge_does_not_end_it(crossing: Crossing, problem: Exception) -> None:
+    side = Side()
+
+    def stumble(errand: Errand) -> None:
+        if side.begun[errand.id] == 1:
+            raise problem
+
+    side.problem = stumble
+    host(crossing, side)
+    run = crossing.submit(source(), {"ns": [1, 2]})
+    eventually(lambda: len(side.works) == 2)
+    side.finish()
+    crossing.until(run, "completed")
+
+
+def test_what_is_refused_fails_the_step_or_is_tried_again_as_the_workflow_says(crossing: Crossing) -> None:
+    side = Side()
+
+    def refuse(errand: Errand) -> None:
+        if not errand.task.failures:
+            raise Refused("not you", "Rude")
+
+    side.problem = refuse
+    host(crossing, side)
+    failed = crossing.submit(source(), {"ns": [1]})
+    crossing.until(failed, "failed")
+    error = crossing.task(failed).error
+    assert error == {"message": "not you", "type": "Rude"}
+    run = crossing.submit(source('with Retry(2, backoff = 1, on = ["Rude"])'), {"ns": [1]})
+    eventually(lambda: side.works)
+    side.finish()
+    crossing.until(run, "completed")
+    task = crossing.task(run)
+    assert list(side.works) == [f"{task.uuid}-1"]
+    assert task.uuid in side.off  # the attempt before is called off, whatever became of it
+
+
+def test_what_ends_while_it_is_begun_is_called_off(crossing: Crossing) -> None:
+    """The cancel comes first over there, where nobody knows the errand yet."""
+    side = Side()
+
+    def cancel_first(errand: Errand) -> None:
+        if not side.works:
+            cancel(crossing.store, errand.task.workflow_id)
+
+    side.problem = cancel_first
+    host(crossing, side)
+    run = crossing.submit(source(), {"ns": [1]})
+    eventually(lambda: side.works)
+    uuid = crossing.task(run).uuid
+    eventually(lambda: uuid in side.off and crossing.is_told(run))
+
+
+def test_a_cancel_that_nobody_over_there_knows_of_is_repeated_for_a_while(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side()
+
+    def never(errand: Errand) -> None:
+        raise NotReady("never")
+
+    side.problem = never
+    host(crossing, side)
+    run = crossing.submit(source(), {"ns": [1]})
+    eventually(lambda: side.begun)
+    cancel(crossing.store, run)
+    uuid = crossing.task(run).uuid
+    eventually(lambda: side.off.count(uuid) >= 3)
+    assert not crossing.is_told(run)
+    monkeypatch.setattr("afl.bridges.lane._UNHEARD_MS", 0)
+    eventually(lambda: crossing.is_told(run))
+
+
+def test_why_something_waits_is_in_the_log_until_it_is_begun(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.bridges.lane._SILENT_MS", 0)
+    side, ready = Side(), threading.Event()
+
+    def refuse(errand: Errand) -> None:
+        if not ready.is_set():
+            raise NotReady("nobody is at home")
+
+    side.problem = refuse
+    host(crossing, side)
+    run = crossing.submit(source(), {"ns": [1]})
+    eventually(lambda: logged(crossing, run))
+    eventually(lambda: side.begun[crossing.task(run).uuid] > 3)
+    assert logged(crossing, run) == ["waits for agent:somebody: nobody is at home"]
+    ready.set()
+    eventually(lambda: logged(crossing, run)[1:] == ["begun: agent:somebody"])
+
+
+def logged(crossing: Crossing, run: str) -> list[str]:
+    return [log.message for _, log in crossing.store.get_logs_after(run, 0)]

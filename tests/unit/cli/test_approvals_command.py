@@ -1,0 +1,165 @@
+"""`afl approvals`, and what `afl run` says of a run that waits for a person."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command_line import Afl, Outcome
+
+PAYING = """namespace pay {
+    /** Look at the bill. @param amount in euros @return amount what is paid @return note why */
+    event facet Check(amount: Double) => (amount: Double, note: String, tags: [String] = ["new"])
+        with Human("finance", title = "Check the bill") with Timeout(hours = 5)
+    event facet Sign(n: Long) => (ok: Boolean) with Human("boss", escalate_to = "board", escalate_minutes = 90)
+    workflow Pay(amount: Double) => (amount: Double, note: String) andThen {
+        c = Check($.amount)
+        yield Pay(amount = c.amount, note = c.note)
+    }
+    workflow Signed(n: Long) => (ok: Boolean) andThen {
+        s = Sign($.n)
+        yield Signed(ok = s.ok)
+    }
+}
+"""
+
+
+def result(done: Outcome) -> Any:
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.fixture
+def waiting(afl: Afl, tmp_path: Path) -> str:
+    """A run that waits for finance; its approval's id."""
+    (tmp_path / "pay.afl").write_text(PAYING)
+    done = afl("run", "pay.afl", "pay.Pay", "-i", "amount=9.5", "-q")
+    assert done.code == 0, done.err
+    (approval,) = result(afl("approvals", "--json"))
+    return str(approval["id"])
+
+
+def test_run_says_that_it_waits_for_a_person(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "pay.afl").write_text(PAYING)
+    done = afl("run", "pay.afl", "pay.Pay", "-i", "amount=9.5", "-q")
+    run = json.loads(done.out)
+    assert run["waiting_for"] == [{"facet": "pay.Check", "steps": 1, "via": "human:finance"}]
+    assert done.err == (
+        f"Paused: run {run['run']} waits for a person.\n"
+        "  pay.Check: somebody of finance is asked\n"
+        "Answer it: afl approvals\n"
+        f"Go on with: afl resume {run['run']}\n"
+    )
+    other = afl("run", "pay.afl", "pay.Pay", "-i", "amount=1", "-q", "--store", "sqlite:///other.db")
+    assert "Answer it: afl approvals --store sqlite:///other.db\n" in other.err
+
+
+def test_nothing_waits(afl: Afl, doubling: str) -> None:
+    afl("submit", doubling, "-i", "n=1")
+    done = afl("approvals")
+    assert (done.code, done.out, done.err) == (0, "", "Nothing waits for a person\n")
+    assert result(afl("approvals", "list", "--json")) == []
+
+
+def test_what_waits_is_listed(afl: Afl, waiting: str) -> None:
+    for command in (["approvals"], ["approvals", "list"], ["approvals", "--group", "finance"]):
+        heading, line = afl(*command).out.splitlines()
+        assert heading.split()[:3] == ["APPROVAL", "FOR", "WHAT"]
+        assert line.split()[:5] == [waiting, "finance", "Check", "the", "bill"]
+        assert line.endswith("in 4 h")
+    assert afl("approvals", "--group", "boss").err == "Nothing waits for boss\n"
+
+
+def test_a_question_is_shown_with_its_form(afl: Afl, waiting: str) -> None:
+    shown = afl("approvals", "show", waiting[:-1]).out
+    assert shown.startswith("Check the bill  open\n  for    finance\n")
+    assert "; expires in 4 h\n\nLook at the bill.\n\nGiven\n  amount: 9.5\n\nAnswer\n" in shown
+    assert "  amount: Double, now 9.5 — what is paid\n" in shown
+    assert "  note: String — why\n" in shown
+    assert '  tags: [String], ["new"] if left out\n' in shown
+    assert f"  afl approvals approve {waiting} --set note=…\n" in shown
+    told = result(afl("approvals", "show", waiting, "--json"))
+    assert told["approval"]["plain"] is False
+    assert [field["kind"] for field in told["form"]["fields"]] == ["number", "text", "list"]
+
+
+def test_a_run_that_waits_for_one_answer_is_name_enough(afl: Afl, waiting: str) -> None:
+    (approval,) = result(afl("approvals", "--json"))
+    done = afl("approvals", "approve", approval["run"], "--set", "note=fine", "--json")
+    assert result(done)["values"]["note"] == "fine"
+    assert "there is no approval" in afl("approvals", "approve", approval["run"]).err
+
+
+def test_a_question_that_moves_on(afl: Afl, waiting: str) -> None:
+    afl("run", "pay.afl", "pay.Signed", "-i", "n=1", "-q")
+    (approval,) = result(afl("approvals", "--group", "boss", "--json"))
+    shown = afl("approvals", "show", approval["id"]).out
+    assert "; board is asked in 1 h\n" in shown
+    assert "\nAnswer\n" not in shown
+    assert f"  afl approvals approve {approval['id']}\n" in shown
+
+
+def test_approve(afl: Afl, waiting: str) -> None:
+    done = afl("approvals", "approve", waiting, "--set", "note=it is right", "-s", "tags=a")
+    (run,) = result(afl("list", "--json"))["runs"]
+    assert done.err == (
+        f"Approved c of run {run['run']}; it goes on with the next server (or: afl resume {run['run']})\n"
+    )
+    assert result(afl("resume", run["run"], "-q")) == {"amount": 9.5, "note": "it is right"}
+    shown = afl("approvals", "show", waiting).out
+    assert shown.startswith("Check the bill  answered\n")
+    assert "\n  by     " in shown
+    assert "\nAnswer\n  amount: 9.5\n  note: it is right\n" in shown
+    assert "afl approvals approve" not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([], "note: is required: write a text"),
+        (["note=x", "amount=much"], "amount: write a number; got 'much'"),
+        (["note=x", "colour=red"], "colour: there is no such field; known: amount, note, tags"),
+    ],
+)
+def test_what_does_not_fit_is_refused(afl: Afl, waiting: str, given: list[str], problem: str) -> None:
+    done = afl("approvals", "approve", waiting, *(word for each in given for word in ("--set", each)))
+    assert done.code == 1
+    assert problem in done.err
+    assert len(result(afl("approvals", "--json"))) == 1
+    assert afl("approvals", "approve", waiting, "--set", "note").code == 2
+
+
+def test_reject(afl: Afl, waiting: str) -> None:
+    done = afl("approvals", "reject", waiting, "--feedback", "too much", "--json")
+    told = result(done)
+    assert (told["rejected"], told["feedback"], told["step"]) == (True, "too much", "c")
+    failed = afl("resume", told["run"], "-q")
+    assert failed.code == 1
+    assert "Rejected: too much" in failed.err
+    again = afl("approvals", "approve", waiting, "--set", "note=x")
+    assert again.code == 1
+    assert f"approval {waiting} is rejected by {told['by']} already" in again.err
+
+
+@pytest.mark.parametrize(
+    ("command", "ok"), [(["approve"], True), (["reject"], False), (["approve", "-s", "ok=no"], False)]
+)
+def test_a_plain_question(afl: Afl, waiting: str, command: list[str], ok: bool) -> None:
+    afl("run", "pay.afl", "pay.Signed", "-i", "n=1", "-q")
+    (approval,) = result(afl("approvals", "--group", "boss", "--json"))
+    assert approval["plain"] is True
+    assert afl("approvals", command[0], approval["id"], *command[1:]).code == 0
+    assert result(afl("resume", approval["run"], "-q")) == {"ok": ok}
+
+
+def test_an_unknown_one(afl: Afl, waiting: str) -> None:
+    done = afl("approvals", "show", "nothing")
+    assert done.code == 1
+    assert "there is no approval 'nothing' in this store" in done.err
+
+
+def test_help_has_examples(afl: Afl) -> None:
+    for command in ([], ["list"], ["show"], ["approve"], ["reject"]):
+        assert "Examples" in afl("approvals", *command, "--help").out

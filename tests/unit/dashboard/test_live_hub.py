@@ -1,0 +1,142 @@
+"""The hub: whoever watches a topic is told when it changed, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from afl.dashboard import live
+from afl.dashboard.live import WATCHERS, Hub, Sources, Watcher
+from afl.kernel.settings import Settings
+from afl.operations.pulse import pulse
+from afl.runtime.entities import LogDefinition, RunDefinition
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.types import WorkflowId
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    opened = MemoryStore()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def hub(store: MemoryStore) -> Iterator[Hub]:
+    made = Hub(store, Settings())
+    yield made
+    made.close()
+
+
+def a_run(name: str) -> RunDefinition:
+    return RunDefinition(name, "t.W", "hash", settled=True)
+
+
+async def next_topic(stream: AsyncIterator[str]) -> str:
+    async with asyncio.timeout(SECONDS):
+        async for text in stream:
+            if text.startswith("event: change"):
+                return text.partition('"topic": "')[2].partition('"')[0]
+    raise AssertionError("the stream ended")
+
+
+async def opened(hub: Hub, *topics: str) -> AsyncIterator[str]:
+    """A stream whose topics the hub has looked at once: from here on every change is told."""
+    stream = live._stream(hub, list(topics))
+    assert "event: open" in await anext(stream)
+    async with asyncio.timeout(SECONDS):
+        while not all(hub._sights.get(topic) and hub._sights[topic].looked for topic in topics):
+            await asyncio.sleep(0)
+    return stream
+
+
+def test_who_watches_is_told(hub: Hub, store: MemoryStore) -> None:
+    async def story() -> list[str]:
+        stream = await opened(hub, "runs", "run:r1")
+        store.insert_run(a_run("r1"))
+        heard = [await next_topic(stream), await next_topic(stream)]
+        store.save_log(LogDefinition("l", 0, "r1", message="hello"))
+        return [*sorted(heard), await next_topic(stream)]
+
+    assert asyncio.run(story()) == ["run:r1", "runs", "run:r1"]
+
+
+def test_what_nobody_watches_is_not_looked_at(hub: Hub, store: MemoryStore) -> None:
+    async def story() -> str:
+        first = await opened(hub, "run:r1")
+        second = await opened(hub, "run:r2")
+        store.insert_run(a_run("r2"))
+        told = await next_topic(second)
+        await first.aclose()  # type: ignore[attr-defined]
+        return told
+
+    assert asyncio.run(story()) == "run:r2"
+
+
+def test_parts_add_watchers_of_their_own(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = 1
+    seen = threading.Event()
+
+    def look(sources: Sources, subject: str) -> object:
+        assert subject == "x"
+        seen.set()
+        return value
+
+    monkeypatch.setitem(WATCHERS, "part", Watcher(look, every_ms=1))
+
+    async def story() -> str:
+        nonlocal value
+        stream = await opened(hub, "part:x")
+        value = 2
+        return await next_topic(stream)
+
+    assert asyncio.run(story()) == "part:x"
+    assert seen.is_set()
+
+
+def test_a_closed_hub_ends_its_streams(hub: Hub) -> None:
+    async def story() -> list[str]:
+        stream = await opened(hub, "runs")
+        await asyncio.to_thread(hub.close)
+        async with asyncio.timeout(SECONDS):
+            return [text async for text in stream]
+
+    assert asyncio.run(story()) == []
+    assert hub._thread is None
+
+
+def test_a_thread_looks_only_while_somebody_watches(hub: Hub) -> None:
+    async def story() -> None:
+        stream = await opened(hub, "runs")
+        await stream.aclose()  # type: ignore[attr-defined]
+        async with asyncio.timeout(SECONDS):
+            while hub._thread is not None:
+                await asyncio.sleep(0.01)
+        await opened(hub, "runs")
+
+    asyncio.run(story())
+    assert not hub._subscriptions
+
+
+def test_every_topic_of_the_store_has_a_pulse(store: MemoryStore) -> None:
+    store.insert_run(a_run("r1"))
+    for topic in (
+        "run:r1",
+        "logs:r1",
+        "runs",
+        "tasks",
+        "servers",
+        "schedules",
+        "approvals",
+        "audit",
+        "badges",
+    ):
+        assert pulse(store, topic) is not None
+        assert pulse(store, topic) == pulse(store, topic)
+    assert pulse(store, "nothing:of:this") is None
+    assert store.run_pulse(WorkflowId("r2")) is None

@@ -1,0 +1,269 @@
+"""Every tool and resource, by the package's own client, on a store in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from support.agents import DOUBLE, run_of
+
+from afl.kernel.settings import load_settings
+from afl.mcp.desks import OneDesk
+from afl.mcp.server import make_server
+from afl.operations.access import Caller, Role
+from afl.operations.audit import read_audit
+from afl.operations.desk import LocalDesk
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import HandlerContext, Handlers
+from afl.runtime.local_runner import LocalRunner
+from afl.runtime.memory_store import MemoryStore
+
+ASKS = """
+namespace pay {
+    event facet Approve(amount: Long) => (amount: Long, note: String)
+    workflow Pay(amount: Long) => (paid: Long) andThen {
+        ok = Approve(amount = $.amount) with Human("finance")
+        yield Pay(paid = ok.amount)
+    }
+}
+"""
+SECONDS = 60.0
+Story = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def store() -> Any:
+    opened = MemoryStore()
+    yield opened
+    opened.close()
+
+
+def tell(store: MemoryStore, story: Story, role: Role = Role.ADMIN) -> None:
+    """A client that is connected to a server on the store, as somebody of that role."""
+    desk = LocalDesk(store, load_settings({"store": "memory://"}, environ={}), Caller("ada", role, "test"))
+
+    async def connected() -> None:
+        async with Client(make_server(OneDesk(desk))) as client:
+            await asyncio.wait_for(story(client), SECONDS)
+
+    asyncio.run(connected())
+
+
+async def good(client: Client, name: str, /, **given: Any) -> Any:
+    result = await client.call_tool(name, given)
+    assert not result.is_error, result.content
+    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
+    return result.structured_content
+
+
+async def bad(client: Client, name: str, /, **given: Any) -> str:
+    result = await client.call_tool(name, given)
+    assert result.is_error and result.structured_content is None
+    return str(result.content[0].text)  # type: ignore[union-attr]
+
+
+def work(store: MemoryStore, run: str) -> None:
+    """The agent of DOUBLE, for one run."""
+
+    def double(n: int, context: HandlerContext) -> dict[str, int]:
+        context.log(f"doubling {n}")
+        return {"m": 2 * n}
+
+    with LocalRunner(Evaluator(store), Handlers.of({"Double": double})) as runner:
+        runner.resume(run)  # type: ignore[arg-type]
+
+
+def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        tools = {each.name: each for each in (await client.list_tools()).tools}
+        assert set(tools) == {
+            *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
+            *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "why"),
+            *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
+            *("list_tasks", "list_servers"),
+            *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
+        }
+        for each in tools.values():
+            assert each.title and len(each.description or "") > 15
+            assert each.output_schema is not None and each.output_schema["type"] == "object"
+            assert "context" not in each.input_schema.get("properties", {})
+            assert each.annotations is not None
+        kinds = {name: each.annotations for name, each in tools.items()}
+        looks = {name for name, kind in kinds.items() if kind is not None and kind.read_only_hint}
+        assert looks == {name for name in tools if name.split("_")[0] in _LOOKING}
+        ends = {name for name, kind in kinds.items() if kind is not None and kind.destructive_hint}
+        assert ends == {"cancel_run", "reject_approval"}
+        assert tools["continue_step"].input_schema["required"] == ["step"]
+        assert "AgentFlow" in (client.instructions or "")
+
+    tell(store, story)
+
+
+_LOOKING = {"validate", "compile", "list", "show", "wait", "read", "why"}
+
+
+def test_a_source_is_examined_and_compiled(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        found = await good(client, "validate", source=DOUBLE)
+        assert found["valid"] and found["program"] is None
+        assert [each["name"] for each in found["workflows"]] == ["ns.Once", "ns.Twice", "ns.Many"]
+        assert (await good(client, "compile", source=DOUBLE))["program"]["type"] == "Program"
+        broken = await good(client, "validate", source="workflow W( => {", name="w.afl")
+        assert not broken["valid"] and broken["findings"][0]["line"] == 1
+
+    tell(store, story)
+
+
+def test_a_run_from_its_start_to_its_log(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        begun = await good(
+            client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}, idempotency_key="k"
+        )
+        again = await good(
+            client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}, idempotency_key="k"
+        )
+        run = begun["run"]
+        assert again["run"] == run and (begun["state"], begun["over"]) == ("created", False)
+        assert (await good(client, "why", name=run))["code"] == "run-no-evaluator"
+        await asyncio.to_thread(work, store, run)
+        ended = await good(client, "wait_for_run", run=run, wait_seconds=30)
+        assert (ended["over"], ended["state"], ended["outputs"]) == (True, "completed", {"m": 8})
+        shown = await good(client, "show_run", run=run)
+        assert shown["line"]["state"] == "completed" and shown["tree"]["root"]["counts"]["done"] == 1
+        step = await good(client, "show_step", step=f"{run}/0/d")
+        assert (step["inputs"], step["outputs"], step["state"]) == ({"n": 4}, {"m": 8}, "done")
+        log = await good(client, "read_log", run=run)
+        assert [line["message"] for line in log["lines"]] == ["doubling 4"]
+        page = await good(client, "list_runs", state="completed")
+        assert [line["run"] for line in page["runs"]] == [run]
+        (task,) = (await good(client, "list_tasks", run=run))["result"]
+        assert (task["name"], task["state"]) == ("ns.Double", "completed")
+        assert (await good(client, "list_servers"))["result"] == []
+        assert (await good(client, "list_workflows"))["result"][0]["name"] == "ns.Once"
+        assert (await good(client, "run", workflow="ns.Once", inputs={"n": 1}))["workflow"] == "ns.Once"
+
+    tell(store, story)
+
+
+def test_whoever_waits_is_told_that_it_goes_on(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afl.mcp.run_tools._SLICE", 0.01)
+    told: list[str] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async def story(client: Client) -> None:
+        given = {"source": DOUBLE, "workflow": "ns.Once", "inputs": {"n": 4}, "wait_seconds": 0.2}
+        result = await client.call_tool("run", given, progress_callback=heard)
+        assert result.structured_content is not None and not result.structured_content["over"]
+        assert told and told[0] == f"run {result.structured_content['run']} is created"
+
+    tell(store, story)
+
+
+def test_a_step_is_continued_in_its_agents_place(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        run = (await good(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}))["run"]
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        assert "m" in await bad(client, "continue_step", step=f"{run}/0/d", result={"m": "eight"})
+        done = await good(client, "continue_step", step=f"{run}/0/d", result={"m": 9})
+        assert done["run"] == run
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        assert run_of(store, run).outputs == {"m": 9}
+        assert "does not wait" in await bad(client, "continue_step", step=f"{run}/0/d", result={"m": 9})
+
+    tell(store, story)
+
+
+def test_a_run_is_paused_cancelled_and_retried(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        run = (await good(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}))["run"]
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        assert (await good(client, "pause_run", run=run))["state"] == "paused"
+        assert (await good(client, "unpause_run", run=run))["changed"] is True
+        assert (await good(client, "cancel_run", run=run))["state"] == "cancelled"
+        assert (await good(client, "cancel_run", run=run))["why"] == f"run {run} is cancelled"
+        assert (await good(client, "retry", name=run))["steps"] == 1
+
+    tell(store, story)
+    acts = [entry.operation for entry in read_audit(store).entries]
+    assert set(acts) >= {"submit_run", "pause_run", "unpause_run", "cancel_run", "retry"}
+
+
+def test_a_person_is_asked_and_answers(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        first = (await good(client, "run", source=ASKS, inputs={"amount": 10}))["run"]
+        second = (await good(client, "run", source=ASKS, inputs={"amount": 20}))["run"]
+        for run in (first, second):
+            await asyncio.to_thread(Evaluator(store).resume, run)
+        waiting = (await good(client, "list_approvals", group="finance"))["result"]
+        assert [each["run"] for each in waiting] == [first, second]
+        shown = await good(client, "show_approval", id=waiting[0]["id"])
+        assert shown["given"] == {"amount": 10}
+        assert [each["name"] for each in shown["form"]["fields"]] == ["amount", "note"]
+        assert "note" in await bad(client, "answer_approval", id=waiting[0]["id"], values={"amount": 5})
+        answer = {"amount": 5, "note": "less"}
+        assert (await good(client, "answer_approval", id=waiting[0]["id"], values=answer))["by"] == "ada"
+        assert (await good(client, "reject_approval", id=waiting[1]["id"], feedback="no money"))["rejected"]
+        for run in (first, second):
+            await asyncio.to_thread(Evaluator(store).resume, run)
+        assert run_of(store, first).outputs == {"paid": 5}
+        assert "no money" in str(run_of(store, second).error)
+        assert (await good(client, "list_approvals"))["result"] == []
+
+    tell(store, story)
+
+
+def test_errors_are_those_of_the_product(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        assert "there is no run nope in this store" in await bad(client, "show_run", run="nope")
+        assert "give a source, or the name of a workflow" in await bad(client, "run")
+        told = await bad(client, "run", source=DOUBLE, workflow="ns.Onec")
+        assert "did you mean" in told
+        assert "n" in await bad(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": "four"})
+        assert "validation error" in await bad(client, "list_runs", limit=0)
+
+    tell(store, story)
+    assert store.find_runs() == []
+
+
+def test_a_viewer_looks_and_does_not_act(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        assert (await good(client, "list_runs"))["runs"] == []
+        assert "ada is a viewer" in await bad(
+            client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 1}
+        )
+
+    tell(store, story, Role.VIEWER)
+    assert store.find_runs() == []
+    assert [entry.outcome for entry in read_audit(store).entries] == ["refused"]
+
+
+def test_resources_are_read_by_their_address(store: MemoryStore) -> None:
+    async def read(client: Client, uri: str) -> Any:
+        (content,) = (await client.read_resource(uri)).contents
+        assert content.mime_type == "application/json"
+        return json.loads(content.text)  # type: ignore[union-attr]
+
+    async def story(client: Client) -> None:
+        await good(client, "publish_workflows", source=DOUBLE, name="double")
+        run = (await good(client, "run", workflow="ns.Once", inputs={"n": 4}))["run"]
+        await asyncio.to_thread(work, store, run)
+        assert (await read(client, f"afl://runs/{run}"))["line"]["state"] == "completed"
+        assert (await read(client, f"afl://runs/{run}/log"))["lines"][0]["message"] == "doubling 4"
+        assert (await read(client, f"afl://runs/{run}/steps/0/d"))["outputs"] == {"m": 8}
+        assert [each["run"] for each in (await read(client, "afl://runs?state=completed"))["runs"]] == [run]
+        assert (await read(client, "afl://workflows/ns.Once"))["source"] == DOUBLE
+        assert len(await read(client, "afl://workflows")) == 3
+        assert await read(client, "afl://approvals") == []
+        templates = (await client.list_resource_templates()).resource_templates
+        assert {each.uri_template for each in templates} >= {"afl://runs/{run}", "afl://workflows/{name}"}
+        with pytest.raises(MCPError, match="there is no run nope"):
+            await client.read_resource("afl://runs/nope")
+
+    tell(store, story)
