@@ -10,6 +10,8 @@
     {for_update} {skip_locked}         row locks; `{for_update:t}` locks the rows of table `t` alone
     {greatest} {least} the scalar functions of two and more values
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
+    {seq_of:chosen}    `seq {seq_of:chosen}`: a row of the common table `chosen`, found by the index of `seq` however
+                       few rows the planner expects there
     {each:ids} {each_int:ids}          the list as a table with the column `value`; it is named `each_ids`
     {schema:state}     before a table's name: the schema it belongs to, part of the name where there are none
     {ring:topics}      in a RETURNING clause: the doorbell rings these topics with the commit, where a commit can
@@ -51,6 +53,7 @@ _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
     "for_update": ("", "for update of @"),
     "skip_locked": ("", "for update of @ skip locked"),
     "in": ("in (select value from json_each(:@))", "= any(:@)"),
+    "seq_of": ("in (select seq from @)", "= any(array(select seq from @))"),
     "each": ("json_each(:@) as each_@", "unnest(:@::text[]) as each_@(value)"),
     "ring": ("0", "(select count(pg_notify('afl_doorbell', topic)) from unnest(:@::text[]) as topic)"),
     "schema": ("@_", "@."),

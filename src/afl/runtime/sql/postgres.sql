@@ -11,13 +11,13 @@ with mine as materialized (
     select seq, uuid, epoch from afl_tasks
     where owner = :owner and state = 'running' and (:every = 1 or uuid {in:ids})
 ), free as materialized (
-    select t.seq from afl_tasks t where t.seq in (select seq from mine) and t.owner = :owner and t.state = 'running'
+    select t.seq from afl_tasks t where t.seq {seq_of:mine} and t.owner = :owner and t.state = 'running'
     for update of t skip locked
 ), renewed as (
     update afl_tasks set
         lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
         lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end
-    where seq in (select seq from free)
+    where seq {seq_of:free}
 )
 select uuid, epoch from mine
 -- name: lock_key

@@ -196,6 +196,9 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text))
 -- name: any_pending
 select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_list_name = :task_list limit 1
+-- `is true` keeps planners without statistics from indexes that find many: in a claim every older task would be read for
+-- each candidate, in what follows every task of the owner for the one that is named.
+
 -- name: claim_tasks
 with chosen as materialized (
     select t.seq from afl_tasks t
@@ -205,7 +208,7 @@ with chosen as materialized (
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks e where e.step_id = t.step_id
-                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
+                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq)) is true))
         and not exists (
             select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
@@ -214,7 +217,7 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     updated = :updated
-where seq in (select seq from chosen) and state = 'pending' and hold = ''
+where seq {seq_of:chosen} and state = 'pending' and hold = ''
 returning *
 -- name: claim_run_tasks
 with chosen as materialized (
@@ -225,7 +228,7 @@ with chosen as materialized (
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks e where e.step_id = t.step_id
-                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq))))
+                and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq)) is true))
         and not exists (
             select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
     order by t.priority desc, t.seq limit :limit {skip_locked:t}
@@ -234,14 +237,14 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     updated = :updated
-where seq in (select seq from chosen) and state = 'pending' and hold = ''
+where seq {seq_of:chosen} and state = 'pending' and hold = ''
 returning *
 -- name: start_task
 update afl_tasks set started = :started, deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end
-where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: close_held_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
-where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: close_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated,
     hold = case when via = '' then hold when substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
@@ -261,7 +264,7 @@ update afl_tasks set state = 'pending', hold = 'elsewhere', via = :via, bridge =
     last_owner = owner, owner = '', epoch = epoch + 1, lock_until = 0, started = 0, updated = :updated,
     deadline = case when timeout_ms > 0 then {now} + timeout_ms else 0 end,
     lease_until = case when :patience_ms > 0 then {now} + :patience_ms else 0 end
-where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: unanswered
 select * from afl_tasks where hold = 'elsewhere' and state = 'pending' and lease_until > 0 and lease_until < {now}
 order by +seq limit :limit
@@ -286,7 +289,7 @@ select state from afl_runs where workflow_id = :workflow_id {for_update}
 -- name: return_task
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
     started = 0, deliveries = deliveries - :unused, updated = :updated
-where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: renew_tasks
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
     lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end
@@ -294,7 +297,7 @@ where owner = :owner and state = 'running' and (:every = 1 or uuid {in:ids})
 returning uuid, epoch
 -- name: renew_task
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end
-where uuid = :uuid and state = 'running' and owner = :owner and epoch = :epoch
+where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: renew_runs
 update afl_runs set lease_until = {now} + :lease_ms
 where state in ('created', 'running') and owner = :owner and (:every = 1 or workflow_id {in:ids})
