@@ -22,6 +22,7 @@ from afl.kernel.ids import sortable_id
 from afl.operations import control
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 RUNS, STEPS, ROUNDS, CHANGES = 10_000, 5_000, 15, 40
 BATCH = 1_000
 STATES = (RunnerState.COMPLETED,) * 7 + (RunnerState.FAILED, RunnerState.CANCELLED, RunnerState.PAUSED)
-ERROR = {"message": "the line is busy", "type": "Busy", "facet": "shop.Call", "step": "call"}
+ERROR = StepFailure("the line is busy", "Busy", "call", "shop.Call", 12).to_dict()
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -73,8 +74,7 @@ def dashboard(store: str) -> Iterator[str]:
 
 def fill(store: PersistenceAPI, count: int) -> None:
     """Runs of some workflows, most of them over, as if a minute lay between each and the next."""
-    now, hash_ = wall_ms(), "bench"
-    store.save_program(hash_, "{}")
+    now, hash_ = wall_ms(), _waiting(store).program_hash
     for start in range(0, count, BATCH):
         batch = [
             _run(number, now - (count - number) * 60_000, hash_) for number in range(start, start + BATCH)
@@ -85,6 +85,17 @@ def fill(store: PersistenceAPI, count: int) -> None:
             if each
         ]
         assert not problems, problems[0]
+
+
+def _waiting(store: PersistenceAPI) -> RunDefinition:
+    """A run with one step that nobody takes up."""
+    program = Program({"program": programs.compiled(programs.foreach("Work")), "workflow": "W"})
+    evaluator = Evaluator(store)
+    workflow_id = evaluator.submit(program, {"xs": [1]})
+    evaluator.resume(workflow_id)
+    run = store.get_run(workflow_id)
+    assert run is not None
+    return run
 
 
 def _run(number: int, created: int, program: str) -> RunDefinition:
@@ -113,7 +124,7 @@ def run_list(report: Report, store_name: str, url: str) -> None:
         "first page": "/runs",
         "failed ones": "/runs?state=failed",
         "of one workflow": "/runs?workflow=shop.Workflow7",
-        "search without a hit": "/runs?q=nothing-like-this",
+        "search without a hit": "/runs?text=nothing-like-this",
     }
     with dashboard(url) as address:
         times = {name: _server_ms(address, path) for name, path in pages.items()}
@@ -177,7 +188,7 @@ def _graph_ms(browser: Browser, address: str, run: str) -> float:
         page = context.new_page()
         begin = time.perf_counter()
         page.goto(f"{address}/runs/{run}?view=graph", wait_until="commit")
-        page.locator("[data-step]").first.click(trial=True)  # it is there, stands still and takes a click
+        page.locator(".graph a").first.click(trial=True)  # it is there, stands still and takes a click
         return (time.perf_counter() - begin) * 1e3
 
 
@@ -188,7 +199,7 @@ def changes(report: Report, browser: Browser, store_name: str, url: str) -> None
         Program({"program": programs.compiled(programs.foreach("Work")), "workflow": "W"}), {"xs": [1]}
     )
     with dashboard(url) as address, browser.new_context() as context:
-        pages = {"run": f"/runs/{run}", "list": "/runs?workflow=W"}
+        pages = {"run": f"/runs/{run}", "list": f"/runs?text={run}"}
         for name, path in pages.items():
             page = context.new_page()
             page.goto(address + path)
@@ -217,12 +228,12 @@ def _seen_ms(page: Page, store: PersistenceAPI, run: str) -> list[float]:
         page.evaluate(_WATCH, state)
         begin = time.time()
         act()
-        times.append(page.evaluate("window.seen") - begin * 1e3)
+        times.append(page.wait_for_function("window.seen").json_value() - begin * 1e3)
     return times
 
 
 _WATCH = """state => {
-  const there = () => document.querySelector(`main [data-state="${state}"]`) !== null;
+  const there = () => [...document.querySelectorAll("main .state")].some(each => each.textContent.trim() === state);
   window.seen = new Promise(resolve => {
     const look = () => there() && (observer.disconnect(), resolve(Date.now()));
     const observer = new MutationObserver(look);

@@ -67,7 +67,10 @@ def all_commands() -> Iterator[Command]:
 
 
 def _of_group(name: str, group: typer.Typer) -> Iterator[Command]:
-    yield Command(name, inspect.cleandoc(str(group.info.help)), None)
+    # A group that does something without a command has a callback; its text is the group's, or the callback's own.
+    callback = group.registered_callback.callback if group.registered_callback else None
+    text = group.info.help if isinstance(group.info.help, str) else inspect.getdoc(callback) or ""
+    yield Command(name, inspect.cleandoc(text), callback)
     for info in group.registered_commands:
         assert info.callback is not None and info.name
         yield Command(f"{name} {info.name}", inspect.getdoc(info.callback) or "", info.callback)
@@ -122,6 +125,8 @@ def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         annotated = hints[name]
+        if annotated is typer.Context:
+            continue
         assert get_origin(annotated) is Annotated, f"{function.__name__}: {name}"
         kind, info = get_args(annotated)[:2]
         if isinstance(info, ArgumentInfo):

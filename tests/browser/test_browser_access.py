@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-from support.command_line import afl_process
 
+from afl.operations.access import Role
+from afl.operations.user_file import add_user
 from browser.accessibility import check_accessible, check_fits
 from browser.gestures import heading
 from browser.live_system import LiveSystem
@@ -33,14 +33,8 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(live: LiveSystem, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
     config: Path = tmp_path_factory.mktemp("users") / "afl.config.json"
-    roles = {"vera": "viewer", "otto": "operator", "ada": "admin"}
-    tokens = {
-        name: afl_process(
-            *("dashboard", "user", "add", name, "--role", role, "--config", str(config)), folder=live.folder
-        ).out.strip()
-        for name, role in roles.items()
-    }
-    assert json.loads(config.read_text())["users"].keys() == roles.keys()
+    roles = {"vera": Role.VIEWER, "otto": Role.OPERATOR, "ada": Role.ADMIN}
+    tokens = {name: add_user(config, name, role) for name, role in roles.items()}
     return Guarded(live.dashboard(AFL_CONFIG=str(config)), tokens)
 
 

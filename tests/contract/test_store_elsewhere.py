@@ -198,12 +198,16 @@ def try_again(store: PersistenceAPI, task: TaskDefinition) -> object:
     return store.requeue(task, 0, NO)
 
 
+def ask_another(store: PersistenceAPI, task: TaskDefinition) -> object:
+    return store.ask_next(task, "human:boss")
+
+
 def go_on_by_hand(store: PersistenceAPI, task: TaskDefinition) -> object:
     unclaimed = copy(task)
     return store.finish([an_outcome(a_waiting_step("s", n=1), unclaimed, out=0)])[0]
 
 
-@pytest.mark.parametrize("before", [cancel, time_out, try_again, go_on_by_hand])
+@pytest.mark.parametrize("before", [cancel, time_out, try_again, ask_another, go_on_by_hand])
 def test_an_answer_that_comes_late_has_no_effect(
     store: PersistenceAPI, before: Callable[[PersistenceAPI, TaskDefinition], object]
 ) -> None:
@@ -233,7 +237,7 @@ def test_of_many_answers_at_once_one_counts(open_store: OpenStore, rivals: int) 
     assert len(store.get_marks(RUN)) == 1
 
 
-@pytest.mark.parametrize("rival", [cancel, try_again])
+@pytest.mark.parametrize("rival", [cancel, try_again, ask_another])
 def test_an_answer_and_a_rival_at_once(
     open_store: OpenStore, rival: Callable[[PersistenceAPI, TaskDefinition], object]
 ) -> None:

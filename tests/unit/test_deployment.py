@@ -140,7 +140,10 @@ def test_services_lead_to_ports_of_pods() -> None:
         for service in of_kind("Service")
         for port in service["spec"]["ports"]
     }
-    assert led == set(ports)
+    assert led == {each for each in ports if each[1] != "metrics"}
+    told = next(each["data"]["AFL_METRICS"] for each in of_kind("ConfigMap"))
+    scraped = {port for (_, name), port in ports.items() if name == "metrics"}
+    assert scraped == {int(told.rpartition(":")[2])}
     for each in of_kind("Deployment", "StatefulSet"):
         labels = each["spec"]["template"]["metadata"]["labels"]
         assert each["spec"]["selector"]["matchLabels"] == labels == {"app": each["metadata"]["name"]}

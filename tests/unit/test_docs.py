@@ -8,6 +8,7 @@ own, which is told to stop at the end of the page.
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import shlex
 import socket
@@ -40,6 +41,7 @@ EXECUTED = (
     "fleet-protocol",
     "http-api",
     "models",
+    "observability",
     "operations",
     "people",
     "runtime",
@@ -50,7 +52,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in EXECUTED
 LINKING = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^(?://|#) (\S*\.(?:afl|py|env|yml))\n")
-_LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)")
+_LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 
 
 class Example(NamedTuple):
@@ -153,6 +155,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / link if link else page
         assert target.exists(), link
         assert not anchor or anchor in headings(target), f"{link}#{anchor}"
+
+
+def test_extras_that_are_named_exist() -> None:
+    known = set(importlib.metadata.metadata("agentflow").get_all("Provides-Extra") or ())
+    named = {
+        (page.name, extra)
+        for page in LINKING
+        for extras in re.findall(r"pip install '?(?:\.|agentflow)\[([\w,]+)\]", page.read_text())
+        for extra in extras.split(",")
+    }
+    assert len(named) >= 5 and [each for each in named if each[1] not in known] == []
 
 
 def test_every_page_is_in_the_index() -> None:

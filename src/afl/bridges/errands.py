@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from afl.bridges.bridge import Ending, Errand
+from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
@@ -107,12 +108,18 @@ class Errands:
         errand = self._find(ending.id)
         if errand is None:
             return False
+        crashpoint.reach("bridge.settle")
+        settled = self._end(errand.task, ending)
+        crashpoint.reach("bridge.settled")
+        return settled
+
+    def _end(self, task: TaskDefinition, ending: Ending) -> bool:
         if ending.result is None:
-            return self._elsewhere.fail(errand.task, ending.error, ending.kind)
+            return self._elsewhere.fail(task, ending.error, ending.kind)
         try:
-            return self._elsewhere.complete(errand.task, ending.result)
+            return self._elsewhere.complete(task, ending.result)
         except PayloadError as error:
-            return self._elsewhere.fail(errand.task, str(error), "PayloadError")
+            return self._elsewhere.fail(task, str(error), "PayloadError")
 
     def _last_note(self, task: TaskDefinition) -> LogDefinition | None:
         logs = self._store.get_logs_before(task.workflow_id, limit=_LOOKED_THROUGH)

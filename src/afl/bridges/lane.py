@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Opening, Refused
 from afl.bridges.errands import Errands
+from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError
@@ -157,7 +158,9 @@ class Lane:
                 self._parted.add(errand.id)
             if errand.seconds_to_wait > 0:
                 return False
+            crashpoint.reach("bridge.begin")
             await bridge.begin(errand)
+            crashpoint.reach("bridge.begun")
         except NotReady as reason:
             await self._put_off(errand, str(reason))
             return False

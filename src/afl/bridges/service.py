@@ -19,6 +19,7 @@ from afl.bridges.bridge import Ending, Errand, Opening
 from afl.bridges.errands import Errands
 from afl.bridges.lane import Lane
 from afl.bridges.rules import Rules
+from afl.kernel import crashpoint
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError
 from afl.runtime.entities import TaskDefinition
@@ -30,6 +31,12 @@ _log = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 0.5
 _CLAIMED = 100
+_PEOPLE = "human"
+_NEEDS = {
+    "agent": "turns need a store on SQLite or PostgreSQL",
+    "fleet": "pip install agentflow[fleet]",
+    "message": "pip install agentflow[coordination]",
+}
 
 
 class BridgeService:
@@ -76,6 +83,9 @@ class BridgeService:
 
     def reason(self, task: TaskDefinition) -> str:
         """Why a task could not be begun; empty: it is, or will be in a moment."""
+        kind = task.via.partition(":")[0]
+        if kind not in ("", _PEOPLE) and kind not in self._openings:
+            return f"this process has no bridge to it; {_NEEDS.get(kind, 'nobody has one')}"
         return next((lane.reasons[task.uuid] for lane in self._lanes if task.uuid in lane.reasons), "")
 
     def start(self) -> None:
@@ -196,6 +206,7 @@ class BridgeService:
             for task in tasks:
                 via = self._rules.via(task.name)
                 if via is not None:
+                    crashpoint.reach("bridge.hand_over")
                     self._store.hand_over(task, via)
             if len(tasks) < _CLAIMED:
                 return

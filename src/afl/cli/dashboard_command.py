@@ -19,9 +19,14 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 dashboard = typer.Typer(
     rich_markup_mode="rich", context_settings=_CONTEXT, add_completion=False, invoke_without_command=True
 )
-user = typer.Typer(
-    help="Who may use the dashboard and the HTTP API.", context_settings=_CONTEXT, no_args_is_help=True
-)
+_USER_HELP = """Who may use the dashboard and the HTTP API.
+
+[bold]Examples[/bold]
+
+  afl dashboard user add ada --role operator
+  afl dashboard user list
+"""
+user = typer.Typer(help=_USER_HELP, rich_markup_mode="rich", context_settings=_CONTEXT, no_args_is_help=True)
 dashboard.add_typer(user, name="user")
 
 ConfigFile = Annotated[

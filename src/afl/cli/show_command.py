@@ -18,7 +18,7 @@ from afl.cli.tables import shortened
 from afl.operations.run_tree import RunTree, StepNode
 from afl.operations.run_view import Owner, RunView, show_run
 from afl.operations.step_work import Work
-from afl.runtime.entities import RunnerState
+from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.usage import Budget, UsageTotal
 
@@ -171,11 +171,18 @@ def _counts(node: StepNode) -> str:
     )
 
 
+def _elsewhere(via: str) -> str:
+    kind, _, name = via.partition(":")
+    return f"asked: {name}" if kind == "human" else f"with: {kind} {name}"
+
+
 def _work(work: Work, view: View) -> Text:
     """Who works on it, how far that is, and what went wrong on the way."""
     text = Text()
-    for hold, count in work.held.items():
-        text.append(f"  held: {hold}" + (f" ×{count:,}" if count > 1 else ""), "yellow")
+    waits = {f"held: {hold}": count for hold, count in work.held.items() if hold != TaskHold.ELSEWHERE}
+    waits |= {_elsewhere(via): count for via, count in work.via.items()}
+    for why, count in waits.items():
+        text.append(f"  {why}" + (f" ×{count:,}" if count > 1 else ""), "yellow")
     if work.owners:
         others = f" and {len(work.owners) - 1} more" if len(work.owners) > 1 else ""
         died = "" if view.alive(work.owners[0]) else ", which died"

@@ -42,7 +42,7 @@ async def login(request: Request) -> Response:
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure="https://" in (f"{request.url.scheme}://", request.headers.get("Origin", "")[:8]),
     )
     return response
 

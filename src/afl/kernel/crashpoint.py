@@ -1,6 +1,7 @@
 """Places where a test may kill the process: `AFL_CRASH_AT=name:3` kills it (SIGKILL) the third time it gets there.
 
-Without the variable a place costs one comparison. The names are listed in POINTS, so that tests can visit all.
+Without the variable a place costs one comparison. The names are listed in POINTS, those of bridges in
+BRIDGE_POINTS, so that tests can visit all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ POINTS = (
     "finish.after",
     "claim.after",
     "take.after",
+)
+
+BRIDGE_POINTS = (
+    "bridge.hand_over",
+    "bridge.begin",
+    "bridge.begun",
+    "bridge.settle",
+    "bridge.settled",
 )
 
 _name, _, _count = os.environ.get("AFL_CRASH_AT", "").partition(":")

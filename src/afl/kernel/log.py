@@ -18,26 +18,42 @@ from afl.kernel.errors import SettingError
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_NOTHING: dict[str, str] = {}
-_work: ContextVar[dict[str, str]] = ContextVar("afl_work", default=_NOTHING)
 
 
-class working_on:
+class Working:
+    """What is being worked on here, until the block ends. Its ids are asked for only when a line is logged."""
+
+    __slots__ = ("_around", "_token")
+
+    def ids(self) -> dict[str, str]:
+        """What it is called."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, str]:
+        """Its ids, and those of what it is a part of."""
+        return self.ids() if self._around is None else {**self._around.facts(), **self.ids()}
+
+    def __enter__(self) -> None:
+        self._around = _work.get()
+        self._token: Token[Working | None] = _work.set(self)
+
+    def __exit__(self, *error: object) -> None:
+        _work.reset(self._token)
+
+
+_work: ContextVar[Working | None] = ContextVar("afl_work", default=None)
+
+
+class working_on(Working):
     """`with working_on(run=..., step=..., task=...):` these are facts of what is logged here until the block ends."""
 
-    __slots__ = ("_ids", "_token")
+    __slots__ = ("_ids",)
 
     def __init__(self, **ids: str) -> None:
         self._ids = ids
-        self._token: Token[dict[str, str]] | None = None
 
-    def __enter__(self) -> None:
-        around = _work.get()
-        self._token = _work.set({**around, **self._ids} if around else self._ids)
-
-    def __exit__(self, *error: object) -> None:
-        if self._token is not None:
-            _work.reset(self._token)
+    def ids(self) -> dict[str, str]:
+        return self._ids
 
 
 def configure_logging(level: str = "INFO", json: bool = False, stream: TextIO | None = None) -> None:
@@ -64,7 +80,8 @@ class _Formatter(logging.Formatter):
     def facts(self, record: logging.LogRecord) -> dict[str, Any]:
         """What is worked on, and what the caller passed as `extra`."""
         given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        return {**_work.get(), **given}
+        work = _work.get()
+        return given if work is None else {**work.facts(), **given}
 
     def trace(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""

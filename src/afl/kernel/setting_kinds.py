@@ -164,5 +164,10 @@ def mask_url(url: str) -> str:
     return re.sub(r"(?i)([?&][^=&]*(?:password|token|secret)[^=&]*=)[^&#]*", rf"\1{_MASK}", url)
 
 
+def mask_urls(text: str) -> str:
+    """A text without the secrets of the addresses in it."""
+    return re.sub(r"[a-z][a-z0-9+]*://\S+", lambda found: mask_url(found.group()), text)
+
+
 def _listed(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

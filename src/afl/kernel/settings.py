@@ -154,7 +154,9 @@ class Settings:
     bridges: tuple[tuple[str, Any], ...] = setting(
         "AFL_BRIDGES",
         (),
-        Pairs("the name of a facet, and for it `agent:NAME`, `fleet:WORKFLOW`, `message:AGENT` or `human:GROUP`"),
+        Pairs(
+            "the name of a facet, and for it `agent:NAME`, `fleet:WORKFLOW`, `message:AGENT` or `human:GROUP`"
+        ),
         "Facets whose work is done elsewhere, without a mixin in the workflow.",
     )
     messages: str = setting(

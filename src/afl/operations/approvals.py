@@ -13,6 +13,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.operations import runs
+from afl.operations.bounds import Limit
 from afl.operations.control import operator
 from afl.operations.forms import Form, FormError, answer_form
 from afl.operations.questions import (
@@ -73,7 +74,7 @@ class Answered:
 
 
 def list_approvals(
-    store: PersistenceAPI, *, group: str = "", run: str = "", limit: int = 50, after: str = ""
+    store: PersistenceAPI, *, group: str = "", run: str = "", limit: Limit = 50, after: str = ""
 ) -> list[Approval]:
     """What waits for a person now, oldest first; of one group or run, if named.
 

@@ -88,7 +88,8 @@ def cancel(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
 
 def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
     """The trace of a run ends with it, whoever ends it."""
-    now = store.get_run(run) if telemetry.is_tracing() else None
+    told = telemetry.is_tracing() or telemetry.is_metering()
+    now = store.get_run(run) if told else None
     if now is not None:
         for task in store.get_tasks_by_workflow(run):
             if task.state == TaskState.CANCELED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from dataclasses import dataclass
 
 from afl.fleet.answers import LogLine, LogPage
@@ -60,7 +60,7 @@ async def follow_run(settings: FleetSettings, run_id: str, *, last: int = 0) -> 
 
 async def follow_logs(
     settings: FleetSettings, query: LogQuery, chosen: LogFilter, *, last: int = 0, after: int = 0
-) -> AsyncIterator[list[LogLine]]:
+) -> AsyncGenerator[list[LogLine], None]:
     """The lines that fit, from the query's start on, from the last so many, or behind a position, for ever."""
     async with AsyncClient(settings) as client:
         away, wait_ms = 0, 0

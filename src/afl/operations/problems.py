@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.setting_kinds import mask_url
+from afl.kernel.setting_kinds import mask_urls
 from afl.language.diagnostics import CompileError
 from afl.operations import wire
 from afl.operations.forms import FormError
@@ -51,12 +50,7 @@ class ServerDiffers(AgentFlowError, hint="Use the same version of AgentFlow on b
 
 def problem_of(error: AgentFlowError) -> Problem:
     """An error in that shape; passwords in addresses are not shown."""
-    return Problem(type(error).code, masked(str(error)), error.hint, _details(error))
-
-
-def masked(text: str) -> str:
-    """A text without the passwords of the addresses in it."""
-    return re.sub(r"[a-z][a-z0-9+]*://\S+", lambda found: mask_url(found.group()), text)
+    return Problem(type(error).code, mask_urls(str(error)), error.hint, _details(error))
 
 
 def error_of(problem: Problem) -> AgentFlowError:

@@ -14,9 +14,10 @@ import msgspec
 
 from afl import __version__
 from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.setting_kinds import mask_url
 from afl.operations import wire
 from afl.operations.catalogue import API, NOTHING, Operation, operation_of
-from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of, masked
+from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,14 +74,14 @@ class RemoteDesk:
                 return _read(refusal.code, refusal)
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or error
-            raise ServerAway(f"no server answers at {masked(self._url)}: {why}") from error
+            raise ServerAway(f"no server answers at {mask_url(self._url)}: {why}") from error
 
     def _refused(self, answer: _Answer) -> AgentFlowError:
         try:
             problem = msgspec.json.decode(answer.data, type=Refusal).error
         except msgspec.DecodeError:
             what = f"it answered with status {answer.status}"
-            return ServerAway(f"{masked(self._url)} is no server of AgentFlow: {what}")
+            return ServerAway(f"{mask_url(self._url)} is no server of AgentFlow: {what}")
         if (
             problem.code in ("not-found", "method-not-allowed", "request-error")
             and answer.version != __version__
@@ -90,7 +91,7 @@ class RemoteDesk:
 
     def _differs(self, answer: _Answer, why: str) -> AgentFlowError:
         if not answer.version:
-            return ServerAway(f"{masked(self._url)} is no server of AgentFlow: {why}")
+            return ServerAway(f"{mask_url(self._url)} is no server of AgentFlow: {why}")
         return ServerDiffers(f"the server is AgentFlow {answer.version}, this is {__version__}: {why}")
 
 

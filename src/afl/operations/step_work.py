@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from afl.operations.run_log import log_line
-from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 
 
 @dataclass
@@ -14,8 +14,9 @@ class Work:
     """The tasks of one place of the program together.
 
     `attempts` counts deliveries, `deaths` those that ended with their owner's death, `retries` those that failed and
-    were tried again. `owners` are who works on them now; `held` counts why pending ones are not to be claimed.
-    `progress` is the last that one of them told, `message` the last that it said.
+    were tried again. `owners` are who works on them now; `held` counts why pending ones are not to be claimed, `via`
+    where else they are done ("human:finance"). `progress` is the last that one of them told, `message` the last that it
+    said.
     """
 
     pending: int = 0
@@ -28,6 +29,7 @@ class Work:
     owners: list[str] = field(default_factory=list)
     progress: float | None = None
     message: str = ""
+    via: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -49,6 +51,8 @@ class Work:
         self.retries += task.failures
         if task.hold and task.state == TaskState.PENDING:
             self.held[task.hold] = self.held.get(task.hold, 0) + 1
+        if task.hold == TaskHold.ELSEWHERE and task.state == TaskState.PENDING:
+            self.via[task.via] = self.via.get(task.via, 0) + 1
         if task.state == TaskState.RUNNING and task.owner not in self.owners:
             self.owners.append(task.owner)
 

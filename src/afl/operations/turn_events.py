@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,7 +35,7 @@ class TurnEvent:
 
 async def follow(
     settings: Settings, agent: str = "", *, words: bool = False, started: Callable[[], None] | None = None
-) -> AsyncIterator[TurnEvent]:
+) -> AsyncGenerator[TurnEvent, None]:
     """Events from now on, until whoever listens has enough. `words`: what models say, too. `started`: it listens.
 
     Without a server other processes' states are read off the store; steps and words are heard by their own process.

@@ -9,6 +9,7 @@ from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
+from afl.runtime import tracing
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import IterationChanges, Outcome
 from afl.runtime.context import ExecutionContext
@@ -281,6 +282,8 @@ class Evaluator:
         crashpoint.reach("finish.before")
         done = self.persistence.finish([outcome])[0]
         crashpoint.reach("finish.after")
+        if done and outcome.task is not None:
+            tracing.task_ended(outcome.task, (outcome.task.error or {}).get("message"))
         return done
 
     def retry(self, workflow_id: WorkflowId, step_id: StepId | None = None) -> int:

@@ -35,6 +35,7 @@ from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Done, Workbench
 
 _OTHERS_SECONDS = 1.0
+_STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
 _DUE_SECONDS = 0.01
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
@@ -90,10 +91,11 @@ class LocalRunner:
         return ThreadPool("afl-handler")
 
     def close(self) -> None:
-        """End the threads; handlers that run finish first, but for those whose time was up: they may never return."""
+        """End the threads; handlers finish first, but for those whose time was up: they get a moment, no more."""
         self._keeper.close()
         if "_pool" in vars(self):
-            self._pool.shutdown(wait=self._at is None or self._at[1].running > 0)
+            at_work = self._at is not None and self._at[1].running > 0
+            self._pool.shutdown(patience=None if at_work else _STOP_SECONDS)
 
     def __enter__(self) -> LocalRunner:
         return self

@@ -65,8 +65,8 @@ def _ask_next(store: PersistenceAPI, task: TaskDefinition) -> bool:
     to, first = given.pop("escalate_to", ""), task.via.partition(":")[2]
     minutes = given.pop("escalate_minutes", 0)
     task.bridge, task.patience_ms = {**given, "asked": [*given.get("asked", []), first]}, 0
-    if not store.ask_next(task, f"human:{to}" if to else task.via):
-        return False
+    if not store.ask_next(task, f"human:{to}" if to else task.via) or not to:
+        return False  # somebody was faster, or there is nobody else to ask
     note = f"{first} did not answer within {minutes:g} min; {to} is asked now"
     store.save_log(
         LogDefinition(

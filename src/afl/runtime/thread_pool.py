@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
@@ -50,16 +51,19 @@ class ThreadPool(Executor):
             self._jobs.put(job)
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads as their jobs end; `wait` waits for that."""
+    def shutdown(
+        self, wait: bool = True, *, cancel_futures: bool = False, patience: float | None = None
+    ) -> None:
+        """End the threads as their jobs end; `wait` waits for that, at most `patience` seconds if given."""
         with self._guard:
             self._closed = True
             threads = list(self._threads)
             for _ in threads:
                 self._jobs.put(None)
+        until = None if patience is None else time.monotonic() + patience
         if wait:
             for thread in threads:
-                thread.join()
+                thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

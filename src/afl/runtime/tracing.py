@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from afl.kernel import telemetry
-from afl.kernel.log import working_on
+from afl.kernel.log import Working, working_on
 from afl.kernel.telemetry import UNOBSERVED, Ended, Span
 from afl.kernel.trace_ids import trace_id_of, traceparent_of
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
@@ -24,20 +24,28 @@ def traceparent_of_task(task: TaskDefinition) -> str:
 
 def handling(task: TaskDefinition) -> AbstractContextManager[object]:
     """While a handler works on a task: a span if there is tracing, and the ids for the log."""
-    if telemetry.is_tracing():
-        return _traced(task)
-    return working_on(run=task.workflow_id, step=task.step_id, task=task.uuid)
+    return _traced(task) if telemetry.is_tracing() else _Handling(task)
+
+
+class _Handling(Working):
+    __slots__ = ("_task",)
+
+    def __init__(self, task: TaskDefinition) -> None:
+        self._task = task
+
+    def ids(self) -> dict[str, str]:
+        return {"run": self._task.workflow_id, "step": self._task.step_id, "task": self._task.uuid}
 
 
 @contextmanager
 def _traced(task: TaskDefinition) -> Iterator[Span]:
-    ids = {"run": task.workflow_id, "step": task.step_id, "task": task.uuid}
     span = telemetry.span(
         "afl.handler",
         traceparent_of_task(task),
         **_about(task) | {"afl.attempt": task.deliveries, "afl.owner": task.owner},
     )
-    with working_on(**ids, trace_id=trace_id_of(task.workflow_id or task.uuid)), span as this:
+    trace_id = trace_id_of(task.workflow_id or task.uuid)
+    with _Handling(task), working_on(trace_id=trace_id), span as this:
         yield this
 
 

@@ -14,7 +14,7 @@ from afl.operations.submission import submit_source
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
 
-MARKUP = "<script>alert(1)</script>"
+MARKUP = "<img src=x onerror=alert(1)>"
 
 
 def submit(client: TestClient, key: str = "", **body: object) -> str:

@@ -22,6 +22,7 @@ from support.principals import running_principal
 from afl.dashboard.api.description import description
 from afl.operations.catalogue import PUBLIC
 
+pytestmark = pytest.mark.xdist_group("api-schema")  # one server for all of them
 CHECKS: list[CheckFunction] = [
     not_a_server_error,
     status_code_conformance,

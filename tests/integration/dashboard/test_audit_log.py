@@ -21,6 +21,7 @@ from afl.operations.desk import LocalDesk
 from afl.operations.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
+pytestmark = pytest.mark.xdist_group("api-audit")  # they read one audit log
 ACTIONS = [each for each in PUBLIC if each.is_action]
 
 

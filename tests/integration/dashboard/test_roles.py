@@ -13,7 +13,7 @@ from support.dashboards import API, TOKENS, client_of, with_users
 from afl.operations.access import Role
 from afl.operations.catalogue import PUBLIC, Operation
 
-NOBODY = "nobody"
+pytestmark = pytest.mark.xdist_group("api-roles")  # they read one audit log
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,7 +13,8 @@ from support.crossings import Crossing
 from support.eventually import eventually
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
-from afl.operations.control import cancel
+from afl.operations.control import cancel, pause
+from afl.operations.runs import RunReport
 from afl.runtime.memory_store import MemoryStore
 
 SOURCE = """
@@ -210,6 +212,30 @@ def test_why_something_waits_is_in_the_log_until_it_is_begun(
     assert logged(crossing, run) == ["waits for agent:somebody: nobody is at home"]
     ready.set()
     eventually(lambda: logged(crossing, run)[1:] == ["begun: agent:somebody"])
+
+
+@pytest.mark.parametrize(
+    ("act", "status", "told"),
+    [(cancel, "ERROR", "cancelled by"), (pause, "PAUSED", "paused by")],
+)
+def test_whoever_waits_for_others_heeds_an_operator(
+    crossing: Crossing, act: Callable[..., object], status: str, told: str
+) -> None:
+    side, ended = Side(), Future[RunReport]()
+    bridges = crossing.host(agent=partial(SideBridge, side=side))
+
+    def drive() -> None:
+        ended.set_result(crossing.run(source(), {"ns": [1]}, bridges=bridges))
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    eventually(lambda: side.works)
+    (run,) = crossing.store.get_runs()
+    act(crossing.store, run.workflow_id)
+    report = ended.result(timeout=60)
+    thread.join()
+    assert report.status == status
+    assert told in (report.reason or str(report.error))
 
 
 def logged(crossing: Crossing, run: str) -> list[str]:

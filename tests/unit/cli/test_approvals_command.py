@@ -163,3 +163,10 @@ def test_an_unknown_one(afl: Afl, waiting: str) -> None:
 def test_help_has_examples(afl: Afl) -> None:
     for command in ([], ["list"], ["show"], ["approve"], ["reject"]):
         assert "Examples" in afl("approvals", *command, "--help").out
+
+
+def test_show_tells_who_is_asked(afl: Afl, waiting: str) -> None:
+    shown = afl("show").out
+    assert "c = pay.Check  waiting" in shown
+    assert shown.rstrip().endswith("asked: finance")
+    assert "held" not in shown

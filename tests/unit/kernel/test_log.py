@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 
 from afl.kernel.errors import SettingError
-from afl.kernel.telemetry import configure_logging
+from afl.kernel.log import configure_logging, working_on
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +56,18 @@ def test_a_second_call_replaces_the_first_and_leaves_others_alone() -> None:
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(SettingError, match="log level is 'LOUD'; expected one of DEBUG"):
         configure_logging("LOUD")
+
+
+def test_what_is_worked_on_is_a_fact_of_every_line() -> None:
+    stream = StringIO()
+    configure_logging("INFO", json=True, stream=stream)
+    logger = logging.getLogger("afl.kernel")
+    with working_on(run="r", step="s"):
+        with working_on(task="t", step="inner"):
+            logger.info("deep", extra={"task": "said"})
+        logger.info("back")
+    logger.info("out")
+    deep, back, out = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (deep["run"], deep["step"], deep["task"]) == ("r", "inner", "said")
+    assert (back["run"], back["step"], "task" in back) == ("r", "s", False)
+    assert "run" not in out

@@ -156,7 +156,7 @@ def test_what_a_person_is_asked_is_left_to_the_person(lab: Lab) -> None:
     )
     registry = ToolRegistry()
     registry.register("sea.life.Size", lambda payload: {"metres": 30})
-    model = ScriptedModel([words("A bus or two."), words("never asked")])
+    model = ScriptedModel([calls("Compare", {"line": "A bus or two."})])
     result = lab.run(source, tool_registry=registry, model=model)
     assert result.status == ExecutionStatus.PAUSED
     (task,) = lab.store.find_tasks(hold="elsewhere", via="human")

@@ -23,6 +23,7 @@ from afl.runtime.program import Program
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.tracing import traceparent_of_task
+from afl.runtime.types import StepId
 
 
 def run(store: MemoryStore, handlers: dict[str, Any], source: str = ASK_TWICE) -> ExecutionResult:
@@ -151,3 +152,12 @@ def test_the_trace_of_a_cancelled_run_ends_with_it(store: MemoryStore) -> None:
         assert without_evaluations(told) == ["afl.run < -", "afl.task < afl.run"]
         (ended,) = told.named("afl.run")
         assert ended.status.description == "cancelled by operator ada"
+
+
+def test_a_step_that_an_operator_continues_is_told_as_well(store: MemoryStore) -> None:
+    with traced() as told:
+        run_id, evaluator = submit(store), Evaluator(store)
+        evaluator.resume(run_id)
+        evaluator.continue_step(StepId(f"{run_id}/0/d"), {"m": 1})
+        evaluator.resume(run_id)
+        assert without_evaluations(told) == ["afl.run < -", "afl.task < afl.run"]

@@ -16,6 +16,7 @@ from afl.operations import wire
 from afl.operations.catalogue import NOTHING, Operation
 from afl.operations.remote import KEY_HEADER
 
+LONGEST_KEY = 200
 _JSON = "application/json"
 
 
@@ -34,6 +35,8 @@ async def read_arguments(operation: Operation, request: Request) -> dict[str, An
     else:
         found |= _converted(operation, _query(operation, request), strict=False)
     if operation.key and (key := request.headers.get(KEY_HEADER)):
+        if len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
+            raise RequestError(f"{KEY_HEADER} takes at most {LONGEST_KEY} printable characters")
         found[operation.key] = key
     missing = [each.name for each in operation.parameters if is_required(each) and each.name not in found]
     if missing:

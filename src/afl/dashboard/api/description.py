@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl import __version__
-from afl.dashboard.api.arguments import is_required, outer_parameters
+from afl.dashboard.api.arguments import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
 from afl.operations import wire
 from afl.operations.catalogue import API, PUBLIC, Operation
@@ -28,7 +28,6 @@ _REFUSALS = {
     "429": "Too many wrong tokens.",
     "503": "The store, or the server of that part, does not answer.",
 }
-_LONGEST_KEY = 200
 
 
 @cache
@@ -104,7 +103,7 @@ def _parameters(operation: Operation, schemas: dict[str, Any]) -> list[dict[str,
         ]
     if operation.key:
         about = "The same key again is the same run: send it with every attempt of one submission."
-        schema = {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY, "pattern": "^[!-~]+$"}
+        schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"}
         found.append({"name": KEY_HEADER, "in": "header", "description": about, "schema": schema})
     return found
 

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from afl.dashboard.pages.fleet_part import FLEET
 from afl.dashboard.pages.parts import ask_soon, of_part
 from afl.dashboard.rendering import ENVIRONMENT
+from afl.dashboard.streams import apart, event_stream
 from afl.fleet.answers import LogLine
 from afl.fleet.errors import PrincipalAway, RequestRefused
 from afl.kernel.errors import NotFoundError
@@ -56,11 +57,7 @@ async def lines_stream(request: Request) -> Response:
     wanted = LineFilter.of(request)
     query = LogQuery(run=standing.run.run_id, task=wanted.task, pattern=wanted.pattern)
     chosen = LogFilter(query, [] if standing.workflow is None else [standing.workflow])
-    return StreamingResponse(
-        _events(query, chosen, _after(request)),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return event_stream(_events(query, chosen, _after(request)))
 
 
 def _after(request: Request) -> int:
@@ -72,7 +69,7 @@ async def _events(query: LogQuery, chosen: LogFilter, after: int) -> AsyncIterat
     template = ENVIRONMENT.get_template("fleet_lines.html")
     yield "retry: 2000\n\n"
     try:
-        async for lines in follow_logs(fleet.hasty_settings(), query, chosen, after=after):
+        async for lines in apart(follow_logs(fleet.hasty_settings(), query, chosen, after=after)):
             shown = template.render(lines=lines, plain=plain_payload)
             yield f"id: {_last(lines)}\nevent: append\ndata: {json.dumps(shown)}\n\n"
     except PrincipalAway:

@@ -10,9 +10,10 @@ import json
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from afl.kernel.errors import StoreError
+from afl.dashboard.streams import apart, event_stream
+from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
 from afl.operations.turn_events import follow
 
@@ -28,11 +29,7 @@ async def words(request: Request) -> Response:
     """Pieces of text of one turn, for as long as the browser listens."""
     settings: Settings = request.app.state.settings
     agent, turn = request.path_params["agent"], request.path_params["turn"]
-    return StreamingResponse(
-        _pieces(settings, agent, turn),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return event_stream(_pieces(settings, agent, turn))
 
 
 async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncIterator[str]:
@@ -40,7 +37,7 @@ async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncIterator[st
     if not has_words(settings):
         return
     try:
-        async for event in follow(settings, agent, words=True):
+        async for event in apart(follow(settings, agent, words=True)):
             if event.payload.get("agent_turn_id") != turn:
                 continue
             if event.kind == "chunk" and event.payload.get("chunk_type") == "content":
@@ -48,5 +45,5 @@ async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncIterator[st
             elif event.kind == "task":
                 yield "event: over\ndata: {}\n\n"
                 return
-    except StoreError:
-        yield "event: over\ndata: {}\n\n"  # the transcript itself still grows step by step
+    except AgentFlowError:
+        yield "event: over\ndata: {}\n\n"  # no such agent, or no bus: the transcript itself still grows

@@ -230,7 +230,7 @@ async function updateStates() {
         again = false;
         updateStates();
       }
-    }, parts.nodes.length >= MANY ? 700 : 150);
+    }, parts.nodes.length >= MANY ? 300 : 120);
   }
 }
 

@@ -32,7 +32,7 @@ async function open(path) {
   shown = path;
   aside.dataset.live = `run:${decodeURIComponent(run)}`;
   aside.dataset.src = source;
-  aside.dataset.every = "400";
+  aside.dataset.every = "250";
   aside.replaceChildren();
   aside.hidden = false;
   aside.parentElement.classList.add("has-panel");

@@ -68,7 +68,7 @@ function confirmFirst(form, submitter, question) {
   no.textContent = "Back";
   const yes = document.createElement("button");
   yes.className = submitter?.className.includes("danger") ? "danger" : "primary";
-  yes.textContent = submitter?.textContent.trim() || "Do it";
+  yes.textContent = form.dataset.yes || submitter?.textContent.trim() || "Do it";
   yes.value = "yes";
   buttons.append(no, yes);
   dialog.setAttribute("aria-label", question);

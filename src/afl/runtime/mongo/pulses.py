@@ -11,7 +11,6 @@ from afl.runtime.mongo.collections import OLDEST_FIRST, Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.logs import counter_key
 from afl.runtime.mongo.records import task_from
-
 from afl.runtime.step import StepLine
 from afl.runtime.types import StepId, WorkflowId
 

@@ -1,0 +1,84 @@
+"""`afl dashboard` as a real process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.command_line import afl_process, environment
+
+
+@contextmanager
+def dashboard(folder: Path, *args: str, **changes: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """One that runs, and the address it printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "afl", "dashboard", "--port", "0", *args],
+        cwd=folder,
+        env=environment(**changes),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    with process.stdout, process.stderr:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_told_to_end_and_lets_nobody_hang(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with dashboard(tmp_path) as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{url}/health") as answer:
+            assert json.load(answer)["status"] == "ok"
+        with urllib.request.urlopen(f"{url}/events?topic=runs") as watched:
+            assert b"retry" in watched.readline()
+            process.send_signal(number)
+            assert watched.read() is not None  # the stream ends
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None and "Traceback" not in process.stderr.read()
+    assert (tmp_path / ".afl" / "afl.db").exists()
+
+
+def test_a_command_in_another_folder_asks_it(tmp_path: Path) -> None:
+    (tmp_path / "w.afl").write_text(
+        "workflow W(n: Int = 1) => (n: Int) andThen {\n    yield W(n = $.n + 1)\n}\n"
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with dashboard(tmp_path, AFL_TOKEN="let me in") as (_, url):
+        known = {"AFL_SERVER": url, "AFL_TOKEN": "let me in"}
+        run = afl_process("submit", str(tmp_path / "w.afl"), folder=elsewhere, **known).out.strip()
+        assert run in afl_process("list", folder=elsewhere, **known).out
+        refused = afl_process("list", "--server", url, folder=elsewhere)
+        assert refused.code == 1 and "a token is needed" in refused.err
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
+    refused = afl_process("dashboard", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
+    assert refused.code == 1
+    assert "AFL_TOKEN" in refused.err and "afl dashboard user add" in refused.err
+    assert refused.out == ""
+    with dashboard(tmp_path, "--host", "0.0.0.0", AFL_TOKEN="x") as (_, url):
+        assert url.startswith("http://0.0.0.0:")
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = afl_process("dashboard", "--port", port, folder=tmp_path)
+    assert refused.code == 1 and f"cannot listen on 127.0.0.1 port {port}" in refused.err

@@ -1,0 +1,103 @@
+"""Waiting at a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from afl.kernel.errors import StoreUnavailable
+from afl.kernel.ids import sortable_id
+from afl.kernel.settings import load_settings
+from afl.operations import control, submission
+from afl.operations.desk import LocalDesk
+from afl.operations.following import read_log, wait_for_run
+from afl.operations.submission import KeyReused, submit_source
+from afl.runtime.entities import LogDefinition
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+
+SOURCE = "workflow W(n: Int = 1) => (n: Int) andThen {\n    yield W(n = $.n)\n}\n"
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    store = MemoryStore()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def desk(store: MemoryStore) -> LocalDesk:
+    return LocalDesk(store, load_settings({}, environ={}))
+
+
+@pytest.fixture
+def run(desk: LocalDesk) -> str:
+    return desk.do(submit_source, SOURCE).run
+
+
+def entry(run: str, message: str) -> LogDefinition:
+    return LogDefinition(sortable_id(), 0, run, message=message)
+
+
+def test_a_long_log_is_read_in_pieces_and_each_line_once(
+    store: MemoryStore, desk: LocalDesk, run: str
+) -> None:
+    store.save_logs([entry(run, str(number)) for number in range(2_500)])
+    assert [line.message for line in read_log(desk, run)] == [str(number) for number in range(2_500)]
+
+
+def test_a_log_is_followed_until_the_run_is_over(store: MemoryStore, desk: LocalDesk, run: str) -> None:
+    store.save_log(entry(run, "one"))
+    heard = []
+    for line in read_log(desk, run, follow=True):
+        heard.append(line.message)
+        if line.message == "one":
+            store.save_logs([entry(run, "two"), entry(run, "three")])
+            control.cancel(store, run)
+    assert heard == ["one", "two", "three"]
+
+
+def test_entries_that_appear_out_of_order_are_not_lost(
+    store: MemoryStore, desk: LocalDesk, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer took position 1 and commits after the one who took 2."""
+    late, early = entry(run, "late"), entry(run, "early")
+    looks = [[(2, early)], [(3, early)], [(1, late), (2, early)]]
+
+    def get_logs_after(runner_id: str, position: int, limit: int = 0) -> list[tuple[int, LogDefinition]]:
+        if len(looks) == 1:
+            control.cancel(store, run)
+        return looks.pop(0) if looks else []
+
+    monkeypatch.setattr(store, "get_logs_after", get_logs_after)
+    assert [line.message for line in read_log(desk, run, follow=True)] == ["early", "late"]
+
+
+def test_a_run_is_awaited_for_as_long_as_asked(store: MemoryStore, desk: LocalDesk, run: str) -> None:
+    assert wait_for_run(desk, run, 0.0).timed_out
+    Evaluator(store).resume(run)  # type: ignore[arg-type]
+    assert wait_for_run(desk, run).outputs == {"n": 1}
+
+
+def test_a_submission_that_broke_off_is_taken_up_by_its_key(
+    store: MemoryStore, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is reserved first; whoever sends it again stores the run under the very id."""
+
+    class Broken(Evaluator):
+        def submit(self, *args: Any, **options: Any) -> Any:
+            raise StoreUnavailable("it went away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(submission, "Evaluator", Broken)
+        with pytest.raises(StoreUnavailable):
+            desk.do(submit_source, SOURCE, key="k")
+    assert store.find_runs() == []
+    first = desk.do(submit_source, SOURCE, key="k")
+    assert desk.do(submit_source, SOURCE, key="k") == first
+    assert [each.workflow_id for each in store.find_runs()] == [first.run]
+    with pytest.raises(KeyReused, match="was used for run"):
+        desk.do(submit_source, SOURCE, inputs={"n": 2}, key="k")
