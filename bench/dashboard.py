@@ -195,9 +195,7 @@ def _graph_ms(browser: Browser, address: str, run: str) -> float:
 def changes(report: Report, browser: Browser, store_name: str, url: str) -> None:
     """Somebody else pauses a run, or lets it go on: how long until an open page says so, by one clock on the wall."""
     store = open_store(url)
-    run = Evaluator(store).submit(
-        Program({"program": programs.compiled(programs.foreach("Work")), "workflow": "W"}), {"xs": [1]}
-    )
+    run = _waiting(store).workflow_id
     with dashboard(url) as address, browser.new_context() as context:
         pages = {"run": f"/runs/{run}", "list": f"/runs?text={run}"}
         for name, path in pages.items():

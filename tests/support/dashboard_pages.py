@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -100,6 +101,12 @@ def _of_role(client: TestClient, role: Role) -> TestClient:
     """A client of the same application with the token of a role; it has cookies of its own."""
     headers = {"Authorization": f"Bearer {TOKENS[role]}"}
     return TestClient(client.app, str(client.base_url), headers=headers, follow_redirects=False)
+
+
+def own_redis(url: str) -> str:
+    """A database of the Redis server that only this worker uses: the desk's key prefix is always the same."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return f"{url.rpartition('/')[0]}/{8 + int(worker) % 8}"
 
 
 def program_of(source: str) -> Program:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import importlib.metadata
 import socket
 import sys
 from typing import Any
@@ -13,13 +12,12 @@ from afl.kernel import telemetry
 from afl.kernel.errors import MissingExtraError
 from afl.kernel.log import configure_logging
 from afl.kernel.meters import process_meters
-from afl.kernel.metrics_server import MetricsServer
 from afl.kernel.otel import OpenTelemetryTracer
 from afl.kernel.settings import Settings
 
 _LAST_SECONDS = 5.0
 _running: Any = None
-_serving: MetricsServer | None = None
+_serving: Any = None
 
 
 def observe(settings: Settings, service: str, *, level: str = "") -> None:
@@ -27,7 +25,8 @@ def observe(settings: Settings, service: str, *, level: str = "") -> None:
     global _serving
     configure_logging(level or settings.log_level, json=settings.log_format == "json")
     if settings.metrics and _serving is None:
-        _serving = MetricsServer(settings.metrics, process_meters().render)
+        serving = importlib.import_module("afl.kernel.metrics_server")  # few commands need an HTTP server
+        _serving = serving.MetricsServer(settings.metrics, process_meters().render)
     start_tracing(settings.telemetry, service)
 
 
@@ -54,7 +53,7 @@ def _resource(service: str) -> Any:
     resources = _module("opentelemetry.sdk.resources")
     about = {
         "service.name": service,
-        "service.version": importlib.metadata.version("agentflow"),
+        "service.version": importlib.import_module("importlib.metadata").version("agentflow"),
         "host.name": socket.gethostname(),
     }
     return resources.Resource(about).merge(resources.OTELResourceDetector().detect())

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from redis.asyncio import Redis
+from support.dashboard_pages import own_redis
 from support.dashboards import served, settings_for
 from support.principals import running_principal
 from support.turns_house import House
@@ -20,7 +21,6 @@ from afl.kernel.database import connect
 from afl.operations import fleet
 from afl.turns.heads import finish
 
-pytestmark = pytest.mark.xdist_group("redis-pages")
 SECONDS = 60.0
 
 
@@ -84,7 +84,7 @@ def test_the_fleet(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_messages(store_url: str, redis_url: str) -> None:
-    url = f"{redis_url.rpartition('/')[0]}/9"
+    url = own_redis(redis_url)
 
     async def watch(address: str) -> None:
         async with watching(address, "messages") as heard:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
-from support.dashboard_pages import MARKUP, Visitors, visitors
+from support.dashboard_pages import MARKUP, Visitors, own_redis, visitors
 
 from afl.coordination import (
     AgentId,
@@ -21,7 +21,6 @@ from afl.coordination.models import AgentMessage, FailureType, MessagePriority, 
 from afl.operations import coordination
 from afl.operations.coordination import Where
 
-pytestmark = pytest.mark.xdist_group("redis-pages")
 CLERK, PACKER = AgentId(type="clerk", instance="1"), AgentId(type="packer")
 
 
@@ -82,7 +81,7 @@ async def down() -> None:
 
 @pytest.fixture
 def house(store_url: str, redis_url: str) -> Iterator[Visitors]:
-    url = f"{redis_url.rpartition('/')[0]}/9"  # a database of its own: the others' tests flush theirs
+    url = own_redis(redis_url)
     asyncio.run(sow(url))
     with visitors(store_url, redis=url) as found:
         yield found
