@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
-from afl.operations import control
+from afl.operations.run import control
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from afl.fleet.settings import render_fleet_markdown
 from afl.kernel.settings import render_markdown as render_settings
-from afl.operations import catalogue, reasons
+from afl.operations import catalogue
+from afl.operations.reason import reasons
 from reference import commands, errors, http
 
 DOCS = Path(__file__).parents[1] / "docs"

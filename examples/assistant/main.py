@@ -19,7 +19,7 @@ from pathlib import Path
 
 from afl.cli import main as afl
 from afl.kernel.settings import load_settings
-from afl.operations import turns
+from afl.operations.turn import turns
 
 HERE = Path(__file__).parent
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from afl.cli import main as afl
 from afl.kernel.settings import load_settings
-from afl.operations import approvals, runs
+from afl.operations.people import approvals
+from afl.operations.run import runs
 
 HERE = Path(__file__).parent
 AGENTS = ["--agent", str(HERE / "agents.py"), "--quiet"]

@@ -20,9 +20,9 @@ from pathlib import Path
 from afl.cli.fleet_graph import graph
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
-from afl.operations import fleet
-from afl.operations.fleet_dag import RunStanding
-from afl.operations.fleet_follow import follow_run
+from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_follow import follow_run
 
 HERE = Path(__file__).parent
 

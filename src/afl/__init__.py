@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from afl.emitter import emit_json as emit_json
     from afl.language.diagnostics import CompileError as CompileError
     from afl.loader import SourceLoader as SourceLoader
-    from afl.operations.embedding import run as run
-    from afl.operations.runs import RunFailed as RunFailed
-    from afl.operations.runs import RunPaused as RunPaused
+    from afl.operations.run.runs import RunFailed as RunFailed
+    from afl.operations.run.runs import RunPaused as RunPaused
+    from afl.operations.work.embedding import run as run
     from afl.parser import AFLParser as AFLParser
     from afl.parser import ParseError as ParseError
     from afl.parser import parse as parse
@@ -99,8 +99,8 @@ _HOMES = {
     "afl.source": "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry",
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
     "afl.language.diagnostics": "CompileError",
-    "afl.operations.embedding": "run",
-    "afl.operations.runs": "RunFailed RunPaused",
+    "afl.operations.work.embedding": "run",
+    "afl.operations.run.runs": "RunFailed RunPaused",
     "afl.runtime.errors": "WorkCancelled",
     "afl.runtime.handler": "HandlerContext handler",
 }

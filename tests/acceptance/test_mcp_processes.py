@@ -22,7 +22,7 @@ from support.command_line import environment
 from afl.kernel.settings import load_settings
 from afl.operations.access import hash_token
 from afl.operations.audit import read_audit
-from afl.operations.runs import opened
+from afl.operations.run.runs import opened
 
 SECONDS = 60.0
 TOKEN = "a token that nobody guesses"

@@ -13,9 +13,9 @@ from support.eventually import eventually
 from support.terminal import Terminal
 from support.warm_processes import Warm, WarmProcesses
 
-from afl.operations import approvals
-from afl.operations.run_end import wait
-from afl.operations.run_list import list_runs
+from afl.operations.people import approvals
+from afl.operations.run.run_end import wait
+from afl.operations.run.run_list import list_runs
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId

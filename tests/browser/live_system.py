@@ -15,8 +15,8 @@ from support.warm_processes import Warm, WarmProcesses
 
 from afl.fleet.settings import FleetSettings
 from afl.kernel.settings import Settings, load_settings
-from afl.operations import submission
-from afl.operations.source_text import program_of
+from afl.operations.program import submission
+from afl.operations.program.source_text import program_of
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program

@@ -18,7 +18,10 @@ from afl.coordination import (
 )
 from afl.coordination.models import AgentMessage, FailureType, MessageType
 from afl.fleet.statuses import Status
-from afl.operations import control, fleet, timetable, turns
+from afl.operations.fleet import fleet
+from afl.operations.run import control
+from afl.operations.turn import turns
+from afl.operations.work import timetable
 from afl.runtime.changes import IterationChanges
 from browser.live_system import LiveSystem, shop
 

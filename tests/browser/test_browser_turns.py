@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from afl.operations import turns
+from afl.operations.turn import turns
 from browser.gestures import confirm, heading, row
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds

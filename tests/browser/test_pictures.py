@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from afl.operations import runs
-from afl.operations.agents import load_module
-from afl.operations.source_text import program_of
+from afl.operations.program.agents import load_module
+from afl.operations.program.source_text import program_of
+from afl.operations.run import runs
 from afl.runtime.handler import Handlers
 from afl.runtime.store import open_store
 from browser.gestures import heading

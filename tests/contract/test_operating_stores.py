@@ -7,14 +7,14 @@ from dataclasses import replace
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.language import compile_source
-from afl.operations import control, retention, runs
-from afl.operations.run_end import wait
-from afl.operations.run_list import list_runs
-from afl.operations.run_log import follow_log
-from afl.operations.submission import submit
-from afl.operations.task_queue import list_tasks
-from afl.operations.why import why
-from afl.operations.workers import servers
+from afl.operations.program.submission import submit
+from afl.operations.reason.why import why
+from afl.operations.run import control, retention, runs
+from afl.operations.run.run_end import wait
+from afl.operations.run.run_list import list_runs
+from afl.operations.run.run_log import follow_log
+from afl.operations.work.task_queue import list_tasks
+from afl.operations.work.workers import servers
 from afl.runtime.entities import LogDefinition, ServerDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI

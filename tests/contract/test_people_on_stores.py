@@ -10,13 +10,14 @@ import pytest
 from store_records import OpenStore, eventually, stored_task
 
 from afl.language import compile_source
-from afl.operations import approvals, control, runs
-from afl.operations.approvals import Answered, ApprovalClosed, UnknownApproval
-from afl.operations.forms import FormError
-from afl.operations.questions import Approval
-from afl.operations.run_log import read_log
-from afl.operations.runs import RunReport
-from afl.operations.submission import submit
+from afl.operations.people import approvals
+from afl.operations.people.approvals import Answered, ApprovalClosed, UnknownApproval
+from afl.operations.people.forms import FormError
+from afl.operations.people.questions import Approval
+from afl.operations.program.submission import submit
+from afl.operations.run import control, runs
+from afl.operations.run.run_log import read_log
+from afl.operations.run.runs import RunReport
 from afl.runtime import sweep
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator

@@ -11,7 +11,8 @@ import pytest
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError, ScheduleError
 from afl.language import compile_source
-from afl.operations import retention, runs, timetable
+from afl.operations.run import retention, runs
+from afl.operations.work import timetable
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program

@@ -11,12 +11,12 @@ from typing import Any, Self
 from afl.bridges.service import BridgeService
 from afl.kernel.settings import Settings, load_settings
 from afl.models import Model
-from afl.operations import runs
-from afl.operations.compilation import compile_sources
-from afl.operations.hosting import TurnStaff, bridge_service
-from afl.operations.offers import Offer
-from afl.operations.sources import from_text
-from afl.operations.turn_module import TurnModule
+from afl.operations.program.compilation import compile_sources
+from afl.operations.program.sources import from_text
+from afl.operations.run import runs
+from afl.operations.turn.turn_module import TurnModule
+from afl.operations.work.hosting import TurnStaff, bridge_service
+from afl.operations.work.offers import Offer
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers

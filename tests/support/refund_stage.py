@@ -14,10 +14,10 @@ from afl.coordination import AgentId, RedisMessageCoordinator
 from afl.fleet.client import Client
 from afl.fleet.requests import ListRuns
 from afl.kernel.database import queries
-from afl.operations import approvals
-from afl.operations.compilation import compile_sources
-from afl.operations.runs import choose_workflow
-from afl.operations.sources import read_files
+from afl.operations.people import approvals
+from afl.operations.program.compilation import compile_sources
+from afl.operations.program.sources import read_files
+from afl.operations.run.runs import choose_workflow
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.sql_store import SqlStore

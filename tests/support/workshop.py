@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from afl.language import compile_source
-from afl.operations.submission import submit
+from afl.operations.program.submission import submit
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program

@@ -15,11 +15,11 @@ from afl.cli.console import duration, say
 from afl.kernel.observing import observe, stop_tracing
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
-from afl.operations import runs
-from afl.operations.agents import AgentError
-from afl.operations.hosting import hosted, hosted_names
-from afl.operations.offers import load_offer
-from afl.operations.service import (
+from afl.operations.program.agents import AgentError
+from afl.operations.run import runs
+from afl.operations.work.hosting import hosted, hosted_names
+from afl.operations.work.offers import load_offer
+from afl.operations.work.service import (
     Notices,
     ServiceOptions,
     SourceWatch,

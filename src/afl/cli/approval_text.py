@@ -9,8 +9,8 @@ from rich.text import Text
 
 from afl.cli.console import output
 from afl.kernel.clock import wall_ms
-from afl.operations.approvals import Approval, ApprovalView
-from afl.operations.forms import FormField
+from afl.operations.people.approvals import Approval, ApprovalView
+from afl.operations.people.forms import FormField
 from afl.operations.spans import ago, date, span
 
 _LONGEST = 2_000

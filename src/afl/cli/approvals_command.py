@@ -14,9 +14,9 @@ from afl.cli.console import output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.tables import Table, shortened
 from afl.kernel.clock import wall_ms
-from afl.operations import approvals as operations
-from afl.operations.approvals import Answered, Approval, ApprovalView
-from afl.operations.forms import parse
+from afl.operations.people import approvals as operations
+from afl.operations.people.approvals import Answered, Approval, ApprovalView
+from afl.operations.people.forms import parse
 from afl.operations.spans import ago, span
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

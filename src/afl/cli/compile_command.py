@@ -20,8 +20,8 @@ from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.language.loader import SourceLoader
 from afl.language.source import CompilerInput, SourceEntry
-from afl.operations.compilation import Report, emit, examine
-from afl.operations.sources import from_text, read_file, read_files
+from afl.operations.program.compilation import Report, emit, examine
+from afl.operations.program.sources import from_text, read_file, read_files
 
 
 class LogLevel(StrEnum):

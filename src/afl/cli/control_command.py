@@ -13,9 +13,9 @@ from afl.cli.console import print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.problems import problem
-from afl.operations import control
-from afl.operations.control import Change
 from afl.operations.desk import Desk
+from afl.operations.run import control
+from afl.operations.run.control import Change
 
 
 def retry(

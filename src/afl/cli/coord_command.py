@@ -14,8 +14,8 @@ from afl.cli.console import output, print_json, say
 from afl.cli.tables import Table, shortened
 from afl.coordination.models import DeadLetter
 from afl.kernel.settings import load_settings
-from afl.operations import coordination
-from afl.operations.coordination import BreakerLine, Where, agent_text
+from afl.operations.message import coordination
+from afl.operations.message.coordination import BreakerLine, Where, agent_text
 from afl.operations.spans import ago, date, span
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -22,8 +22,8 @@ from afl.fleet.answers import AgentView, RunView
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
-from afl.operations import fleet as operations
-from afl.operations.fleet_dag import RunStanding
+from afl.operations.fleet import fleet as operations
+from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.spans import ago, date
 
 _HELP = """Run DAGs of processes on a fleet of agents.

@@ -18,8 +18,8 @@ from afl.cli.fleet_lines import line_text
 from afl.fleet.answers import LogLine
 from afl.fleet.statuses import Status
 from afl.kernel.clock import wall_ms
-from afl.operations.fleet_dag import RunStanding, TaskLine
-from afl.operations.fleet_follow import Away, News
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
+from afl.operations.fleet.fleet_follow import Away, News
 
 _BAR_WIDTH = 32
 _MARGIN_LINES = 4

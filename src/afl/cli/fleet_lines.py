@@ -8,7 +8,7 @@ from rich.text import Text
 
 from afl.fleet.answers import LogLine
 from afl.fleet.log_frame import LogFrame
-from afl.operations.fleet_log import plain_payload
+from afl.operations.fleet.fleet_log import plain_payload
 
 _LEVELS = {"ERROR": "red", "WARNING": "yellow", "DEBUG": "dim"}
 

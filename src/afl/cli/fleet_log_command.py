@@ -17,9 +17,9 @@ from afl.fleet.answers import LogLine
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
-from afl.operations import fleet as operations
-from afl.operations.fleet import LogFilter, LogQuery
-from afl.operations.fleet_follow import follow_logs
+from afl.operations.fleet import fleet as operations
+from afl.operations.fleet.fleet import LogFilter, LogQuery
+from afl.operations.fleet.fleet_follow import follow_logs
 from afl.operations.spans import read_span
 
 _TAIL = 10

@@ -14,9 +14,9 @@ from afl.cli.fleet_options import Host, Port, chosen
 from afl.cli.interruption import leaving_on_interrupt
 from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
-from afl.operations import fleet as operations
-from afl.operations.fleet_dag import RunStanding
-from afl.operations.fleet_follow import follow_run
+from afl.operations.fleet import fleet as operations
+from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_follow import follow_run
 
 
 def _pairs(given: list[str] | None) -> list[str] | None:

@@ -15,7 +15,7 @@ from afl.fleet.settings import FleetSettings, load_fleet_settings
 from afl.kernel.errors import MissingExtraError
 from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
-from afl.operations.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
+from afl.operations.fleet.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
 
 
 def principal(

@@ -15,7 +15,7 @@ from afl.cli.console import output, print_json, say
 from afl.cli.fleet_options import Host, Port, chosen
 from afl.cli.tables import Table
 from afl.fleet.settings import load_fleet_settings
-from afl.operations import fleet_setup
+from afl.operations.fleet import fleet_setup
 
 
 def init(

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from afl.cli.console import say
-from afl.operations.formatting import format_file, format_text, write
-from afl.operations.sources import STDIN
+from afl.operations.program.formatting import format_file, format_text, write
+from afl.operations.program.sources import STDIN
 
 
 def fmt(

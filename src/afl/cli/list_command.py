@@ -14,9 +14,9 @@ from afl.cli.console import duration, output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.tables import Table, shortened, state_text
-from afl.operations.run_list import RunLine, list_runs
+from afl.operations.run.run_list import RunLine, list_runs
 from afl.operations.spans import date, span
-from afl.operations.task_queue import TaskLine, list_tasks
+from afl.operations.work.task_queue import TaskLine, list_tasks
 
 
 class RunState(StrEnum):

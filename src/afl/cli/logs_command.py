@@ -13,9 +13,9 @@ from afl.cli import options
 from afl.cli.console import output
 from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
-from afl.operations.following import read_log
-from afl.operations.run_end import wait_a_while
-from afl.operations.run_log import LogLine
+from afl.operations.run.following import read_log
+from afl.operations.run.run_end import wait_a_while
+from afl.operations.run.run_log import LogLine
 from afl.operations.spans import clock
 
 _LEVELS = {"error": "red", "warning": "yellow"}

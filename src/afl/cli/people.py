@@ -9,10 +9,10 @@ import typer
 
 from afl.cli.approval_text import approval_text
 from afl.cli.console import say
-from afl.operations import approvals
-from afl.operations.approvals import ApprovalClosed, ApprovalView
-from afl.operations.forms import FormError, FormField, parse
-from afl.operations.runs import RunReport
+from afl.operations.people import approvals
+from afl.operations.people.approvals import ApprovalClosed, ApprovalView
+from afl.operations.people.forms import FormError, FormField, parse
+from afl.operations.run.runs import RunReport
 from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 

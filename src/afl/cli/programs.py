@@ -10,11 +10,11 @@ from typing import Any
 import typer
 
 from afl.cli.findings import print_findings
-from afl.operations import runs
-from afl.operations.compilation import examine
-from afl.operations.inputs import read_inputs
-from afl.operations.source_text import SourceText
-from afl.operations.sources import read_files
+from afl.operations.program.compilation import examine
+from afl.operations.program.inputs import read_inputs
+from afl.operations.program.source_text import SourceText
+from afl.operations.program.sources import read_files
+from afl.operations.run import runs
 from afl.runtime.program import Program
 
 

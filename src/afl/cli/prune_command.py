@@ -12,7 +12,7 @@ from afl.cli.console import errors, print_json, say
 from afl.cli.desks import chosen
 from afl.kernel.errors import InputError
 from afl.operations.desk import open_desk
-from afl.operations.retention import prune as prune_runs
+from afl.operations.run.retention import prune as prune_runs
 from afl.operations.spans import DAY, date, read_span
 
 

@@ -13,7 +13,7 @@ from afl.cli.console import output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.tables import Table
 from afl.operations.spans import span
-from afl.operations.workers import Liveness, Server, servers
+from afl.operations.work.workers import Liveness, Server, servers
 
 _COLOURS = {
     Liveness.RUNNING: "green",

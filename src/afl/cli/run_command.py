@@ -21,10 +21,10 @@ from afl.cli.people import ask_people, can_ask, waits_for_people
 from afl.cli.programs import prepare
 from afl.kernel.observing import start_tracing
 from afl.kernel.settings import Settings, load_settings
-from afl.operations import runs
-from afl.operations.hosting import hosted_for
-from afl.operations.offers import Offer, load_offer
-from afl.operations.runs import RunReport, Waiting
+from afl.operations.run import runs
+from afl.operations.run.runs import RunReport, Waiting
+from afl.operations.work.hosting import hosted_for
+from afl.operations.work.offers import Offer, load_offer
 from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program_cache import ProgramCache

@@ -13,10 +13,10 @@ from afl.cli.console import output, print_json, say
 from afl.cli.desks import chosen, desk_for
 from afl.cli.programs import prepare
 from afl.cli.tables import Table, shortened
-from afl.operations import timetable
 from afl.operations.desk import Desk, open_desk
 from afl.operations.spans import date
-from afl.operations.timetable import CatchUp, WorkflowSchedule
+from afl.operations.work import timetable
+from afl.operations.work.timetable import CatchUp, WorkflowSchedule
 
 
 def schedule(

@@ -15,9 +15,9 @@ from afl.cli.console import duration, output, print_json
 from afl.cli.desks import desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.tables import shortened
-from afl.operations.run_tree import RunTree, StepNode
-from afl.operations.run_view import Owner, RunView, show_run
-from afl.operations.step_work import Work
+from afl.operations.run.run_tree import RunTree, StepNode
+from afl.operations.run.run_view import Owner, RunView, show_run
+from afl.operations.run.step_work import Work
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.usage import Budget, UsageTotal

@@ -13,11 +13,11 @@ from afl.cli.desks import chosen, desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.programs import prepare
 from afl.kernel.errors import InputError
-from afl.operations import run_end
 from afl.operations.desk import Desk, open_desk
-from afl.operations.following import wait_for_run
+from afl.operations.program.submission import submit_source
+from afl.operations.run import run_end
+from afl.operations.run.following import wait_for_run
 from afl.operations.spans import read_span
-from afl.operations.submission import submit_source
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from afl.cli.turn_transcript import status_text
-from afl.operations.turn_events import TurnEvent, moment_of
+from afl.operations.turn.turn_events import TurnEvent, moment_of
 
 
 def event_text(event: TurnEvent) -> Text:

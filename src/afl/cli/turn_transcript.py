@@ -7,7 +7,7 @@ from rich.text import Text
 
 from afl.cli.console import duration
 from afl.operations.spans import clock
-from afl.operations.turn_view import CardView, StepView, TurnView
+from afl.operations.turn.turn_view import CardView, StepView, TurnView
 
 _COLOURS = {
     "queued": "yellow",

@@ -18,11 +18,11 @@ from afl.cli.turn_events_text import event_text
 from afl.cli.turn_transcript import print_transcript, status_text
 from afl.cli.turns_options import Agent, Bus, Project, Turn, chosen
 from afl.cli.turns_work import chat, worker
-from afl.operations import turn_events, turn_reasons, turn_view
-from afl.operations import turns as operations
 from afl.operations.desk import open_desk
 from afl.operations.spans import ago, date
-from afl.operations.turn_wait import wait_for_delivery
+from afl.operations.turn import turn_events, turn_reasons, turn_view
+from afl.operations.turn import turns as operations
+from afl.operations.turn.turn_wait import wait_for_delivery
 from afl.turns.delivered import Delivered
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

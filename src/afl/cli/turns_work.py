@@ -17,8 +17,8 @@ from afl.kernel.log import configure_logging
 from afl.kernel.observing import observe
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings
-from afl.operations.turn_module import TurnModule, load_turn_module
-from afl.operations.turn_service import WorkerOptions, serve
+from afl.operations.turn.turn_module import TurnModule, load_turn_module
+from afl.operations.turn.turn_service import WorkerOptions, serve
 
 
 def worker(

@@ -12,8 +12,8 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import output, print_json
 from afl.cli.desks import desk_for
-from afl.operations.reasons import Outlook, Reason
-from afl.operations.why import why as reason_of
+from afl.operations.reason.reasons import Outlook, Reason
+from afl.operations.reason.why import why as reason_of
 
 _COLOURS = {Outlook.MOVES: "cyan", Outlook.STANDS: "yellow", Outlook.OVER: ""}
 

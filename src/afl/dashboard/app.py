@@ -32,7 +32,7 @@ from afl.operations.access import load_users
 from afl.operations.catalogue import API
 from afl.operations.metrics import metrics
 from afl.operations.problems import Problem, problem_of
-from afl.operations.runs import opened
+from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
 Life: TypeAlias = Callable[[Starlette], AbstractAsyncContextManager[None]]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.kernel.dag import Dag
-from afl.operations.graph_layout import Point, arrange
+from afl.operations.run.graph_layout import Point, arrange
 
 BOX_WIDTH, BOX_HEIGHT = 184, 46
 _MARGIN = 16

@@ -22,8 +22,8 @@ from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.catalogue import API
-from afl.operations.control import operator
 from afl.operations.desk import LocalDesk
+from afl.operations.run.control import operator
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN_PATHS = ("/login", "/static/", "/health")

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from afl.dashboard.wording import run_url, step_url, tone
-from afl.operations.run_graph import GraphEdge, GraphNode, RunGraph
-from afl.operations.run_tree import Counts
+from afl.operations.run.run_graph import GraphEdge, GraphNode, RunGraph
+from afl.operations.run.run_tree import Counts
 
 MARGIN = 24
 _TITLE, _FACET = 25, 30

@@ -22,7 +22,7 @@ from starlette.responses import Response, StreamingResponse
 
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
-from afl.operations.pulse import bell_topics, pulse
+from afl.operations.run.pulse import bell_topics, pulse
 from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)

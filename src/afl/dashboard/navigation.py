@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from afl.operations.badges import Badges
-from afl.operations.badges import badges as count
 from afl.operations.desk import LocalDesk
+from afl.operations.run.badges import Badges
+from afl.operations.run.badges import badges as count
 
 
 @dataclass(frozen=True)

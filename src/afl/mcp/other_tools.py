@@ -10,7 +10,9 @@ from pydantic import Field
 
 from afl.mcp.desks import Asker
 from afl.mcp.toolbox import ADDS, CHANGES, ENDS, LOOKS, tool
-from afl.operations import approvals, library, source_text, task_queue, workers
+from afl.operations.people import approvals
+from afl.operations.program import library, source_text
+from afl.operations.work import task_queue, workers
 
 Source = Annotated[str, Field(description="The text of a program in AFL.")]
 ApprovalId = Annotated[str, Field(description="The approval's id, or enough of its beginning.")]

@@ -11,7 +11,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from afl.kernel.errors import AgentFlowError, NotFoundError
 from afl.mcp.desks import Asker
 from afl.mcp.toolbox import said
-from afl.operations import approvals, library, run_list, run_log, run_view, step_view, wire
+from afl.operations import wire
+from afl.operations.people import approvals
+from afl.operations.program import library
+from afl.operations.run import run_list, run_log, run_view, step_view
 
 _JSON = "application/json"
 

@@ -13,9 +13,10 @@ from pydantic import Field
 from afl.kernel.errors import InputError
 from afl.mcp.desks import Asker
 from afl.mcp.toolbox import ADDS, CHANGES, ENDS, LOOKS, tool
-from afl.operations import control, run_end, run_list, run_log, run_view, step_view, submission
-from afl.operations.reasons import Reason
-from afl.operations.why import why as why_it_stands
+from afl.operations.program import submission
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.why import why as why_it_stands
+from afl.operations.run import control, run_end, run_list, run_log, run_view, step_view
 
 RunName = Annotated[str, Field(description="The run's id, or enough of its beginning.")]
 Seconds = Annotated[float, Field(ge=0, le=3_600, description="How long to wait for its end; 0: not at all.")]

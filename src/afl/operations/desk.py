@@ -21,8 +21,8 @@ from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.catalogue import Needs, Operation, operation_of
-from afl.operations.control import operator
-from afl.operations.runs import opened
+from afl.operations.run.control import operator
+from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
@@ -100,10 +100,10 @@ class LocalDesk:
         if needs is Needs.SETTINGS:
             return nullcontext(self.settings)
         if needs is Needs.FLEET:
-            fleet = importlib.import_module("afl.operations.fleet")  # needs its extra
+            fleet = importlib.import_module("afl.operations.fleet.fleet")  # needs its extra
             connection: AbstractContextManager[Any] = fleet.connected(fleet.hasty_settings())
             return connection
-        coordination = importlib.import_module("afl.operations.coordination")
+        coordination = importlib.import_module("afl.operations.message.coordination")
         return nullcontext(coordination.Where(self.settings.redis))
 
 

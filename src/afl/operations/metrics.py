@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.meters import Sample, process_meters, render
 from afl.kernel.settings import Settings
-from afl.operations.workers import servers
+from afl.operations.work.workers import servers
 from afl.runtime.figures import store_samples
 from afl.runtime.persistence import PersistenceAPI
 from afl.turns.figures import turn_samples
@@ -56,7 +56,7 @@ def _turns(store: PersistenceAPI) -> list[Sample]:
 
 
 def _fleet() -> list[Sample]:
-    fleet: Any = importlib.import_module("afl.operations.fleet")  # needs its extra
+    fleet: Any = importlib.import_module("afl.operations.fleet.fleet")  # needs its extra
     settings = fleet.hasty_settings()
     _knock(settings.principal_host, settings.principal_port)
     open_statuses = [each for each in fleet.Status if not each.is_final]
@@ -72,7 +72,7 @@ def _fleet() -> list[Sample]:
 
 
 def _messages(settings: Settings) -> list[Sample]:
-    coordination: Any = importlib.import_module("afl.operations.coordination")
+    coordination: Any = importlib.import_module("afl.operations.message.coordination")
     parsed = urlsplit(settings.redis)
     if parsed.hostname:
         _knock(parsed.hostname, parsed.port or _REDIS_PORT)

@@ -10,8 +10,8 @@ from afl.kernel.errors import AgentFlowError
 from afl.kernel.setting_kinds import mask_urls
 from afl.language.diagnostics import CompileError
 from afl.operations import wire
-from afl.operations.forms import FormError
-from afl.operations.runs import UnknownRun
+from afl.operations.people.forms import FormError
+from afl.operations.run.runs import UnknownRun
 from afl.runtime.entities import RunDefinition
 
 

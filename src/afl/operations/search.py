@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.kernel.settings import Settings
-from afl.operations import turns
-from afl.operations.run_list import run_line
-from afl.operations.subjects import find_step
-from afl.operations.workers import servers
+from afl.operations.reason.subjects import find_step
+from afl.operations.run.run_list import run_line
+from afl.operations.turn import turns
+from afl.operations.work.workers import servers
 from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import PersistenceAPI

@@ -11,7 +11,7 @@ from afl.kernel.database import Row, queries
 from afl.models import Reply, Request, ScriptedModel
 from afl.models.messages import ToolResult
 from afl.models.scripted import calls
-from afl.operations.control import cancel
+from afl.operations.run.control import cancel
 from afl.runtime.sql_store import SqlStore
 from afl.turns import agent
 from afl.turns.agents import Agents

@@ -9,9 +9,9 @@ from support.eventually import eventually
 from afl.bridges.rules import Rules
 from afl.kernel.errors import SettingError
 from afl.kernel.settings import load_settings
-from afl.operations import approvals
-from afl.operations.hosting import bridge_service, uses_redis
-from afl.operations.offers import Offer
+from afl.operations.people import approvals
+from afl.operations.work.hosting import bridge_service, uses_redis
+from afl.operations.work.offers import Offer
 from afl.runtime.persistence import PersistenceAPI
 
 SOURCE = """

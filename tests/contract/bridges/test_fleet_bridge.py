@@ -18,7 +18,7 @@ from afl.fleet.answers import RunView
 from afl.fleet.client import Client
 from afl.fleet.requests import CancelRun, ListRuns
 from afl.fleet.statuses import Status
-from afl.operations.control import cancel
+from afl.operations.run.control import cancel
 from afl.runtime.sqlite_store import SqliteStore
 
 SUM = """

@@ -9,9 +9,9 @@ from support.turns_house import House
 
 from afl.kernel.errors import InputError
 from afl.kernel.presence.base import Life
-from afl.operations.turn_reasons import TurnReason, explain
-from afl.operations.turn_view import TurnView, view
-from afl.operations.turns import find_turn
+from afl.operations.turn.turn_reasons import TurnReason, explain
+from afl.operations.turn.turn_view import TurnView, view
+from afl.operations.turn.turns import find_turn
 from afl.turns.cards import tool_call_content
 from afl.turns.heads import apply_result, finish, next_step, note, read_waiting
 from afl.turns.ids import new_id

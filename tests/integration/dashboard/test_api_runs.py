@@ -8,9 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, served, settings_for
 
+from afl.operations.program.submission import submit_source
 from afl.operations.remote import RemoteDesk
-from afl.operations.runs import opened
-from afl.operations.submission import submit_source
+from afl.operations.run.runs import opened
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.dashboard_pages import MARKUP, Visitors, shown, visitors
 
-from afl.operations import approvals
+from afl.operations.people import approvals
 from afl.runtime.entities import TaskState
 
 SOURCE = """namespace t {

@@ -13,12 +13,13 @@ from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, client_of, settings_for, with_users
 
 from afl.kernel.settings import Settings
-from afl.operations import audit, control
+from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.audit import read_audit
 from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation
 from afl.operations.desk import LocalDesk
-from afl.operations.runs import opened
+from afl.operations.run import control
+from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
 pytestmark = pytest.mark.xdist_group("api-audit")  # they read one audit log

@@ -16,7 +16,7 @@ from support.fleet_agents import running_agent
 from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.statuses import Status
-from afl.operations import fleet
+from afl.operations.fleet import fleet
 
 PAPER = """name: Paper
 description: Prints a page <b>and</b> reads it.

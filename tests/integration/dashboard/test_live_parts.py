@@ -18,7 +18,7 @@ from support.turns_house import House
 from afl.coordination import AgentId, RedisMessageCoordinator
 from afl.coordination.models import AgentMessage, MessageType
 from afl.kernel.database import connect
-from afl.operations import fleet
+from afl.operations.fleet import fleet
 from afl.turns.heads import finish
 
 SECONDS = 60.0

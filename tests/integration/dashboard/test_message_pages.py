@@ -18,8 +18,8 @@ from afl.coordination import (
     RedisMessageCoordinator,
 )
 from afl.coordination.models import AgentMessage, FailureType, MessagePriority, MessageType
-from afl.operations import coordination
-from afl.operations.coordination import Where
+from afl.operations.message import coordination
+from afl.operations.message.coordination import Where
 
 CLERK, PACKER = AgentId(type="clerk", instance="1"), AgentId(type="packer")
 

@@ -9,7 +9,7 @@ from support.dashboard_pages import MARKUP, Visitors, program_of, visitors
 from support.turns_house import House
 
 from afl.kernel.database import connect
-from afl.operations import timetable
+from afl.operations.work import timetable
 
 SOURCE = """namespace t {
     event facet Ring(bell: String) => (rung: Boolean)

@@ -13,7 +13,7 @@ from support.command_line import Afl, afl
 from support.dashboards import SOURCE, TOKENS, served, settings_for, with_users
 
 from afl.operations.access import Role
-from afl.operations.runs import opened
+from afl.operations.run.runs import opened
 from afl.runtime.entities import LogDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from support.dashboard_pages import MARKUP, Visitors, program_of, shown, visitors
 
-from afl.operations import timetable
-from afl.operations.timetable import schedules
+from afl.operations.work import timetable
+from afl.operations.work.timetable import schedules
 
 SOURCE = """namespace t {
     event facet Ring(bell: String) => (rung: Boolean)

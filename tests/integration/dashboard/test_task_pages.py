@@ -8,7 +8,7 @@ import pytest
 from support.dashboard_pages import MARKUP, Visitors, visitors
 
 from afl.kernel.clock import wall_ms
-from afl.operations import control
+from afl.operations.run import control
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 
 SOURCE = """namespace t {

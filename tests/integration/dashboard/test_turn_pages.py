@@ -9,7 +9,7 @@ from support.dashboard_pages import MARKUP, Visitors, visitors
 from support.turns_house import House
 
 from afl.kernel.database import Transaction, connect
-from afl.operations import turns
+from afl.operations.turn import turns
 from afl.turns.boxes import append
 from afl.turns.card_store import save_cards
 from afl.turns.cards import NewCard, tool_call_content

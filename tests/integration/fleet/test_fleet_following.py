@@ -21,8 +21,8 @@ from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway, RequestRefused
 from afl.fleet.requests import RunWorkflow
 from afl.fleet.statuses import Status
-from afl.operations.fleet_dag import RunStanding
-from afl.operations.fleet_follow import Away, News, follow_run
+from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_follow import Away, News, follow_run
 
 GATED = """
 name: Gated

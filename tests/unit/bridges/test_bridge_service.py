@@ -13,8 +13,8 @@ from support.crossings import Crossing
 from support.eventually import eventually
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
-from afl.operations.control import cancel, pause
-from afl.operations.runs import RunReport
+from afl.operations.run.control import cancel, pause
+from afl.operations.run.runs import RunReport
 from afl.runtime.memory_store import MemoryStore
 
 SOURCE = """

@@ -10,8 +10,8 @@ import pytest
 from afl.bridges import answers
 from afl.bridges.marks import answering
 from afl.kernel.errors import InputError
-from afl.operations.agents import AgentError
-from afl.operations.offers import load_offer, offer_of
+from afl.operations.program.agents import AgentError
+from afl.operations.work.offers import load_offer, offer_of
 
 EVERYTHING = """
 from afl import handler

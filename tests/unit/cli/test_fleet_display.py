@@ -14,9 +14,9 @@ from afl.cli.fleet_lines import frame_text, line_text
 from afl.fleet.answers import LogLine, RunView
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Subprocess, Task, Workflow
-from afl.operations.fleet_dag import RunStanding, TaskLine, task_lines
-from afl.operations.fleet_follow import Away
-from afl.operations.fleet_log import plain_payload
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
+from afl.operations.fleet.fleet_follow import Away
+from afl.operations.fleet.fleet_log import plain_payload
 
 TRUE = Subprocess("true")
 DIAMOND = Workflow(

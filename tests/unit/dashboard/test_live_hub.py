@@ -11,7 +11,7 @@ import pytest
 from afl.dashboard import live
 from afl.dashboard.live import WATCHERS, Hub, Sources, Watcher
 from afl.kernel.settings import Settings
-from afl.operations.pulse import pulse
+from afl.operations.run.pulse import pulse
 from afl.runtime.entities import LogDefinition, RunDefinition
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.types import WorkflowId

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from afl.dashboard.pages.transcript import Entry, transcript
-from afl.operations.turn_view import CardView, StepView, TurnView
-from afl.operations.turns import TurnLine
+from afl.operations.turn.turn_view import CardView, StepView, TurnView
+from afl.operations.turn.turns import TurnLine
 
 LINE = TurnLine("turn_1", "ada", "turn", "running", False, 1, None, "", "")
 

@@ -7,7 +7,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.language import compile_source
-from afl.operations import runs
+from afl.operations.run import runs
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI

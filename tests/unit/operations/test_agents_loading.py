@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.operations.agents import AgentError, load_agent, load_agents
+from afl.operations.program.agents import AgentError, load_agent, load_agents
 from afl.runtime.handler import HandlerContext
 from afl.runtime.memory_store import MemoryStore
 

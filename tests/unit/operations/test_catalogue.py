@@ -13,8 +13,8 @@ from afl.kernel.setting_kinds import mask_urls
 from afl.operations import wire
 from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation, named, operation_of
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
-from afl.operations.run_list import list_runs
-from afl.operations.runs import UnknownRun
+from afl.operations.run.run_list import list_runs
+from afl.operations.run.runs import UnknownRun
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import InvalidStepStateError, StepFailure
 

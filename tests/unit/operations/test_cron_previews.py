@@ -9,7 +9,7 @@ import pytest
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import ScheduleError
-from afl.operations.timetable import preview
+from afl.operations.work.timetable import preview
 
 
 def test_the_next_times_of_an_expression() -> None:

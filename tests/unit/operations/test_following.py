@@ -10,10 +10,11 @@ import pytest
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.settings import load_settings
-from afl.operations import control, submission
 from afl.operations.desk import LocalDesk
-from afl.operations.following import read_log, wait_for_run
-from afl.operations.submission import KeyReused, submit_source
+from afl.operations.program import submission
+from afl.operations.program.submission import KeyReused, submit_source
+from afl.operations.run import control
+from afl.operations.run.following import read_log, wait_for_run
 from afl.runtime.entities import LogDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afl.language import compile_source
-from afl.operations import runs
-from afl.operations.forms import (
+from afl.operations.people.forms import (
     FieldKind,
     Form,
     FormError,
@@ -21,6 +20,7 @@ from afl.operations.forms import (
     value_text,
 )
 from afl.operations.problems import error_of, problem_of
+from afl.operations.run import runs
 from afl.runtime.program import Program
 
 SOURCE = """namespace pay {

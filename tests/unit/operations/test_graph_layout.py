@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afl.operations.graph_layout import HEADER, Item, Picture, Rect, arrange, lay_out
+from afl.operations.run.graph_layout import HEADER, Item, Picture, Rect, arrange, lay_out
 
 Sizes = list[tuple[float, float]]
 Edges = list[tuple[int, int]]

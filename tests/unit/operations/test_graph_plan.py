@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from operated_store import program_of
 
-from afl.operations.graph_plan import BUNDLE, MOST_VISIBLE, Planner, PlanNode
+from afl.operations.run.graph_plan import BUNDLE, MOST_VISIBLE, Planner, PlanNode
 
 HEAD = """namespace t {
     event facet Do(n: Long) => (m: Long)

@@ -19,8 +19,8 @@ from afl.kernel.errors import SettingError
 from afl.kernel.meters import Meters
 from afl.kernel.metrics_server import MetricsServer
 from afl.kernel.settings import load_settings
-from afl.operations.control import cancel, pause
 from afl.operations.metrics import metrics
+from afl.operations.run.control import cancel, pause
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore

@@ -10,13 +10,13 @@ from support.lives import Lives
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError
-from afl.operations import control, retention, runs
-from afl.operations.run_end import wait
-from afl.operations.run_list import list_runs
-from afl.operations.spending import get_budget
-from afl.operations.submission import submit
-from afl.operations.task_queue import list_tasks
-from afl.operations.workers import servers
+from afl.operations.program.submission import submit
+from afl.operations.run import control, retention, runs
+from afl.operations.run.run_end import wait
+from afl.operations.run.run_list import list_runs
+from afl.operations.run.spending import get_budget
+from afl.operations.work.task_queue import list_tasks
+from afl.operations.work.workers import servers
 from afl.runtime.entities import HandledCount
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from afl.operations.reasons import CODES, Outlook, Reason, render_markdown
+from afl.operations.reason.reasons import CODES, Outlook, Reason, render_markdown
 
 ROOT = Path(__file__).parents[3]
 

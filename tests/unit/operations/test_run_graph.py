@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from operated_store import CHAIN, begin, double, program_of, refuse
 
-from afl.operations import control
-from afl.operations.place_view import show_place
-from afl.operations.run_graph import GraphNode, run_graph
-from afl.operations.run_summary import run_summary
-from afl.operations.run_timeline import SLICES, run_timeline
-from afl.operations.starting import source_form
-from afl.operations.step_view import show_step
-from afl.operations.submission import submit
+from afl.operations.program.starting import source_form
+from afl.operations.program.submission import submit
+from afl.operations.run import control
+from afl.operations.run.place_view import show_place
+from afl.operations.run.run_graph import GraphNode, run_graph
+from afl.operations.run.run_summary import run_summary
+from afl.operations.run.run_timeline import SLICES, run_timeline
+from afl.operations.run.step_view import show_step
 from afl.runtime.persistence import PersistenceAPI
 
 EACH = """namespace t {

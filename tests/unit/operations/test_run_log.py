@@ -10,8 +10,8 @@ from operated_store import begin
 
 from afl.kernel.errors import InputError
 from afl.kernel.ids import random_id
-from afl.operations import control
-from afl.operations.run_log import follow_log, read_log
+from afl.operations.run import control
+from afl.operations.run.run_log import follow_log, read_log
 from afl.runtime.entities import LogDefinition
 from afl.runtime.memory_store import MemoryStore
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
-from afl.operations import runs
-from afl.operations.run_tree import RunTree, StepNode, show
+from afl.operations.run import runs
+from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 

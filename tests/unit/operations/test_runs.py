@@ -13,8 +13,8 @@ import afl
 from afl.kernel.errors import InputError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.language import CompileError, compile_source
-from afl.operations import runs
-from afl.operations.sources import SourceError
+from afl.operations.program.sources import SourceError
+from afl.operations.run import runs
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program import Program

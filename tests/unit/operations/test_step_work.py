@@ -6,8 +6,8 @@ from operated_store import CHAIN, begin, program_of
 from support.lives import Lives
 
 from afl.kernel.ids import random_id
-from afl.operations import control, run_tree, runs
-from afl.operations.submission import submit
+from afl.operations.program.submission import submit
+from afl.operations.run import control, run_tree, runs
 from afl.runtime.entities import LogDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore

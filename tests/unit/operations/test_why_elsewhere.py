@@ -9,8 +9,8 @@ from operated_store import CHAIN, HOUR, MINUTE, begin, serve, task_of
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
-from afl.operations.reasons import Outlook
-from afl.operations.why import why
+from afl.operations.reason.reasons import Outlook
+from afl.operations.reason.why import why
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold
 from afl.runtime.memory_store import MemoryStore
 

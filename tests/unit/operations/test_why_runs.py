@@ -5,10 +5,10 @@ from __future__ import annotations
 from operated_store import CHAIN, HOUR, begin, double, program_of, refuse, serve
 from support.lives import Lives
 
-from afl.operations import control
-from afl.operations.reasons import Outlook, Reason
-from afl.operations.submission import submit
-from afl.operations.why import why
+from afl.operations.program.submission import submit
+from afl.operations.reason.reasons import Outlook, Reason
+from afl.operations.reason.why import why
+from afl.operations.run import control
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.evaluator import Evaluator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operated_store import HOUR, begin, serve
 from support.lives import Lives
 
-from afl.operations.reasons import Outlook
-from afl.operations.why import why
+from afl.operations.reason.reasons import Outlook
+from afl.operations.reason.why import why
 from afl.runtime.memory_store import MemoryStore
 
 

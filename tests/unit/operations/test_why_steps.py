@@ -8,10 +8,10 @@ import pytest
 from operated_store import begin, double, refuse, task_of
 
 from afl.kernel.errors import InputError
-from afl.operations import control
-from afl.operations.reasons import Outlook
-from afl.operations.subjects import UnknownSubject
-from afl.operations.why import why
+from afl.operations.reason.reasons import Outlook
+from afl.operations.reason.subjects import UnknownSubject
+from afl.operations.reason.why import why
+from afl.operations.run import control
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId

@@ -10,9 +10,9 @@ from operated_store import CHAIN, HOUR, MINUTE, begin, double, refuse, serve, ta
 from support.lives import Lives
 
 from afl.kernel.ids import random_id
-from afl.operations import control
-from afl.operations.reasons import Outlook, Reason
-from afl.operations.why import why
+from afl.operations.reason.reasons import Outlook, Reason
+from afl.operations.reason.why import why
+from afl.operations.run import control
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI

@@ -13,7 +13,7 @@ from afl.kernel import telemetry
 from afl.kernel.trace_ids import split, trace_id_of
 from afl.models import ScriptedModel, Usage
 from afl.models.scripted import calls
-from afl.operations.control import cancel
+from afl.operations.run.control import cancel
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.local_runner import LocalRunner

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
-from afl.operations import runs
+from afl.operations.run import runs
 from afl.runtime import sweep
 from afl.runtime.elsewhere import Elsewhere, earlier_ids, elsewhere_id
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState

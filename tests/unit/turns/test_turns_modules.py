@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from afl.models import ScriptedModel
-from afl.operations.agents import AgentError
-from afl.operations.turn_module import load_model, load_turn_module
+from afl.operations.program.agents import AgentError
+from afl.operations.turn.turn_module import load_model, load_turn_module
 from afl.turns import local_tool
 
 GOOD = """

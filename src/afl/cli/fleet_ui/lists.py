@@ -14,7 +14,7 @@ from afl.cli.tables import shortened
 from afl.fleet.answers import RunView
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
-from afl.operations.fleet_overview import Overview
+from afl.operations.fleet.fleet_overview import Overview
 from afl.operations.spans import ago, span
 
 _LETTERS = 8  # the end of an id: its beginning is the time, which runs of one day share

@@ -18,9 +18,9 @@ from afl.fleet.answers import LogLine
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError
-from afl.operations import fleet
-from afl.operations.fleet import LogFilter, LogQuery
-from afl.operations.fleet_follow import follow_logs
+from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet import LogFilter, LogQuery
+from afl.operations.fleet.fleet_follow import follow_logs
 from afl.operations.spans import read_span
 
 _MOST_LINES = 20_000

@@ -24,10 +24,10 @@ from afl.fleet.errors import PrincipalAway
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError
-from afl.operations import fleet
-from afl.operations.fleet_dag import RunStanding
-from afl.operations.fleet_follow import Away, follow_run
-from afl.operations.fleet_overview import Lookout, Overview
+from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_follow import Away, follow_run
+from afl.operations.fleet.fleet_overview import Lookout, Overview
 
 
 class MainScreen(Screen[None]):

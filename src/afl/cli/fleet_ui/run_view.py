@@ -13,7 +13,7 @@ from afl.cli.fleet_lines import line_text
 from afl.fleet.answers import LogLine
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
-from afl.operations.fleet_dag import RunStanding, task_lines
+from afl.operations.fleet.fleet_dag import RunStanding, task_lines
 
 MOST_LINES = 5_000
 

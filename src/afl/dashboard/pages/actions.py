@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from afl.operations.forms import FieldKind, Form
+from afl.operations.people.forms import FieldKind, Form
 
 FIELD = "field."
 """What the names of a typed form's fields begin with on a page, so that they meet no other."""

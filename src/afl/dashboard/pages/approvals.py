@@ -13,10 +13,10 @@ from starlette.routing import Route
 
 from afl.dashboard.pages.actions import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
-from afl.operations import approvals
-from afl.operations.approval_history import list_answered
-from afl.operations.approvals import ApprovalClosed, ApprovalView
-from afl.operations.forms import FormError, parse
+from afl.operations.people import approvals
+from afl.operations.people.approval_history import list_answered
+from afl.operations.people.approvals import ApprovalClosed, ApprovalView
+from afl.operations.people.forms import FormError, parse
 
 _PAGE = 50
 _GROUPS = 500  # questions that are looked through for the groups they wait for

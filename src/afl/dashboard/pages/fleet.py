@@ -25,10 +25,10 @@ from afl.fleet.requests import ListAgents, ListRuns, WatchRun
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import ParameterKind, Workflow
 from afl.kernel.errors import InputError, NotFoundError
-from afl.operations import fleet
-from afl.operations.fleet_dag import RunStanding, TaskLine, task_lines
-from afl.operations.fleet_log import last_lines, plain_payload
-from afl.operations.fleet_search import search_fleet
+from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
+from afl.operations.fleet.fleet_log import last_lines, plain_payload
+from afl.operations.fleet.fleet_search import search_fleet
 
 _RUNS = 50
 _WATCH_MS = 1_000

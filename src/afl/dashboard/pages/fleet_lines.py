@@ -16,11 +16,11 @@ from afl.dashboard.streams import apart, event_stream
 from afl.fleet.answers import LogLine
 from afl.fleet.errors import PrincipalAway, RequestRefused
 from afl.kernel.errors import NotFoundError
-from afl.operations import fleet
-from afl.operations.fleet import LogFilter, LogQuery
-from afl.operations.fleet_dag import RunStanding
-from afl.operations.fleet_follow import follow_logs
-from afl.operations.fleet_log import plain_payload
+from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet import LogFilter, LogQuery
+from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_follow import follow_logs
+from afl.operations.fleet.fleet_log import plain_payload
 
 _LONGEST = 400
 

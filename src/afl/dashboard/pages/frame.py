@@ -14,7 +14,7 @@ from starlette.types import Scope
 from afl.dashboard.live import events
 from afl.dashboard.navigation import NAVIGATION
 from afl.dashboard.rendering import THEME_COOKIE, THEMES, ask, fragment
-from afl.operations.badges import badges
+from afl.operations.run.badges import badges
 
 _YEAR_SECONDS = 365 * 86_400
 

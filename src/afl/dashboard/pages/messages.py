@@ -22,9 +22,9 @@ from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.dashboard.wording import plural
 from afl.kernel.errors import InputError
-from afl.operations import coordination
-from afl.operations.coordination import Action, Where, agent_text
-from afl.operations.message_search import search_messages
+from afl.operations.message import coordination
+from afl.operations.message.coordination import Action, Where, agent_text
+from afl.operations.message.message_search import search_messages
 
 _LETTERS = 100
 _PRIORITIES = sorted(MessagePriority, reverse=True)

@@ -13,13 +13,13 @@ from afl.dashboard.graph_drawing import draw, states
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, run_url
 from afl.kernel.errors import AccessError, AgentFlowError
-from afl.operations import control
-from afl.operations.run_graph import run_graph
-from afl.operations.run_log import read_page
-from afl.operations.run_summary import run_summary
-from afl.operations.run_timeline import run_timeline
-from afl.operations.run_view import show_run
-from afl.operations.why import why
+from afl.operations.reason.why import why
+from afl.operations.run import control
+from afl.operations.run.run_graph import run_graph
+from afl.operations.run.run_log import read_page
+from afl.operations.run.run_summary import run_summary
+from afl.operations.run.run_timeline import run_timeline
+from afl.operations.run.run_view import show_run
 
 VIEWS = ("graph", "timeline", "tree", "log")
 _MOST_GROUPS = 300

@@ -13,9 +13,9 @@ from starlette.routing import Route
 from afl.dashboard.rendering import ask, fragment, page
 from afl.dashboard.wording import with_query
 from afl.kernel.clock import wall_ms
-from afl.operations.library import list_workflows
-from afl.operations.run_list import list_runs
-from afl.operations.runs import UnknownRun
+from afl.operations.program.library import list_workflows
+from afl.operations.run.run_list import list_runs
+from afl.operations.run.runs import UnknownRun
 from afl.operations.spans import DAY, HOUR
 
 _PAGE = 50

@@ -17,10 +17,10 @@ from afl.dashboard.pages.actions import shown_texts, submitted, text_of
 from afl.dashboard.pages.parts import Part, of_part
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.kernel.errors import InputError
-from afl.operations import timetable
-from afl.operations.forms import Form, FormError, parse
-from afl.operations.library import list_workflows, workflow_form
-from afl.operations.timetable import CatchUp
+from afl.operations.people.forms import Form, FormError, parse
+from afl.operations.program.library import list_workflows, workflow_form
+from afl.operations.work import timetable
+from afl.operations.work.timetable import CatchUp
 
 SCHEDULES = Part(
     "schedules",

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.rendering import ask, fragment, page
-from afl.operations.subjects import UnknownSubject
-from afl.operations.task_queue import list_tasks
-from afl.operations.why import why
-from afl.operations.workers import Liveness, Server, servers
+from afl.operations.reason.subjects import UnknownSubject
+from afl.operations.reason.why import why
+from afl.operations.work.task_queue import list_tasks
+from afl.operations.work.workers import Liveness, Server, servers
 from afl.runtime.entities import TaskState
 
 _HELD = 50

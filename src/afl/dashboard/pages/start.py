@@ -15,10 +15,10 @@ from afl.dashboard.wording import run_url
 from afl.kernel.errors import AccessError, AgentFlowError, InputError
 from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
-from afl.operations.forms import Form, FormError, parse
-from afl.operations.library import list_workflows, workflow_form
-from afl.operations.starting import SourceForm, source_form
-from afl.operations.submission import Submitted, start_workflow, submit_source
+from afl.operations.people.forms import Form, FormError, parse
+from afl.operations.program.library import list_workflows, workflow_form
+from afl.operations.program.starting import SourceForm, source_form
+from afl.operations.program.submission import Submitted, start_workflow, submit_source
 
 _LONGEST_SOURCE = 1 << 20
 

@@ -11,9 +11,9 @@ from starlette.routing import Route
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError
-from afl.operations import control
-from afl.operations.place_view import show_place
-from afl.operations.step_view import show_step
+from afl.operations.run import control
+from afl.operations.run.place_view import show_place
+from afl.operations.run.step_view import show_step
 
 _PAGE = 100
 _STATES = ("failed", "waiting", "running", "caught", "done")

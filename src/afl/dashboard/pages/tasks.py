@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from afl.dashboard.rendering import ask, fragment, page
 from afl.kernel.errors import InputError
-from afl.operations.task_queue import TaskLine, list_tasks, show_task
-from afl.operations.why import why
+from afl.operations.reason.why import why
+from afl.operations.work.task_queue import TaskLine, list_tasks, show_task
 from afl.runtime.entities import TaskHold, TaskState
 
 PAGE = 50

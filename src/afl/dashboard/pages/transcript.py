@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from afl.operations.turn_view import CardView, StepView, TurnView
+from afl.operations.turn.turn_view import CardView, StepView, TurnView
 
 THOUGHT, CALL, RESULT, DELIVERABLE = "agent.thought", "tool.call", "tool.result", "task.deliverable"
 _WORDS = {

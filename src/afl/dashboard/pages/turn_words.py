@@ -15,7 +15,7 @@ from starlette.responses import Response
 from afl.dashboard.streams import apart, event_stream
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
-from afl.operations.turn_events import follow
+from afl.operations.turn.turn_events import follow
 
 LOCAL = "local"
 

@@ -21,9 +21,9 @@ from afl.dashboard.pages.transcript import transcript
 from afl.dashboard.pages.turn_words import has_words, words
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.kernel.errors import InputError
-from afl.operations import turn_reasons, turn_view, turns
 from afl.operations.search import search_turns
-from afl.operations.turns import AgentLine
+from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn.turns import AgentLine
 from afl.turns.looking import pulse
 
 TURNS = Part(

@@ -11,7 +11,8 @@
     {greatest} {least} the scalar functions of two and more values
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
     {seq_of:chosen}    `seq {seq_of:chosen}`: a row of the common table `chosen`, found by the index of `seq` however
-                       few rows the planner expects there
+                       few rows the planner expects there; `{id_of:chosen}` is the same for its column `id`
+    {plain}            after a column: compared as text without `{binary}` is, so that an index of such text serves
     {each:ids} {each_int:ids}          the list as a table with the column `value`; it is named `each_ids`
     {schema:state}     before a table's name: the schema it belongs to, part of the name where there are none
     {ring:topics}      in a RETURNING clause: the doorbell rings these topics with the commit, where a commit can
@@ -41,6 +42,7 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "blob": ("blob", "bytea"),
     "json": ("text", "text"),
     "binary": ("", 'collate "C"'),
+    "plain": ("", 'collate "default"'),
     "strict": ("strict", ""),
     "without_rowid": ("strict, without rowid", ""),
     "without_rowid_roomy": ("strict, without rowid", "with (fillfactor = 50)"),
@@ -54,6 +56,7 @@ _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
     "skip_locked": ("", "for update of @ skip locked"),
     "in": ("in (select value from json_each(:@))", "= any(:@)"),
     "seq_of": ("in (select seq from @)", "= any(array(select seq from @))"),
+    "id_of": ("in (select id from @)", "= any(array(select id from @))"),
     "each": ("json_each(:@) as each_@", "unnest(:@::text[]) as each_@(value)"),
     "ring": ("0", "(select count(pg_notify('afl_doorbell', topic)) from unnest(:@::text[]) as topic)"),
     "schema": ("@_", "@."),

@@ -122,7 +122,7 @@ create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 -- What is done elsewhere, and what has ended without the other side having been told.
-create index afl_tasks_elsewhere on afl_tasks (via, seq) where hold = 'elsewhere';
+create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
 
 create table afl_runners (
     uuid text primary key,

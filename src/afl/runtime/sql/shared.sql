@@ -16,10 +16,13 @@ select * from afl_steps where workflow_id = :workflow_id order by started, id
 -- name: get_steps_by_state
 select * from afl_steps where state = :state order by started, id
 -- name: get_lost_steps
-select s.* from afl_runs r cross join afl_steps s
-where r.state in ('created', 'running') and r.owner = '' and s.workflow_id = r.workflow_id and s.state = 'state.EventTransmit'
+with unheld as materialized (
+    select workflow_id as id from afl_runs where state in ('created', 'running') and owner = ''
+)
+select s.* from afl_steps s
+where s.workflow_id {id_of:unheld} and s.state = 'state.EventTransmit'
     and s.state <> 'state.statement.Complete' and s.state <> 'state.statement.Error'
-    and not exists (select 1 from afl_tasks t where t.step_id = s.id and t.state in ('pending', 'running'))
+    and not exists (select 1 from afl_tasks t where t.step_id = s.id {plain} and (t.state in ('pending', 'running')) is true)
     and not exists (
         select 1 from afl_events e where e.workflow_id = s.workflow_id and e.event_type = 'StepContinue' and e.step_id = s.id)
 limit :limit
@@ -63,7 +66,7 @@ where id = :id
 select state from afl_steps where id = :id {for_update}
 -- name: finish_step
 update afl_steps set state = :state, returns = :returns, error = :error, extra = :extra, ended = :ended
-where id = :id and state = 'state.EventTransmit'
+where id = :id and (state = 'state.EventTransmit') is true
 
 -- name: get_event
 select * from afl_events where id = :id
@@ -149,16 +152,16 @@ where (:state = '' or state = :state) and (:name = '' or name = :name or short_n
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by seq limit :limit
 -- name: find_tasks_elsewhere
 select * from afl_tasks
-where hold = 'elsewhere' and state = :state and (:name = '' or name = :name or short_name = :name)
-    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+where hold = 'elsewhere' and state = :state and via >= :via_from and via < :via_beyond
+    and seq > case when :after = '' then 0 else (select a.seq from afl_tasks a where a.uuid = :after) end
+    and (:name = '' or name = :name or short_name = :name)
     and (:task_list = '' or task_list_name = :task_list) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: find_running_tasks
 select * from afl_tasks
@@ -166,7 +169,7 @@ where state = 'running' and (:name = '' or name = :name or short_name = :name)
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: find_held_tasks
@@ -176,7 +179,7 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: find_pending_tasks
@@ -185,7 +188,7 @@ where state = 'pending' and hold = '' and (:name = '' or name = :name or short_n
     and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
     and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
     and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and (:via = '' or via = :via or (via >= :via_from and via < :via_beyond))
+    and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
 -- name: next_due
@@ -197,7 +200,7 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
 -- name: any_pending
 select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_list_name = :task_list limit 1
 -- `is true` keeps planners without statistics from indexes that find many: in a claim every older task would be read for
--- each candidate, in what follows every task of the owner for the one that is named.
+-- each candidate, elsewhere every task of the owner, or every open run, for the one that is named.
 
 -- name: claim_tasks
 with chosen as materialized (
@@ -217,12 +220,12 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     updated = :updated
-where seq {seq_of:chosen} and state = 'pending' and hold = ''
+where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
 -- name: claim_run_tasks
 with chosen as materialized (
     select t.seq from afl_tasks t
-    where t.state = 'pending' and t.hold = '' and t.workflow_id = :workflow_id
+    where t.workflow_id = :workflow_id and (t.state = 'pending' and t.hold = '') is true
         and (t.name {in:names} or t.short_name {in:short_names}
             or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
@@ -237,7 +240,7 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
     updated = :updated
-where seq {seq_of:chosen} and state = 'pending' and hold = ''
+where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
 -- name: start_task
 update afl_tasks set started = :started, deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end
@@ -251,14 +254,14 @@ update afl_tasks set state = :state, error = :error, result = :result, updated =
 where uuid = :uuid and state in ('pending', 'running')
 -- name: close_elsewhere
 update afl_tasks set state = :state, error = :error, result = :result, bridge = :bridge, updated = :updated, hold = ''
-where uuid = :uuid and state = 'pending' and hold = 'elsewhere' and epoch = :epoch and via = :via
+where uuid = :uuid and (state = 'pending' and hold = 'elsewhere' and via = :via) is true and epoch = :epoch
 -- name: ended_elsewhere
 select * from afl_tasks
 where hold = 'elsewhere' and via >= :via_from and via < :via_beyond and state in ('completed', 'failed', 'ignored', 'canceled')
 order by +seq limit :limit
 -- name: told
 update afl_tasks set hold = ''
-where uuid = :uuid and hold = 'elsewhere' and state in ('completed', 'failed', 'ignored', 'canceled')
+where uuid = :uuid and (hold = 'elsewhere') is true and state in ('completed', 'failed', 'ignored', 'canceled')
 -- name: hand_over
 update afl_tasks set state = 'pending', hold = 'elsewhere', via = :via, bridge = :bridge, patience_ms = :patience_ms,
     last_owner = owner, owner = '', epoch = epoch + 1, lock_until = 0, started = 0, updated = :updated,
@@ -271,7 +274,7 @@ order by +seq limit :limit
 -- name: ask_next
 update afl_tasks set via = :next, bridge = :bridge, patience_ms = :patience_ms, updated = :updated,
     lease_until = case when :patience_ms > 0 then {now} + :patience_ms else 0 end
-where uuid = :uuid and state = 'pending' and hold = 'elsewhere' and epoch = :epoch and via = :via
+where uuid = :uuid and (state = 'pending' and hold = 'elsewhere' and via = :via) is true and epoch = :epoch
 -- name: requeue_task
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lock_until = 0,
     lease_until = case when :paused = 0 and patience_ms > 0 and (hold = 'elsewhere' or concurrency_key = '')
@@ -343,21 +346,25 @@ delete from afl_locks where owner = :owner
 -- name: key_standing
 select (select count(*) from afl_tasks
         where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
-            and concurrency_key = :key and (hold = '' or hold = 'elsewhere' or state = 'running')) as active,
+            and concurrency_key = :key and hold in ('', 'elsewhere'))
+    + (select count(*) from afl_tasks
+        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+            and concurrency_key = :key and hold = 'paused' and state = 'running') as active,
     (select concurrency_limit from afl_tasks
         where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
             and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
         order by priority desc, seq limit 1) as allowed
 -- name: promote
-update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end,
-    deadline = case when via = '' or timeout_ms = 0 then 0 else {greatest}(not_before, {now}) + timeout_ms end,
-    lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
-where seq in (
+with chosen as materialized (
     select seq from afl_tasks
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
-    order by priority desc, seq limit :free)
-    and hold = 'concurrency' and state = 'pending'
+    order by priority desc, seq limit :free
+)
+update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end,
+    deadline = case when via = '' or timeout_ms = 0 then 0 else {greatest}(not_before, {now}) + timeout_ms end,
+    lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
+where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
 returning task_list_name, via
 -- name: waiting_keys
 select concurrency_key from afl_tasks
@@ -386,7 +393,7 @@ update afl_tasks set updated = :updated,
     hold = case when state = 'running' then '' when concurrency_key <> '' then 'concurrency' when via <> '' then 'elsewhere' else '' end,
     deadline = case when via = '' or timeout_ms = 0 or concurrency_key <> '' then deadline else {greatest}(not_before, {now}) + timeout_ms end,
     lease_until = case when patience_ms = 0 or concurrency_key <> '' then lease_until else {greatest}(not_before, {now}) + patience_ms end
-where workflow_id = :workflow_id and state in ('pending', 'running') and hold = 'paused'
+where workflow_id = :workflow_id and (state in ('pending', 'running') and hold = 'paused') is true
 returning task_list_name, via
 -- name: cancel_run
 update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
@@ -416,11 +423,12 @@ delete from afl_runners where uuid {in:ids}
 -- name: delete_runs
 delete from afl_runs where workflow_id {in:ids}
 -- name: get_due_runs
+with marked as materialized (select distinct workflow_id as id from afl_events where event_type = 'StepContinue')
 select r.workflow_id from afl_runs r
 where r.state in ('created', 'running') and r.settled = 0 and (r.owner = '' or r.lease_until < {now})
 union
-select r.workflow_id from afl_events e join afl_runs r on r.workflow_id = e.workflow_id
-where e.event_type = 'StepContinue' and (r.owner = '' or r.lease_until < {now}) and r.state in ('created', 'running')
+select r.workflow_id from afl_runs r
+where r.workflow_id {id_of:marked} and (r.state in ('created', 'running')) is true and (r.owner = '' or r.lease_until < {now})
 order by 1 limit :limit
 -- name: find_runs
 select r.*, '{}' as inputs from afl_runs r
@@ -436,10 +444,10 @@ order by r.workflow_id desc limit :limit
 
 -- name: get_run
 select r.*, coalesce(i.inputs, '{}') as inputs
-from afl_runs r left join afl_inputs i on i.workflow_id = r.workflow_id where r.workflow_id = :workflow_id
+from afl_runs r left join afl_inputs i on i.workflow_id = :workflow_id where r.workflow_id = :workflow_id
 -- name: get_runs
-select r.*, coalesce(i.inputs, '{}') as inputs
-from afl_runs r left join afl_inputs i on i.workflow_id = r.workflow_id
+select r.*, coalesce((select i.inputs from afl_inputs i where i.workflow_id = r.workflow_id {plain}), '{}') as inputs
+from afl_runs r
 where cast(:state as text) is null or r.state = cast(:state as text) order by r.workflow_id desc limit :limit
 -- name: insert_inputs
 insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs)
@@ -466,7 +474,7 @@ returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, t
     iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
 -- name: take_runs
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
-where workflow_id {in:ids} and state in ('created', 'running') and (owner = '' or lease_until < {now})
+where workflow_id {in:ids} and (state in ('created', 'running')) is true and (owner = '' or lease_until < {now})
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations,
     waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, '{}' as inputs
 -- name: get_inputs
@@ -535,10 +543,10 @@ update afl_servers set ping_time = :ping_time where uuid = :uuid
 
 -- name: work_item
 select uuid, name, step_id, owner, updated, lock_until from afl_tasks
-where uuid = :uuid and state = 'running' and lock_until > {now}
+where uuid = :uuid and (state = 'running') is true and lock_until > {now}
 -- name: set_work_item_lock
 update afl_tasks set lock_until = case when :duration_ms = 0 then 0 else {now} + :duration_ms end
-where uuid = :uuid and state = 'running' and lock_until > {now} and (:owner = '' or owner = :owner)
+where uuid = :uuid and (state = 'running') is true and lock_until > {now} and (:owner = '' or owner = :owner)
 -- name: acquire_lock
 insert into afl_locks (key, owner, acquired_at, expires_at, meta)
 values (:key, :owner, {now}, {now} + :duration_ms, :meta)

@@ -47,9 +47,8 @@ class ElsewhereTables(Tables):
         return self.ringing(work)
 
     def ended_elsewhere(self, kind: str, limit: int = 100) -> list[TaskDefinition]:
-        those = via_range(kind)
-        del those["via"]
-        return [task_from(row) for row in self.database.select(Q.ended_elsewhere, **those, limit=limit)]
+        rows = self.database.select(Q.ended_elsewhere, **via_range(kind), limit=limit)
+        return [task_from(row) for row in rows]
 
     def told(self, task: TaskDefinition) -> bool:
         return bool(self.database.write(lambda tx: tx.run(Q.told, uuid=task.uuid)))

@@ -59,8 +59,13 @@ class Tables:
 
 
 LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix
+FIRST_CHARACTER = "\x01"  # with it, an id comes before every longer one
 
 
 def via_range(via: str) -> dict[str, str]:
     """Where the work goes on, as a whole ("human:finance") or by its kind ("human"), as parameters of a query."""
-    return {"via": via, "via_from": f"{via}:", "via_beyond": f"{via};"}  # the semicolon comes after the colon
+    if not via:
+        return {"via_from": "", "via_beyond": LAST_CHARACTER}
+    if ":" in via:
+        return {"via_from": via, "via_beyond": via + FIRST_CHARACTER}
+    return {"via_from": f"{via}:", "via_beyond": f"{via};"}  # the semicolon comes after the colon

@@ -47,7 +47,7 @@ where incarnation = :incarnation and incarnation <> '' and status = 'RUNNING'
 -- name: spare_all
 update fleet_runs set lease_until = {greatest}(lease_until, :lease_until) where incarnation <> ''
 -- name: expired
-select * from fleet_runs where incarnation <> '' and lease_until < :moment order by number limit :limit {skip_locked}
+select * from fleet_runs where incarnation <> '' and lease_until < :moment order by +number limit :limit {skip_locked}
 -- name: next_expiry
 select min(lease_until) as moment from fleet_runs where incarnation <> ''
 -- name: requeue
@@ -140,9 +140,10 @@ insert into task_run_status (
 insert into fleet_latest (workflow_id, position) values (:workflow_id, :position)
 on conflict (workflow_id) do update set position = excluded.position
 -- name: recent_statuses
+with latest as materialized (select position as seq from fleet_latest order by position desc limit 10)
 select s.workflow_id, s.workflow_instance_id, s.status, s.timestamp_ms
-from fleet_latest l join workflow_run_status s on s.position = l.position
-order by l.position desc limit 10
+from workflow_run_status s where s.position {seq_of:latest}
+order by s.position desc
 
 -- name: get_agents
 select * from fleet_agents order by agent_id
@@ -190,7 +191,7 @@ select * from fleet_log_blocks
 where position >= (select coalesce(max(position), 0) from fleet_log_blocks where position <= :after + 1)
     and last > :after and (:workflow_id = '' or workflow_id = :workflow_id)
     and (:task_instance_id = '' or task_instance_id = :task_instance_id)
-    and timestamp_ms >= :start and timestamp_ms < :end
+    and (timestamp_ms >= :start and timestamp_ms < :end) is true
 order by position limit :limit
 -- name: blocks_of_instance_after
 select * from fleet_log_blocks
@@ -203,7 +204,7 @@ order by last limit :limit
 select * from fleet_log_blocks
 where last <= :before and position <= :before and (:workflow_id = '' or workflow_id = :workflow_id)
     and (:task_instance_id = '' or task_instance_id = :task_instance_id)
-    and timestamp_ms >= :start and timestamp_ms < :end
+    and (timestamp_ms >= :start and timestamp_ms < :end) is true
 order by position desc limit :limit
 -- name: blocks_of_instance_before
 select * from fleet_log_blocks

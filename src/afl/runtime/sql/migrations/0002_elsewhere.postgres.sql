@@ -6,4 +6,4 @@ alter table afl_tasks add column patience_ms bigint not null default 0;
 alter table afl_tasks drop constraint afl_tasks_hold_check;
 alter table afl_tasks add constraint afl_tasks_hold_check
     check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout', 'elsewhere'));
-create index afl_tasks_elsewhere on afl_tasks (via, seq) where hold = 'elsewhere';
+create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';

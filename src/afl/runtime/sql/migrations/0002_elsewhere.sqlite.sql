@@ -63,4 +63,4 @@ create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq)
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
-create index afl_tasks_elsewhere on afl_tasks (via, seq) where hold = 'elsewhere';
+create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';

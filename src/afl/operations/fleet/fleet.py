@@ -1,0 +1,213 @@
+"""What a person asks of a fleet's principal: its workflows, runs, agents and log lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from afl.fleet.answers import AgentView, FileProblem, LogLine, LogPage, RunView
+from afl.fleet.client import Client
+from afl.fleet.errors import PrincipalAway, RequestRefused
+from afl.fleet.problems import suggestion
+from afl.fleet.requests import (
+    CancelRun,
+    CheckWorkflows,
+    GetLogs,
+    GetRun,
+    ListAgents,
+    ListRuns,
+    ListWorkflows,
+    RunWorkflow,
+)
+from afl.fleet.settings import FleetSettings, load_fleet_settings
+from afl.fleet.statuses import Status
+from afl.fleet.workflow import Workflow
+from afl.fleet.workflow_wire import from_wire
+from afl.kernel.errors import InputError
+from afl.kernel.ids import sortable_id
+from afl.operations.bounds import Limit
+from afl.operations.fleet.fleet_dag import RunStanding, standing
+
+_PAGE = 1_000
+_HASTE_MS = 1_500
+_LETTERS = re.compile(r"[0-9a-z-]+", re.IGNORECASE)
+
+
+@contextmanager
+def connected(settings: FleetSettings) -> Iterator[Client]:
+    """A client of the principal of these settings; who does not reach it is told what to do."""
+    try:
+        with Client(settings) as client:
+            yield client
+    except PrincipalAway as away:
+        raise with_hint(away) from away
+
+
+def with_hint(away: PrincipalAway) -> PrincipalAway:
+    """The error with what a person can do about it."""
+    return PrincipalAway(
+        f"{away}. `afl fleet principal` starts one; CDKTR_PRINCIPAL_HOST, CDKTR_PRINCIPAL_PORT and the keys say which"
+    )
+
+
+def hasty_settings() -> FleetSettings:
+    """The settings in force, with the patience of somebody who looks at a page: one attempt, and a short one."""
+    found = load_fleet_settings()
+    return replace(
+        found, default_zmq_timeout_ms=min(found.default_zmq_timeout_ms, _HASTE_MS), retry_attempts=1
+    )
+
+
+def workflows(client: Client) -> list[Workflow]:
+    """Every workflow that can be started, by id."""
+    return [from_wire(value) for _, value in sorted(client.call(ListWorkflows()).items())]
+
+
+def problems(client: Client) -> list[FileProblem]:
+    """What is wrong in the workflow files, as they are now."""
+    return client.call(CheckWorkflows())
+
+
+def start(client: Client, workflow_id: str, params: Mapping[str, Any] | None = None) -> str:
+    """Start a run; its id. It is sent again when no answer comes, and is one run all the same."""
+    request = RunWorkflow(workflow_id=workflow_id, params=dict(params or {}), run_id=sortable_id())
+    try:
+        return client.call(request, retry=True).run_id
+    except RequestRefused as refused:
+        raise _with_near_workflow(client, workflow_id, refused) from refused
+
+
+def runs(
+    client: Client, *, workflow: str = "", agent: str = "", statuses: Sequence[Status] = (), limit: Limit = 20
+) -> list[RunView]:
+    """Runs, the newest first."""
+    found: list[RunView] = []
+    while len(found) < limit:
+        wanted = min(limit - len(found), _PAGE)
+        before = found[-1].run_id if found else ""
+        page = client.call(
+            ListRuns(
+                workflow_id=workflow, agent_id=agent, statuses=list(statuses), before=before, limit=wanted
+            )
+        )
+        found += page
+        if len(page) < wanted:
+            break
+    return found
+
+
+def find_run(client: Client, given: str = "") -> str:
+    """The run that an id, or enough of its beginning or end, means; without one, the latest."""
+    if not given:
+        latest = runs(client, limit=1)
+        if not latest:
+            raise InputError("there are no runs yet; `afl fleet run WORKFLOW` starts one")
+        return latest[0].run_id
+    if not _LETTERS.fullmatch(given):
+        raise InputError(f"{given!r} is no id of a run; `afl fleet status` lists them")
+    known = [run.run_id for run in runs(client, limit=_PAGE)]
+    if given in known:
+        return given
+    fitting = [run_id for run_id in known if run_id.startswith(given) or run_id.endswith(given)]
+    if len(fitting) > 1:
+        raise InputError(f"{given!r} means {len(fitting)} runs: {', '.join(fitting[:5])}; write more of it")
+    return fitting[0] if fitting else given
+
+
+def show_run(client: Client, run_id: str) -> RunStanding:
+    """A run with its tasks in the order of the DAG."""
+    return standing(client.call(GetRun(run_id)))
+
+
+def cancel(client: Client, run_id: str, reason: str = "") -> RunView:
+    """Ask for the end of a run; an agent that has it ends its processes first."""
+    run = show_run(client, run_id).run
+    if run.status.is_final:
+        raise InputError(f"run {run_id} is {run.status.value} already; there is nothing to cancel")
+    return client.call(CancelRun(run_id, reason.replace("\x01", " ")), retry=True)
+
+
+def agents(client: Client) -> list[AgentView]:
+    """Every agent that was heard, those that fell silent too."""
+    return client.call(ListAgents())
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which lines; empty and None are no condition. `start` is included, `end` is not; both in milliseconds."""
+
+    run: str = ""
+    workflow: str = ""
+    task: str = ""
+    start: int | None = None
+    end: int | None = None
+    pattern: str = ""
+
+    def request(self, after: int = 0, *, last: int = 0, wait_ms: int = 0) -> GetLogs:
+        """The lines behind a position; or the last so many, whatever the reader leaves out of them."""
+        return GetLogs(
+            run_id=self.run,
+            workflow_id=self.workflow,
+            start_ms=self.start,
+            end_ms=self.end,
+            after=after,
+            last=last,
+            limit=_PAGE,
+            wait_ms=wait_ms,
+        )
+
+
+class LogFilter:
+    """The conditions that only the reader knows: a task by its id or name, a regular expression."""
+
+    def __init__(self, query: LogQuery, known: Sequence[Workflow] = ()) -> None:
+        self._names = task_names(query.task, known)
+        self._pattern = compiled(query.pattern)
+
+    def passes(self, line: LogLine) -> bool:
+        if self._names and line.task_name not in self._names:
+            return False
+        return self._pattern is None or self._pattern.search(line.payload) is not None
+
+
+def read_logs(client: Client, query: LogQuery) -> Iterator[LogLine]:
+    """The lines that fit, in the order they arrived, up to the last one there is now."""
+    chosen = LogFilter(query, workflows(client) if query.task else ())
+    page = LogPage(lines=[], position=0, more=True)
+    while page.more:
+        page = client.call(query.request(page.position))
+        yield from (line for line in page.lines if chosen.passes(line))
+
+
+def task_names(task: str, known: Sequence[Workflow]) -> frozenset[str]:
+    """The names that lines of a task carry: what was given is a name, or an id in some workflow."""
+    if not task:
+        return frozenset()
+    return frozenset({task} | {flow.tasks[task].name for flow in known if task in flow.tasks})
+
+
+def compiled(pattern: str) -> re.Pattern[str] | None:
+    """The regular expression; InputError for text that is none."""
+    try:
+        return re.compile(pattern) if pattern else None
+    except re.error as error:
+        raise InputError(f"{pattern!r} is no regular expression: {error}") from error
+
+
+def _with_near_workflow(client: Client, workflow_id: str, refused: RequestRefused) -> InputError:
+    """For an unknown id: what is near it, or what is wrong with its file."""
+    if not str(refused).startswith("No workflow exists"):
+        return refused
+    wrong = [problem for problem in problems(client) if _file_of(workflow_id) in problem.path]
+    if wrong:
+        found = wrong[0]
+        return InputError(f"{found.path}:{found.line} is no workflow: {found.key}: {found.error}")
+    known = client.call(ListWorkflows())
+    return InputError(f"there is no workflow {workflow_id!r}{suggestion(workflow_id, known)}")
+
+
+def _file_of(workflow_id: str) -> str:
+    return "/" + workflow_id.replace(".", "/") + ".y"

@@ -1,0 +1,194 @@
+"""Approvals: steps that wait for a person (`with Human("finance")`), and what people answer.
+
+The approval is the step's task: it has the task's id. Who answered is kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.ids import sortable_id
+from afl.operations.bounds import Limit
+from afl.operations.people.forms import Form, FormError, answer_form
+from afl.operations.people.questions import (
+    KIND,
+    REJECTED,
+    Approval,
+    ApprovalClosed,
+    Questions,
+    UnknownApproval,
+    find,
+    still_open,
+    verdict_field,
+)
+from afl.operations.run import runs
+from afl.operations.run.control import operator
+from afl.runtime import paths
+from afl.runtime.elsewhere import Elsewhere
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
+from afl.runtime.errors import ResultError
+from afl.runtime.outcome import check_result
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
+
+__all__ = [
+    "Answered",
+    "Approval",
+    "ApprovalClosed",
+    "ApprovalView",
+    "UnknownApproval",
+    "answer",
+    "list_approvals",
+    "reject",
+    "show_approval",
+]
+
+_TRIES = 5  # the question may be moved to the next group while it is answered
+
+
+@dataclass(frozen=True)
+class ApprovalView:
+    """A question with what is to be known (`given`: the step's parameters), its form, and the answer there was."""
+
+    approval: Approval
+    given: dict[str, Any]
+    form: Form
+    answer: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer that counts."""
+
+    id: str
+    run: str
+    step: str
+    by: str
+    rejected: bool
+    values: dict[str, Any]
+    feedback: str
+
+
+def list_approvals(
+    store: PersistenceAPI, *, group: str = "", run: str = "", limit: Limit = 50, after: str = ""
+) -> list[Approval]:
+    """What waits for a person now, oldest first; of one group or run, if named.
+
+    `after` is the last one of the page before.
+    """
+    tasks = (
+        _of_run(store, run, group)
+        if run
+        else store.find_tasks(
+            hold=TaskHold.ELSEWHERE, via=f"{KIND}:{group}" if group else KIND, after=after, limit=limit
+        )
+    )
+    questions = Questions(store)
+    return [questions.approval(task) for task in tasks[:limit]]
+
+
+def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]:
+    """All that a run waits for; nobody answers so many at once that they need pages."""
+    tasks = store.get_tasks_by_workflow(WorkflowId(runs.find(store, run).workflow_id))
+    asked = [task for task in tasks if task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE]
+    kinds = (task.via.partition(":") for task in asked)
+    return [
+        task
+        for task, (kind, _, name) in zip(asked, kinds, strict=True)
+        if kind == KIND and group in ("", name)
+    ]
+
+
+def show_approval(store: PersistenceAPI, id: str) -> ApprovalView:
+    """One question, open or not, by its id or enough of it."""
+    task = find(store, id)
+    questions = Questions(store)
+    form = answer_form(questions.program(task), task.name, task.data)
+    return ApprovalView(questions.approval(task), task.data or {}, form, task.result)
+
+
+def answer(
+    store: PersistenceAPI, id: str, values: Mapping[str, Any] | None = None, *, by: str = ""
+) -> Answered:
+    """Approve: the step goes on with these values. FormError if they do not fit the facet's return clause.
+
+    A plain question needs no values. ApprovalClosed if somebody was faster, or its time was up.
+    """
+    task = still_open(store, find(store, id))
+    questions = Questions(store)
+    program = questions.program(task)
+    verdict = verdict_field(program, task)
+    approving = {verdict: True} if verdict else {}
+    try:
+        checked = check_result(program, task.name, {**approving, **(values or {})})
+    except ResultError as error:
+        raise FormError(str(error)) from error  # nobody's step fails by a slip of the pen
+    return _Answer(questions, by or operator()).send(task, checked)
+
+
+def reject(store: PersistenceAPI, id: str, feedback: str = "", *, by: str = "") -> Answered:
+    """Refuse: the step fails with the error type Rejected and the feedback as its message, which `catch` can handle.
+
+    Where the only thing asked is one Boolean, that is false instead, and the step goes on.
+    """
+    task = still_open(store, find(store, id))
+    questions = Questions(store)
+    verdict = verdict_field(questions.program(task), task)
+    refusal = _Answer(questions, by or operator(), feedback, rejects=True)
+    return refusal.send(task, {verdict: False} if verdict else None)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One person's answer, on its way."""
+
+    questions: Questions
+    by: str
+    feedback: str = ""
+    rejects: bool = False
+
+    def send(self, task: TaskDefinition, values: dict[str, Any] | None) -> Answered:
+        """Store it under the task's fence; without values the step fails."""
+        store = self.questions.store
+        for _ in range(_TRIES):
+            if self._store(task, values):
+                break
+            # Somebody else may be asked by now, and this one was faster.
+            task = still_open(store, find(store, task.uuid))
+        else:
+            raise ApprovalClosed(f"approval {task.uuid} changes hands again and again; answer it once more")
+        self._log(task)
+        step = paths.shown(task.step_id, WorkflowId(task.workflow_id))
+        return Answered(task.uuid, task.workflow_id, step, self.by, self.rejects, values or {}, self.feedback)
+
+    def _store(self, task: TaskDefinition, values: dict[str, Any] | None) -> bool:
+        ended = copy(task)
+        note = {"by": self.by, "at": wall_ms(), "rejected": self.rejects, "feedback": self.feedback}
+        ended.bridge = {**(task.bridge or {}), "answer": note}
+        elsewhere = Elsewhere(self.questions.evaluator)
+        if values is not None:
+            return elsewhere.complete(ended, values)
+        if REJECTED not in (task.retry or {}).get("on", []):
+            ended.retry = None  # who said no is not asked again, unless the workflow says so by name
+        return elsewhere.fail(ended, self.feedback or f"rejected by {self.by}", REJECTED)
+
+    def _log(self, task: TaskDefinition) -> None:
+        verb = "rejected" if self.rejects else "approved"
+        about = f": {self.feedback}" if self.feedback else ""
+        now = wall_ms()
+        self.questions.store.save_log(
+            LogDefinition(
+                uuid=sortable_id(),
+                order=now * 1000,
+                runner_id=task.workflow_id,
+                step_id=task.step_id,
+                object_id=task.uuid,
+                object_type="task",
+                message=f"{verb} by {self.by}{about}",
+                time=now,
+            )
+        )

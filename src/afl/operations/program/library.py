@@ -1,0 +1,136 @@
+"""Workflows that a store knows: those that were published, and those of its latest runs."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError, NotFoundError
+from afl.kernel.ids import random_id
+from afl.operations.people.form_fields import Form
+from afl.operations.people.form_making import start_form
+from afl.operations.program.compilation import compile_sources
+from afl.operations.program.sources import from_text
+from afl.operations.program.workflow_signature import WorkflowSignature, signature
+from afl.operations.run.runs import choose_workflow
+from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText, WorkflowDefinition
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.program_cache import ProgramCache
+from afl.runtime.types import WorkflowId
+
+RECENT = 200  # workflows of so many of the newest runs are known
+
+
+@dataclass(frozen=True)
+class KnownWorkflow:
+    """A workflow that can be started by its name. `origin` is published, or run: then that of its latest run."""
+
+    name: str
+    origin: str
+    run: str = ""
+    published: int = 0
+
+
+@dataclass(frozen=True)
+class WorkflowView:
+    """A workflow with what it takes and gives; `source` is its text, if it was published."""
+
+    workflow: KnownWorkflow
+    signature: WorkflowSignature
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was published: the names that can be started now."""
+
+    name: str
+    workflows: list[str]
+
+
+def list_workflows(store: PersistenceAPI) -> list[KnownWorkflow]:
+    """Every workflow that can be started by its name, by name; a published one counts before that of a run."""
+    return sorted(_known(store).values(), key=lambda each: each.name)
+
+
+def show_workflow(store: PersistenceAPI, workflow: str) -> WorkflowView:
+    """What a workflow takes and gives."""
+    known = _find(store, workflow)
+    program = _load(store, known)
+    source = _text_of(store, known).content if known.origin == "published" else ""
+    return WorkflowView(known, signature(program.workflow), source)
+
+
+def program_named(store: PersistenceAPI, workflow: str) -> Program:
+    """The program of a workflow; NotFoundError for a name that nobody published or ran of late."""
+    return _load(store, _find(store, workflow))
+
+
+def workflow_form(store: PersistenceAPI, workflow: str) -> Form:
+    """The form that starts a workflow: its parameters, with their defaults."""
+    return start_form(program_named(store, workflow))
+
+
+def publish_source(store: PersistenceAPI, source: str, *, name: str = "") -> Published:
+    """Keep a source in the store, so that its workflows can be started by name. One of that name is replaced."""
+    known = Program({"program": compile_sources(from_text(source, name or "<source>")).program}).workflows()
+    if not known:
+        raise InputError("the source declares no workflow; there is nothing to publish")
+    called = name or known[0]
+    kept = store.get_flow_by_name(called)
+    uuid = kept.uuid if kept is not None else random_id()
+    now = wall_ms()
+    workflows = [
+        WorkflowDefinition(f"{uuid}:{each}", each, "", "", uuid, "", "1", date=now) for each in known
+    ]
+    store.save_flow(
+        FlowDefinition(
+            uuid,
+            FlowIdentity(called, called, uuid),
+            workflows=workflows,
+            compiled_sources=[SourceText(called, source)],
+        )
+    )
+    for workflow in workflows:
+        store.save_workflow(workflow)
+    return Published(called, known)
+
+
+def _known(store: PersistenceAPI) -> dict[str, KnownWorkflow]:
+    found = {
+        run.workflow_name: KnownWorkflow(run.workflow_name, "run", run.workflow_id)
+        for run in reversed(store.find_runs(limit=RECENT))
+    }
+    for flow in store.get_all_flows():
+        for each in flow.workflows if flow.compiled_sources else ():
+            found[each.name] = KnownWorkflow(each.name, "published", published=each.date)
+    return found
+
+
+def _find(store: PersistenceAPI, workflow: str) -> KnownWorkflow:
+    known = _known(store)
+    if workflow in known:
+        return known[workflow]
+    near = difflib.get_close_matches(workflow, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
+    raise NotFoundError(f"no workflow {workflow!r} was published or ran of late; {hint}")
+
+
+def _load(store: PersistenceAPI, known: KnownWorkflow) -> Program:
+    if known.origin == "run":
+        run = store.get_run(WorkflowId(known.run))
+        if run is None:
+            raise NotFoundError(f"run {known.run} is no longer in this store")
+        return ProgramCache(store).load(run.program_hash)
+    text = _text_of(store, known)
+    compiled = compile_sources(from_text(text.content, text.name))
+    return choose_workflow(compiled, known.name, source=text.name)
+
+
+def _text_of(store: PersistenceAPI, known: KnownWorkflow) -> SourceText:
+    for flow in store.get_all_flows():
+        if flow.compiled_sources and any(each.name == known.name for each in flow.workflows):
+            return flow.compiled_sources[0]
+    raise NotFoundError(f"the workflow {known.name!r} is no longer published")

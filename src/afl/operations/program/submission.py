@@ -1,0 +1,131 @@
+"""Submitting a run: it is stored, and whichever server sees it first works on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError
+from afl.kernel.ids import sortable_id
+from afl.operations.bounds import Dollars, Tokens
+from afl.operations.program.library import program_named
+from afl.operations.program.source_text import SourceText, program_of
+from afl.operations.run.spending import set_budget
+from afl.runtime.entities import LockMetaData
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.inputs import check_inputs
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.types import WorkflowId
+
+_KEY_MS = 24 * 3_600_000
+
+
+class KeyReused(InputError, hint="Use a new key for another submission."):
+    """An idempotency key came again with something else."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A run that was stored."""
+
+    run: str
+    workflow: str
+    task_list: str
+
+
+def submit(
+    store: PersistenceAPI,
+    program: Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    task_list: str = "default",
+    budget_usd: float | None = None,
+    budget_tokens: int | None = None,
+    key: str = "",
+) -> Submitted:
+    """Store a run for the servers of a task list. InputError, and nothing stored, if an input does not fit.
+
+    The same `key` again, within a day, is the same run.
+    """
+    check_inputs(program, inputs or {})
+    asked = [program.hash, inputs or {}, task_list, budget_usd, budget_tokens]
+    run = WorkflowId(_reserved(store, key, asked) if key else sortable_id())
+    if (
+        budget_usd is not None or budget_tokens is not None
+    ):  # before the run is there: somebody may begin it at once
+        set_budget(store, run, usd=budget_usd, tokens=budget_tokens)
+    Evaluator(store).submit(program, inputs, task_list=task_list, workflow_id=run)
+    return Submitted(run, program.workflow.name, task_list)
+
+
+def submit_source(
+    store: PersistenceAPI,
+    source: str,
+    workflow: str = "",
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    libraries: Sequence[SourceText] = (),
+    task_list: str = "default",
+    budget_usd: Dollars | None = None,
+    budget_tokens: Tokens | None = None,
+    key: str = "",
+) -> Submitted:
+    """Compile a source and store a run of its workflow (named, if it has several) for the servers of a task list.
+
+    Nothing is stored if the source does not compile or an input does not fit.
+    """
+    program = program_of(source, workflow, name=name, libraries=libraries)
+    return submit(
+        store,
+        program,
+        inputs,
+        task_list=task_list,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
+        key=key,
+    )
+
+
+def start_workflow(
+    store: PersistenceAPI,
+    workflow: str,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    task_list: str = "default",
+    budget_usd: Dollars | None = None,
+    budget_tokens: Tokens | None = None,
+    key: str = "",
+) -> Submitted:
+    """Store a run of a workflow that the store knows already, by its name."""
+    return submit(
+        store,
+        program_named(store, workflow),
+        inputs,
+        task_list=task_list,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
+        key=key,
+    )
+
+
+def _reserved(store: PersistenceAPI, key: str, asked: list[Any]) -> str:
+    """The run's id that belongs to a key: a lock of that name carries it, so of many at once one decides."""
+    lock = f"submit:{hashlib.sha256(key.encode()).hexdigest()}"
+    mark = hashlib.sha256(codec.encode_canonical(asked)).hexdigest()
+    while True:
+        mine = sortable_id()
+        if store.acquire_lock(lock, _KEY_MS, LockMetaData(topic=mark, step_id=mine)):
+            return mine
+        held = store.check_lock(lock)
+        if held is None or held.meta is None or held.meta.step_id is None:
+            continue  # it ended between the two looks
+        if held.meta.topic != mark:
+            raise KeyReused(
+                f"the idempotency key {key!r} was used for run {held.meta.step_id} with something else"
+            )
+        return held.meta.step_id

@@ -1,0 +1,71 @@
+"""Why a task is not done that is done elsewhere: by a person, an agent, the fleet or a message."""
+
+from __future__ import annotations
+
+from afl.kernel.presence import Life
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.scene import Scene, first_line
+from afl.operations.spans import span
+from afl.runtime.entities import TaskDefinition
+
+_PLACES = {"agent": "agent", "fleet": "the fleet's workflow", "message": "a message to"}
+_KINDS = {"agent": "agents", "fleet": "the fleet", "message": "messages"}
+
+
+def elsewhere_reason(scene: Scene, task: TaskDefinition) -> Reason:
+    """The reason of a task that is with somebody else."""
+    kind, _, name = task.via.partition(":")
+    if kind == "human":
+        sentence = f"somebody of {name} has to answer{_limits(scene, task)}."
+        return _reason("task-human", task, sentence, f"Answer it: afl approvals show {task.uuid}")
+    place = f"{_PLACES.get(kind, kind)} {name}"
+    waits = _waits(scene, task)
+    hosts = [server for server in scene.servers if server.is_live and kind in server.bridges]
+    if hosts and waits:
+        sentence = f"{place} cannot be asked{_limits(scene, task)}: {waits}."
+        return _reason("task-not-begun", task, sentence, "Start or mend the other side; it is tried again.")
+    if hosts:
+        sentence = f"handed to {place} by {hosts[0].title}{_limits(scene, task)}."
+        return _reason("task-elsewhere", task, sentence, "Wait for its answer.")
+    run = scene.run(task.workflow_id)
+    if run is not None and run.owner and scene.life(run.owner) is Life.ALIVE:
+        sentence = (
+            f"handed to {place} by {scene.owner(run.owner)}, which runs the workflow{_limits(scene, task)}."
+        )
+        return _reason("task-elsewhere", task, sentence, "Wait for its answer.")
+    sentence = f"handed to {place}; no live server bridges to {_KINDS.get(kind, kind)}{_limits(scene, task)}."
+    action = f"Start one: afl runner; or go on with: afl resume {task.workflow_id}"
+    return _reason("task-no-bridge", task, sentence, action)
+
+
+def _waits(scene: Scene, task: TaskDefinition) -> str:
+    """What a bridge last said of a task that it could not begin."""
+    said = scene.last_log(task.workflow_id, task.step_id)
+    if said is None or said.object_id != task.uuid:
+        return ""
+    return first_line(str(said.details.get("waits", "")))
+
+
+def _limits(scene: Scene, task: TaskDefinition) -> str:
+    """How long it may take, in words, with a leading semicolon."""
+    parts = []
+    if task.lease_until:
+        to = (task.bridge or {}).get("escalate_to", "")
+        parts.append(f"{to} is asked {_when(scene, task.lease_until)}")
+    if task.deadline:
+        parts.append(f"expires {_when(scene, task.deadline)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _when(scene: Scene, moment: int) -> str:
+    if moment > scene.now:
+        return f"in {span(moment - scene.now)}"
+    return (
+        "at the next sweep"
+        if scene.has_live_server
+        else "when a server is started: none is alive to see to it"
+    )
+
+
+def _reason(code: str, task: TaskDefinition, sentence: str, action: str) -> Reason:
+    return Reason(code, "task", task.uuid, sentence, action)

@@ -1,0 +1,190 @@
+"""Why a step is not done, or has not begun."""
+
+from __future__ import annotations
+
+from afl.operations.reason.reasons import Outlook, Reason
+from afl.operations.reason.run_standing import standing
+from afl.operations.reason.scene import Scene, failure_words, first_line, line_words, step_words
+from afl.operations.reason.subjects import StepPlace
+from afl.operations.reason.task_reasons import task_reason
+from afl.runtime import paths
+from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
+from afl.runtime.errors import StepFailure
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import StepId, WorkflowId
+
+_KINDS_LOOKED_AT = 20
+_CAUSE = "See its cause."
+_OPEN = (TaskState.PENDING, TaskState.RUNNING)
+_WITH_CHILDREN = frozenset(
+    {
+        StepState.MIXIN_BLOCKS_CONTINUE,
+        StepState.STATEMENT_BLOCKS_CONTINUE,
+        StepState.STATEMENT_CATCH_CONTINUE,
+        StepState.BLOCK_EXECUTION_CONTINUE,
+    }
+)
+
+
+def step_reason(scene: Scene, place: StepPlace) -> Reason:
+    """The reason of one step."""
+    step, run = place.step, place.run
+    if step is None:
+        return _not_begun(scene, place)
+    if step.is_terminal:
+        return _over(step, run)
+    if run.is_over:
+        return _run_over(scene, place)
+    if step.state == StepState.EVENT_TRANSMIT:
+        task = scene.store.get_task_by_step(step.id)
+        return agent_reason(scene, run, step, task)
+    if step.state in _WITH_CHILDREN:
+        return _inside(scene, place)
+    if step.state == StepState.BLOCK_EXECUTION_BEGIN:
+        return _waits_outside(scene, place) or _evaluating(scene, place)
+    return _evaluating(scene, place)
+
+
+def agent_reason(
+    scene: Scene, run: RunDefinition, step: StepDefinition, task: TaskDefinition | None
+) -> Reason:
+    """The reason of a step that asked for an agent."""
+    place = StepPlace(run, step.id, step)
+    if task is None or task.state not in _OPEN:
+        lost = "has no task" if task is None else f"its task is {task.state}"
+        sentence = f"it waits for an agent, but {lost}; a runner's sweep makes a new one."
+        action = "Keep a runner running: afl runner"
+        return _reason("step-without-task", place, sentence, action)
+    kind, _, name = task.via.partition(":")
+    if kind == "human":
+        sentence = f"it waits for somebody of {name} to answer {step.facet_name}."
+        return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(scene, task))
+    sentence = f"it waits for an agent that does {step.facet_name}."
+    return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(scene, task))
+
+
+def most_telling(scene: Scene, run: RunDefinition, waiting: list[StepDefinition]) -> Reason:
+    """Of steps that wait for agents the reason of the first that needs a person; else of the first."""
+    tasks = {task.step_id: task for task in scene.store.get_tasks_by_workflow(WorkflowId(run.workflow_id))}
+    kinds: dict[tuple[str, ...], StepDefinition] = {}
+    for step in waiting:
+        task = tasks.get(step.id)
+        about = (task.state, task.hold, task.task_list_name, task.owner, task.via) if task is not None else ()
+        kinds.setdefault((step.facet_name, *about), step)
+    first: Reason | None = None
+    for step in list(kinds.values())[:_KINDS_LOOKED_AT]:
+        reason = agent_reason(scene, run, step, tasks.get(step.id))
+        if reason.outlook is Outlook.STANDS:
+            return reason
+        first = first or reason
+    assert first is not None  # callers have at least one step
+    return first
+
+
+def _reason(code: str, place: StepPlace, sentence: str, action: str, because: Reason | None = None) -> Reason:
+    return Reason(code, "step", place.id, sentence, action, because)
+
+
+def _over(step: StepDefinition, run: RunDefinition) -> Reason:
+    place = StepPlace(run, step.id, step)
+    if step.is_complete:
+        return _reason("step-completed", place, "it completed.", "Nothing to do.")
+    sentence = f"it failed: {failure_words(_failure(step, run))}"
+    return _reason("step-failed", place, sentence, _again(step, run))
+
+
+def _again(step: StepDefinition, run: RunDefinition) -> str:
+    when = "" if run.is_over else ", when its run is over"
+    return f"Mend the cause, then{when}: afl retry {step.id}"
+
+
+def _failure(step: StepDefinition, run: RunDefinition) -> StepFailure:
+    error = step.transition.error
+    if isinstance(error, StepFailure):
+        return error
+    return StepFailure(
+        str(error or "no error was recorded"), "Error", step_words(step.id, run), step.facet_name
+    )
+
+
+def _evaluating(scene: Scene, place: StepPlace) -> Reason:
+    sentence = "its turn comes when its run is evaluated."
+    return _reason("step-evaluating", place, sentence, _CAUSE, standing(scene, place.run))
+
+
+def _inside(scene: Scene, place: StepPlace) -> Reason:
+    """What keeps a step with a body, or a block."""
+    below = f"{place.id}/"
+    steps = scene.store.get_open_steps(WorkflowId(place.run.workflow_id))
+    waiting = [step for step in steps if step.id.startswith(below) and step.state == StepState.EVENT_TRANSMIT]
+    if not waiting:
+        return _evaluating(scene, place)
+    reason = most_telling(scene, place.run, waiting)
+    sentence = f"it waits for {_count(len(waiting))} in it: {step_words(reason.id, place.run)}."
+    return _reason("step-waits-inside", place, sentence, _CAUSE, reason)
+
+
+def _count(number: int) -> str:
+    return "one step" if number == 1 else f"{number:,} steps"
+
+
+def _waits_outside(scene: Scene, place: StepPlace) -> Reason | None:
+    """A body in the text of a step waits for those steps around it that it refers to."""
+    workflow_id = WorkflowId(place.run.workflow_id)
+    graph = scene.program(place.run).place(paths.relative(place.id, workflow_id)).graph
+    outside = paths.parent(paths.owner(place.id, workflow_id))
+    names = sorted(graph.outer) if graph is not None and graph.inline else []
+    return _waits(scene, place, [paths.child(outside, name) for name in names])
+
+
+def _not_begun(scene: Scene, place: StepPlace) -> Reason:
+    workflow_id = WorkflowId(place.run.workflow_id)
+    block = scene.store.get_step(paths.parent(place.id))
+    if block is None:
+        return _not_reached(scene, place, paths.owner(paths.parent(place.id), workflow_id))
+    statement = scene.program(place.run).place(paths.relative(place.id, workflow_id)).statement
+    needs = statement.needs if statement is not None else ()
+    waits = _waits(scene, place, [paths.child(block.id, need) for need in needs])
+    if place.run.is_over and (waits is None or waits.code != "step-skipped"):
+        return _run_over(scene, place)
+    return waits or _evaluating(scene, place)
+
+
+def _not_reached(scene: Scene, place: StepPlace, owner: StepId) -> Reason:
+    above = step_reason(scene, StepPlace(place.run, owner, scene.store.get_step(owner)))
+    if above.code == "step-run-over":
+        return _run_over(scene, place)
+    code = "step-skipped" if above.outlook is Outlook.OVER else "step-not-reached"
+    return _reason(code, place, f"step {step_words(owner, place.run)} has not come to it.", _CAUSE, above)
+
+
+def _run_over(scene: Scene, place: StepPlace) -> Reason:
+    return _reason("step-run-over", place, "its run is over.", "Nothing to do.", standing(scene, place.run))
+
+
+def _waits(scene: Scene, place: StepPlace, needs: list[StepId]) -> Reason | None:
+    """The first of the needed steps that failed, else the first that is not done; None if all are."""
+    found: Reason | None = None
+    for need in needs:
+        step = scene.store.get_step(need)
+        if step is not None and step.is_complete:
+            continue
+        if step is not None and step.is_error:
+            return _skipped(place, step)
+        because = step_reason(scene, StepPlace(place.run, need, step))
+        if because.code == "step-skipped":
+            sentence = f"it waits for step {step_words(need, place.run)}, which will not run."
+            return _reason("step-skipped", place, sentence, because.action, because)
+        sentence = f"it waits for step {step_words(need, place.run)}."
+        found = found or _reason("step-waits-for-step", place, sentence, _CAUSE, because)
+    return found
+
+
+def _skipped(place: StepPlace, failed: StepDefinition) -> Reason:
+    failure = _failure(failed, place.run)
+    sentence = (
+        f"it waits for step {step_words(failed.id, place.run)}, which failed{line_words(failure)}: "
+        f"{first_line(failure.message)}"
+    )
+    return _reason("step-skipped", place, sentence, _again(failed, place.run))

@@ -1,0 +1,170 @@
+"""Why a task is not done."""
+
+from __future__ import annotations
+
+from afl.kernel.presence import Life
+from afl.operations.reason.elsewhere_reasons import elsewhere_reason
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.scene import Scene, first_line
+from afl.operations.reason.staffing import staffing
+from afl.operations.run.run_log import log_line
+from afl.operations.spans import clock, span
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.types import WorkflowId
+
+_KEY_TASKS = 10_000
+
+
+def task_reason(scene: Scene, task: TaskDefinition) -> Reason:
+    """The reason of one task."""
+    if task.state == TaskState.RUNNING:
+        return _running(scene, task)
+    if task.state != TaskState.PENDING:
+        return _over(task)
+    if task.hold == TaskHold.ELSEWHERE:
+        return _delayed(scene, task) or elsewhere_reason(scene, task)
+    if task.hold:
+        return _held(scene, task)
+    return _delayed(scene, task) or _locked(scene, task) or _behind(scene, task) or staffing(scene, task)
+
+
+def _reason(
+    code: str, task: TaskDefinition, sentence: str, action: str, because: Reason | None = None
+) -> Reason:
+    return Reason(code, "task", task.uuid, sentence, action, because)
+
+
+def _over(task: TaskDefinition) -> Reason:
+    at = clock(task.updated)
+    if task.state == TaskState.COMPLETED:
+        return _reason("task-completed", task, f"{task.name} was done at {at}.", "Nothing to do.")
+    if task.state == TaskState.FAILED:
+        cause = first_line(str((task.error or {}).get("message", "no error was recorded")))
+        action = f"Mend the cause, then: afl retry {task.step_id}" if task.step_id else "Mend the cause."
+        return _reason("task-failed", task, f"{task.name} failed at {at}: {cause}", action)
+    if task.state == TaskState.IGNORED:
+        sentence = f"{task.name} was no longer needed at {at}: its run ended, or its step moved on."
+        return _reason("task-ignored", task, sentence, "Nothing to do.")
+    return _reason("task-canceled", task, f"{task.name} was canceled at {at}.", "Nothing to do.")
+
+
+def _held(scene: Scene, task: TaskDefinition) -> Reason:
+    if task.hold == TaskHold.CONCURRENCY:
+        return _reason(
+            "task-concurrency", task, _slots(scene, task), "Wait, or see why those do not end: afl tasks."
+        )
+    if task.hold == TaskHold.PAUSED:
+        run = scene.run(task.workflow_id)
+        reason = f": {run.reason}" if run is not None and run.reason else ""
+        return _reason(
+            "task-paused",
+            task,
+            f"its run is paused{reason}.",
+            f"Let it go on: afl unpause {task.workflow_id}",
+        )
+    soon = (
+        "at the next sweep" if scene.has_live_server else "when a server is started: none is alive to do it"
+    )
+    if task.hold == TaskHold.POISONED:
+        last = f", the last was {scene.owner(task.last_owner)}" if task.last_owner else ""
+        died = "a worker" if task.deaths == 1 else f"{task.deaths} workers"
+        sentence = f"{died} died on {task.name}{last}; its step fails {soon}."
+        return _reason(
+            "task-poisoned", task, sentence, "Find out what kills the workers, then retry the step."
+        )
+    took = "was not answered within its" if task.via else "ran longer than its"
+    sentence = f"{task.name} {took} {span(task.timeout_ms)}; it is tried again or fails {soon}."
+    return _reason("task-timeout", task, sentence, "Raise its Timeout, or make the handler faster.")
+
+
+def _slots(scene: Scene, task: TaskDefinition) -> str:
+    same = scene.store.find_tasks(key=task.concurrency_key, limit=_KEY_TASKS)
+    open_states = (TaskState.PENDING, TaskState.RUNNING)
+    used = sum(each.state in open_states and each.hold != TaskHold.CONCURRENCY for each in same)
+    return f"Concurrency({task.concurrency_key}) is at {used} of {task.concurrency_limit}."
+
+
+def _delayed(scene: Scene, task: TaskDefinition) -> Reason | None:
+    if task.not_before <= scene.now:
+        return None
+    tried = f" (attempt {task.failures + 1} of {task.retry['attempts']})" if task.retry else ""
+    cause = first_line(str((task.error or {}).get("message", "")))
+    sentence = f"{task.name} is tried again at {scene.clock(task.not_before)}{tried}"
+    return _reason(
+        "task-delayed", task, f"{sentence}; it failed with: {cause}" if cause else f"{sentence}.", "Wait."
+    )
+
+
+def _locked(scene: Scene, task: TaskDefinition) -> Reason | None:
+    lock = scene.store.check_lock(f"runner:task:{task.uuid}")
+    if lock is None:
+        return None
+    who = f" by {scene.owner(lock.owner)}" if lock.owner else ""
+    sentence = f"its lock is held{who} until {scene.clock(lock.expires_at)}."
+    return _reason("task-locked", task, sentence, "Wait until then, or have the holder release it.")
+
+
+def _behind(scene: Scene, task: TaskDefinition) -> Reason | None:
+    """Tasks of one step are served one at a time, the oldest first."""
+    if not task.step_id:
+        return None
+    same = [
+        each
+        for each in scene.store.get_tasks_by_workflow(WorkflowId(task.workflow_id))
+        if _rivals(each, task)
+    ]
+    first = next((each for each in same if each.state == TaskState.RUNNING), same[0] if same else task)
+    if first.uuid == task.uuid:
+        return None
+    return _reason(
+        "task-behind",
+        task,
+        "another task of its step comes first.",
+        "See its cause.",
+        task_reason(scene, first),
+    )
+
+
+def _rivals(other: TaskDefinition, task: TaskDefinition) -> bool:
+    return other.step_id == task.step_id and other.state in (TaskState.PENDING, TaskState.RUNNING)
+
+
+def _running(scene: Scene, task: TaskDefinition) -> Reason:
+    owner = scene.owner(task.owner)
+    again = "within seconds" if scene.has_live_server else "when a server is started: none is alive now"
+    if scene.life(task.owner) is Life.DEAD:
+        sentence = f"{owner}, which had it, died; it is delivered again {again}."
+        return _reason("task-owner-dead", task, sentence, _keep(scene, task))
+    if 0 < task.deadline < scene.now:
+        sentence = (
+            f"it is past its deadline of {scene.clock(task.deadline)}; it is taken from {owner} {again}."
+        )
+        return _reason("task-overdue", task, sentence, _keep(scene, task))
+    if 0 < task.lease_until < scene.now:
+        sentence = (
+            f"the lease of {owner} ended at {scene.clock(task.lease_until)}; it is delivered again {again}."
+        )
+        return _reason("task-lease-ended", task, sentence, _keep(scene, task))
+    return _reason("task-running", task, _work(scene, task, owner), "Wait.")
+
+
+def _keep(scene: Scene, task: TaskDefinition) -> str:
+    if scene.has_live_server:
+        return "Wait."
+    return f"Start a server (afl agent MODULE), or go on with: afl resume {task.workflow_id} --agent MODULE"
+
+
+def _work(scene: Scene, task: TaskDefinition, owner: str) -> str:
+    """Who works on it, until when, and how far it is."""
+    until = f" until {scene.clock(task.lease_until)}" if task.lease_until else ""
+    parts = [f"lease held by {owner}{until}"]
+    log = scene.last_log(task.workflow_id, task.step_id) if task.step_id else None
+    if log is not None:
+        line = log_line(log)
+        said = first_line(line.text)
+        parts.append(said if line.progress is not None else f"it says: {said}")
+    if task.deadline:
+        parts.append(f"deadline {scene.clock(task.deadline)}")
+    if task.deliveries > 1:
+        parts.append(f"attempt {task.deliveries}")
+    return "; ".join(parts) + "."

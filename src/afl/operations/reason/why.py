@@ -1,0 +1,49 @@
+"""Why something does not move: one reason for any run, step, task or server."""
+
+from __future__ import annotations
+
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.run_standing import standing
+from afl.operations.reason.scene import Scene, step_words
+from afl.operations.reason.server_reasons import server_reason
+from afl.operations.reason.step_reasons import most_telling, step_reason
+from afl.operations.reason.subjects import StepPlace, Subject, find
+from afl.operations.reason.task_reasons import task_reason
+from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.states import StepState
+from afl.runtime.types import WorkflowId
+
+
+def why(store: PersistenceAPI, name: str | None = None) -> Reason:
+    """The reason of what has that id (or the beginning of it); without one, of the latest run."""
+    return explain(store, find(store, name))
+
+
+def explain(store: PersistenceAPI, subject: Subject) -> Reason:
+    """The reason of something that was found."""
+    scene = Scene(store)
+    if isinstance(subject, RunDefinition):
+        return _run_reason(scene, subject)
+    if isinstance(subject, StepPlace):
+        return step_reason(scene, subject)
+    if isinstance(subject, TaskDefinition):
+        return task_reason(scene, subject)
+    return server_reason(scene, subject.uuid)
+
+
+def _run_reason(scene: Scene, run: RunDefinition) -> Reason:
+    own = standing(scene, run)
+    if own is not None:
+        return own
+    steps = scene.store.get_open_steps(WorkflowId(run.workflow_id))
+    waiting = [step for step in steps if step.state == StepState.EVENT_TRANSMIT]
+    if not waiting:
+        sentence = "it waits for nothing and is not over; this should not be."
+        return Reason(
+            "run-stalled", "run", run.workflow_id, sentence, f"Wake it: afl resume {run.workflow_id}"
+        )
+    reason = most_telling(scene, run, waiting)
+    count = "one step" if len(waiting) == 1 else f"{len(waiting):,} steps, among them"
+    sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {step_words(reason.id, run)}."
+    return Reason("run-waits", "run", run.workflow_id, sentence, "See its cause.", reason)

@@ -1,0 +1,139 @@
+"""What an operator does to a run: retry, cancel, pause, unpause."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel import telemetry
+from afl.kernel.errors import InputError
+from afl.operations.bounds import Dollars, Tokens
+from afl.operations.reason import subjects
+from afl.operations.reason.subjects import StepPlace
+from afl.operations.run import runs
+from afl.operations.run.spending import set_budget
+from afl.runtime import tracing
+from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.outcome import check_result
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.states import StepState
+from afl.runtime.types import StepId, WorkflowId
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a run. `changed` is False when it was so already, or could not be changed; `why` says it."""
+
+    run: str
+    workflow: str
+    state: str
+    changed: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Retried:
+    """How many failed steps of a run will be tried again."""
+
+    run: str
+    workflow: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A step that goes on with the result it was given; `changed` is False when it had gone on already."""
+
+    step: str
+    run: str
+    changed: bool
+
+
+def operator() -> str:
+    """Who gives the order: the user of this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user on this machine, as in some containers
+        return "unknown"
+
+
+def pause(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
+    """Stop a run where it stands. Tasks that run go on; their results wait."""
+    found = runs.find(store, run)
+    reason = f"paused by operator {by or operator()}"
+    return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
+
+
+def unpause(
+    store: PersistenceAPI, run: str, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
+) -> Change:
+    """Let a paused run go on, with another budget if one is given."""
+    found = runs.find(store, run)
+    if budget_usd is not None or budget_tokens is not None:
+        set_budget(store, found.workflow_id, usd=budget_usd, tokens=budget_tokens)
+    return _change(store, found, store.unpause_run(WorkflowId(found.workflow_id)))
+
+
+def cancel(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
+    """End a run and its tasks, whoever works on them."""
+    found = runs.find(store, run)
+    reason = f"cancelled by operator {by or operator()}"
+    changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
+    if changed:
+        _tell_cancelled(store, WorkflowId(found.workflow_id))
+    return _change(store, found, changed)
+
+
+def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
+    """The trace of a run ends with it, whoever ends it."""
+    told = telemetry.is_tracing() or telemetry.is_metering()
+    now = store.get_run(run) if told else None
+    if now is not None:
+        for task in store.get_tasks_by_workflow(run):
+            if task.state == TaskState.CANCELED:
+                tracing.task_ended(task, now.reason)
+        tracing.run_ended(now)
+
+
+def _change(store: PersistenceAPI, found: RunDefinition, changed: bool) -> Change:
+    now = store.get_run(WorkflowId(found.workflow_id))
+    state = now.state if now is not None else found.state
+    why = "" if changed else f"run {found.workflow_id} is {state}"
+    return Change(found.workflow_id, found.workflow_name, state, changed, why)
+
+
+def retry(store: PersistenceAPI, name: str) -> Retried:
+    """Try failed steps again: one step (or a task's), or all of a run. InputError if nothing failed there."""
+    subject = subjects.find(store, name)
+    if isinstance(subject, ServerDefinition):
+        raise InputError(f"{name} is a server; a run or a step can be retried")
+    if isinstance(subject, RunDefinition):
+        run, step_id = subject, None
+    elif isinstance(subject, StepPlace):
+        run, step_id = subject.run, _begun(subject)
+    else:
+        run, step_id = runs.find(store, subject.workflow_id), StepId(subject.step_id)
+    steps = Evaluator(store).retry(WorkflowId(run.workflow_id), step_id)
+    return Retried(run.workflow_id, run.workflow_name, steps)
+
+
+def _begun(place: StepPlace) -> StepId:
+    if place.step is None:
+        raise InputError(f"nothing to retry: step {place.id} has not begun")
+    return place.id
+
+
+def continue_step(store: PersistenceAPI, step: str, result: Mapping[str, Any] | None = None) -> Continued:
+    """Give a step that waits for its agent the result; ResultError, and nothing stored, if that does not fit."""
+    place = subjects.find_step(store, step)
+    waiting, run = place.step, place.run.workflow_id
+    if waiting is None or waiting.state != StepState.EVENT_TRANSMIT:
+        state = "has not begun" if waiting is None else f"is at {waiting.state}"
+        raise InputError(f"step {place.id} {state}; it does not wait for a result")
+    evaluator = Evaluator(store)
+    given = dict(result) if result is not None else None
+    check_result(evaluator.programs.of_run(WorkflowId(run)), waiting.facet_name, given)
+    return Continued(place.id, run, evaluator.continue_step(place.id, given))

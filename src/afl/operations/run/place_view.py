@@ -1,0 +1,142 @@
+"""The steps that stand at one place of the program: the elements of a foreach, one line each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from afl.kernel.clock import wall_ms
+from afl.operations.bounds import Limit, Position
+from afl.operations.program.program_shelf import shelf
+from afl.operations.reason.scene import first_line
+from afl.operations.run import runs
+from afl.operations.run.run_graph import place_of, step_word
+from afl.operations.run.run_tree import Counts
+from afl.runtime import paths
+from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.step import StepLine
+from afl.runtime.types import ObjectType, WorkflowId
+
+_INDEX = re.compile(r"#(\d+)")
+
+
+@dataclass(frozen=True)
+class Element:
+    """One step. `path` is its own inside the run; `error` the first line of what went wrong."""
+
+    path: str
+    shown: str
+    facet: str
+    state: str
+    started: int
+    ended: int
+    duration_ms: int
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class PlaceView:
+    """Some of the steps of a place, in the order of their elements; `next` is where to read on, 0 at the end."""
+
+    run: str
+    workflow: str
+    path: str
+    facet: str
+    line: int | None
+    counts: Counts
+    elements: list[Element]
+    next: int = 0
+
+
+def show_place(
+    store: PersistenceAPI,
+    run: str,
+    path: str,
+    *,
+    state: str = "",
+    after: Position = 0,
+    limit: Limit = 100,
+    below: bool = False,
+) -> PlaceView:
+    """The steps at a place such as `0/desk/0/#/story`; with `below`, those in the bodies of the step at that path."""
+    found = runs.find(store, run)
+    workflow_id = WorkflowId(found.workflow_id)
+    lines = store.get_step_lines(workflow_id)
+    mine = [line for line in lines if _belongs(line, workflow_id, path, below)]
+    if not below:
+        mine.sort(key=lambda line: _numbers(line.id))
+    words = _words(store, found, lines, mine)
+    counts = Counts()
+    for word in words.values():
+        if word != "cancelled":
+            setattr(counts, word, getattr(counts, word) + 1)
+    chosen = [line for line in mine if not state or words[line.id] == state]
+    page = chosen[after : after + limit]
+    statement = shelf(store).load(found.program_hash).place(path).statement if not below else None
+    location = (statement.location if statement is not None else None) or {}
+    return PlaceView(
+        run=workflow_id,
+        workflow=found.workflow_name,
+        path=path,
+        facet=statement.facet_name if statement is not None else "",
+        line=location.get("line"),
+        counts=counts,
+        elements=_elements(store, workflow_id, page, words),
+        next=after + limit if len(chosen) > after + limit else 0,
+    )
+
+
+def _belongs(line: StepLine, workflow_id: WorkflowId, path: str, below: bool) -> bool:
+    if not below:
+        return place_of(line.id, workflow_id) == path
+    rest = paths.relative(line.id, workflow_id)
+    if path and not rest.startswith(f"{path}/"):
+        return False
+    segments = rest[len(path) + 1 if path else 0 :].split("/")
+    own = [each for each in segments if not paths.is_block(each)]
+    return len(own) == 1 and bool(rest) and segments[-1] == own[0] and own[0][0] not in ">~"
+
+
+def _numbers(step_id: str) -> list[int]:
+    """The indices of the elements it stands in: their order, where an id as text has 10 before 2."""
+    return [int(each) for each in _INDEX.findall(step_id)]
+
+
+def _words(
+    store: PersistenceAPI, run: RunDefinition, lines: list[StepLine], mine: list[StepLine]
+) -> dict[str, str]:
+    at_work = store.get_running_steps(WorkflowId(run.workflow_id)) if not run.is_over else set()
+    catchers = {paths.parent(line.id) for line in lines if line.object_type == ObjectType.AND_CATCH}
+    words = {}
+    for line in mine:
+        word = step_word(line.state, is_worked_on=line.id in at_work, catches=line.id in catchers)
+        left_open = word in ("waiting", "running") and run.state == RunnerState.CANCELLED
+        words[str(line.id)] = "cancelled" if left_open else word
+    return words
+
+
+def _elements(
+    store: PersistenceAPI, workflow_id: WorkflowId, page: list[StepLine], words: dict[str, str]
+) -> list[Element]:
+    failed = store.get_steps([line.id for line in page if words[line.id] == "failed"])
+    errors = {step.id: step.transition.error for step in failed}
+    return [
+        Element(
+            path=paths.relative(line.id, workflow_id),
+            shown=paths.shown(line.id, workflow_id),
+            facet=line.facet_name,
+            state=words[line.id],
+            started=line.started,
+            ended=line.ended,
+            duration_ms=max(0, (line.ended or wall_ms()) - line.started),
+            error=_error(errors.get(line.id)),
+        )
+        for line in page
+    ]
+
+
+def _error(error: Exception | None) -> str:
+    message = error.message if isinstance(error, StepFailure) else str(error or "")
+    return first_line(message) if message else ""

@@ -1,0 +1,62 @@
+"""Waiting for the end of a run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.errors import NotFoundError
+from afl.operations.bounds import LongPoll
+from afl.operations.run import runs
+from afl.runtime.entities import RunDefinition
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
+
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """Where a run stood when the wait was over; `timed_out` if it was not over by then."""
+
+    run: str
+    workflow: str
+    state: str
+    timed_out: bool
+    outputs: dict[str, Any]
+    error: dict[str, Any] | None
+    reason: str
+    duration_ms: int
+
+
+def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
+    """Wait until a run is over, for at most so many seconds."""
+    until = None if timeout is None else time.monotonic() + timeout
+    with store.listen([f"run:{run}"]) as ear:
+        while True:
+            found = store.get_run(WorkflowId(run))
+            if found is None:
+                raise NotFoundError(f"run {run} is no longer in this store")
+            left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
+            if found.is_over or left <= 0:
+                return _end(found)
+            ear.wait(left)
+
+
+def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
+    """Where a run stands when it is over, or after so many seconds; `timed_out` tells which."""
+    return wait(store, runs.find(store, run or None).workflow_id, timeout)
+
+
+def _end(run: RunDefinition) -> RunEnd:
+    return RunEnd(
+        run=run.workflow_id,
+        workflow=run.workflow_name,
+        state=run.state,
+        timed_out=not run.is_over,
+        outputs=run.outputs,
+        error=run.error,
+        reason=run.reason,
+        duration_ms=max(0, (run.ended or run.updated) - run.created),
+    )

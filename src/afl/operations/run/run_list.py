@@ -1,0 +1,77 @@
+"""Runs, one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afl.kernel.clock import wall_ms
+from afl.operations.bounds import Limit, Milliseconds
+from afl.operations.run import runs
+from afl.runtime.entities import RunDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run. `waiting` counts its steps that wait for agents; `error` is the failure on one line."""
+
+    run: str
+    workflow: str
+    state: str
+    task_list: str
+    created: int
+    ended: int
+    duration_ms: int
+    waiting: int
+    reason: str
+    error: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """Runs, newest first; `next` is what to give as `before` for the page behind, empty on the last."""
+
+    runs: list[RunLine]
+    next: str
+
+
+def list_runs(
+    store: PersistenceAPI,
+    *,
+    state: str = "",
+    workflow: str = "",
+    text: str = "",
+    since: Milliseconds = 0,
+    until: Milliseconds = 0,
+    before: str = "",
+    limit: Limit = 20,
+) -> RunPage:
+    """A page of runs. `before` is a run's id or the beginning of one.
+
+    `text` stands in a run's id, its workflow's name, its error or its reason. It was created at `since` or later, and
+    before `until` (milliseconds since 1970).
+    """
+    start = runs.find(store, before).workflow_id if before else ""
+    found = store.find_runs(
+        state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
+    )
+    page = found[:limit]
+    return RunPage([run_line(run) for run in page], page[-1].workflow_id if len(found) > limit else "")
+
+
+def run_line(run: RunDefinition) -> RunLine:
+    """A run on one line."""
+    failure = StepFailure.from_dict(run.error) if run.error else None
+    return RunLine(
+        run=run.workflow_id,
+        workflow=run.workflow_name,
+        state=run.state,
+        task_list=run.task_list,
+        created=run.created,
+        ended=run.ended,
+        duration_ms=max(0, (run.ended or wall_ms()) - run.created),
+        waiting=run.waiting,
+        reason=run.reason,
+        error=str(failure) if failure is not None else "",
+    )

@@ -1,0 +1,52 @@
+"""A run at a glance: what it is, what went in and came out, what it cost, and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from afl.operations.program.program_shelf import shelf
+from afl.operations.run import runs
+from afl.operations.run.excerpts import Excerpt, excerpt
+from afl.operations.run.run_list import RunLine, run_line
+from afl.operations.run.spending import get_budget, get_usage
+from afl.runtime.entities import RunnerState
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.usage import Budget, UsageTotal, total
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run without its steps. `excerpt` is the source around the line that failed, where it is known."""
+
+    line: RunLine
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    failure: dict[str, Any] | None
+    excerpt: Excerpt | None
+    usage: UsageTotal | None
+    budget: Budget | None
+    source: str
+    is_over: bool
+
+
+def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
+    """A run at a glance."""
+    found = runs.find(store, run)
+    program = shelf(store).load(found.program_hash)
+    failure = (
+        StepFailure.from_dict(found.error) if found.error and found.state == RunnerState.FAILED else None
+    )
+    records = get_usage(store, found.workflow_id)
+    return RunSummary(
+        line=run_line(found),
+        inputs=found.inputs,
+        outputs=found.outputs,
+        failure=failure.to_dict() if failure is not None else None,
+        excerpt=excerpt(program, failure.line, failure.column) if failure is not None else None,
+        usage=total(records) if records else None,
+        budget=get_budget(store, found.workflow_id),
+        source=program.source,
+        is_over=found.is_over,
+    )

@@ -1,0 +1,194 @@
+"""A run's steps as a tree that stays readable: blocks are left out, and the elements of a foreach are folded.
+
+All steps that stand at the same place of the program (their paths differ only in foreach indices) are one node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from afl.kernel.clock import wall_ms
+from afl.operations.program.program_shelf import shelf
+from afl.operations.run.run_log import entries
+from afl.operations.run.spending import get_budget, get_usage, usage_by
+from afl.operations.run.step_work import Work, work_of
+from afl.runtime import paths
+from afl.runtime.entities import RunDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType, StepId, WorkflowId
+from afl.runtime.usage import Budget, UsageTotal, total
+
+_INDEX = re.compile(r"#\d+")
+
+
+@dataclass
+class Counts:
+    """How many steps of a node stand where. `waiting` ones asked for an agent, `caught` ones failed and went on."""
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    running: int = 0
+    caught: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.done + self.failed + self.waiting + self.running + self.caught
+
+    @property
+    def state(self) -> str:
+        """The one word for all: failed, waiting, running, caught, done, or not begun."""
+        for word in ("failed", "waiting", "running", "caught"):
+            if getattr(self, word):
+                return word
+        return "done" if self.done else "not begun"
+
+
+@dataclass
+class StepNode:
+    """One place of the program in a run, with all its steps. Times are milliseconds; `ended` is 0 while open."""
+
+    path: str
+    name: str
+    facet: str = ""
+    counts: Counts = field(default_factory=Counts)
+    started: int = 0
+    ended: int = 0
+    error: StepFailure | None = None
+    caught: str = ""
+    work: Work | None = None
+    usage: UsageTotal | None = None
+    children: list[StepNode] = field(default_factory=list)
+
+    def duration_ms(self, now: int) -> int:
+        """From the first beginning to the last end, or until now."""
+        return max(0, (self.ended or now) - self.started)
+
+
+@dataclass(frozen=True)
+class RunTree:
+    """A run and its steps, with what models used in it and may use."""
+
+    run: RunDefinition
+    root: StepNode
+    steps: int
+    seen: int
+    usage: UsageTotal | None = None
+    budget: Budget | None = None
+
+
+def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
+    """The tree of a run as it stands now."""
+    workflow_id = WorkflowId(run.workflow_id)
+    program = shelf(store).load(run.program_hash)
+    steps = store.get_steps_by_workflow(workflow_id)
+    seen = wall_ms() if not run.is_over else run.ended
+    tree = _Tree(program, run)
+    root = tree.build(steps)
+    logs = () if run.is_over else entries(store, run.workflow_id)
+    for path, work in work_of(store.get_tasks_by_workflow(workflow_id), logs, tree.places).items():
+        tree.nodes[path].work = work
+    records = get_usage(store, run.workflow_id)
+    for path, usage in usage_by(records, tree.places).items():
+        tree.nodes[path].usage = usage
+    spent = total(records) if records else None
+    return RunTree(run, root, len(steps), seen, spent, get_budget(store, run.workflow_id))
+
+
+_SAID = {"!": "catch", ">": "yield", "~": "statement"}
+
+
+class _Tree:
+    """Builds the tree of one run."""
+
+    def __init__(self, program: Program, run: RunDefinition) -> None:
+        self._program = program
+        self._run = run
+        self._workflow_id = WorkflowId(run.workflow_id)
+        self._catchers: set[StepId] = set()
+        self.nodes: dict[str, StepNode] = {}
+        self.places: dict[str, str] = {}
+
+    def build(self, steps: Sequence[StepDefinition]) -> StepNode:
+        self._catchers = {paths.parent(step.id) for step in steps if step.object_type == ObjectType.AND_CATCH}
+        for step in steps:
+            self._add(step)
+        root = self.nodes.get("") or self._unbegun()
+        for path, node in self.nodes.items():
+            if path and self._is_shown(node):
+                self._holder(path).children.append(node)
+        return root
+
+    def _unbegun(self) -> StepNode:
+        """A run that was submitted has no step before somebody evaluates it."""
+        return StepNode("", self._program.workflow.name, started=self._run.created)
+
+    def _add(self, step: StepDefinition) -> None:
+        path = _INDEX.sub("#", paths.relative(step.id, self._workflow_id))
+        self.places[step.id] = path
+        node = self.nodes.get(path)
+        if node is None:
+            node = self.nodes[path] = StepNode(path, self._name(path, step), step.facet_name)
+            node.started = step.started
+        _count(node, step, step.id in self._catchers)
+        node.started = min(node.started, step.started)
+        node.ended = 0 if _is_open(node) or not step.ended else max(node.ended, step.ended)
+
+    def _name(self, path: str, step: StepDefinition) -> str:
+        if not path:
+            return self._program.workflow.name
+        key = paths.key(path)
+        if step.object_type == ObjectType.AND_MAP:
+            graph = self._program.place(path).graph
+            return f"foreach {graph.variable}" if graph is not None else "foreach"
+        if key.startswith("?"):
+            graph = self._program.place(paths.parent(path)).graph
+            position = int(key[1:])
+            default = graph is not None and graph.cases[position].condition is None
+            return "case _" if default else f"case {position + 1}"
+        return f"with {key[1:]}" if key.startswith("@") else _SAID.get(key[0], key)
+
+    def _is_shown(self, node: StepNode) -> bool:
+        """Blocks only group, and a yield is of interest only when it went wrong."""
+        key = paths.key(node.path)
+        if key.isdigit():
+            return node.name.startswith("foreach")
+        return key != "#" and (key[0] != ">" or node.error is not None)
+
+    def _holder(self, path: str) -> StepNode:
+        above: str = paths.parent(path)
+        while above:
+            node = self.nodes.get(above)
+            if node is not None and self._is_shown(node):
+                return node
+            above = paths.parent(above)
+        return self.nodes[""]
+
+
+def _count(node: StepNode, step: StepDefinition, catches: bool) -> None:
+    counts = node.counts
+    if step.is_error:
+        counts.failed += 1
+        error = step.transition.error
+        if node.error is None and isinstance(error, StepFailure):
+            node.error = error
+    elif catches:
+        counts.caught += 1
+        node.caught = node.caught or str(step.get_attribute("error"))
+    elif step.is_complete:
+        counts.done += 1
+    elif step.state == StepState.EVENT_TRANSMIT:
+        counts.waiting += 1
+    else:
+        counts.running += 1
+
+
+def _is_open(node: StepNode) -> bool:
+    return bool(node.counts.waiting or node.counts.running)

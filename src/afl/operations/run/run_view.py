@@ -1,0 +1,49 @@
+"""A run as it stands, with all that is needed to show it: for those who have no store at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from afl.kernel.presence import Life
+from afl.operations.reason.scene import Scene
+from afl.operations.run import runs
+from afl.operations.run.run_list import RunLine, run_line
+from afl.operations.run.run_tree import RunTree, StepNode, show
+from afl.runtime.persistence import PersistenceAPI
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process that works on tasks: in words, and whether it may still be at work."""
+
+    title: str
+    alive: bool
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run on one line, its tree, and who works on it, by the names that the tree has."""
+
+    line: RunLine
+    tree: RunTree
+    owners: dict[str, Owner] = field(default_factory=dict)
+
+
+def show_run(store: PersistenceAPI, run: str = "") -> RunView:
+    """A run with its steps as a tree; without a name the latest.
+
+    Elements of a foreach are folded into one node with counts.
+    """
+    found = runs.find(store, run or None)
+    tree = show(store, found)
+    scene = Scene(store)
+    owners = {
+        each: Owner(scene.owner(each), scene.life(each) is not Life.DEAD)
+        for each in sorted(_owners(tree.root))
+    }
+    return RunView(run_line(found), tree, owners)
+
+
+def _owners(node: StepNode) -> set[str]:
+    own = set(node.work.owners) if node.work is not None else set()
+    return own.union(*(_owners(child) for child in node.children))

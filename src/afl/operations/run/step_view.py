@@ -1,0 +1,209 @@
+"""A step with all that is known of it, or a place of the program at which several steps stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import NotFoundError
+from afl.operations.program.program_shelf import shelf
+from afl.operations.reason import subjects
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.scene import Scene
+from afl.operations.reason.step_reasons import step_reason
+from afl.operations.reason.subjects import StepPlace
+from afl.operations.run import runs
+from afl.operations.run.excerpts import Excerpt, excerpt
+from afl.operations.run.place_view import Element, PlaceView, show_place
+from afl.operations.run.run_graph import step_word
+from afl.operations.run.run_log import LogLine, entries, log_line
+from afl.operations.run.spending import get_usage
+from afl.runtime import paths
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import WorkflowId
+from afl.runtime.usage import UsageRecord, UsageTotal, total
+
+__all__ = ["Attempt", "Element", "PlaceView", "StepView", "show_place", "show_step"]
+
+_MOST_LOGS = 500
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A task of the step: how often it was delivered, who has or had it, and where it stands.
+
+    Times are milliseconds of the wall clock; 0: none.
+    """
+
+    task: str
+    state: str
+    hold: str
+    via: str
+    deliveries: int
+    deaths: int
+    failures: int
+    owner: str
+    last_owner: str
+    created: int
+    started: int
+    updated: int
+    not_before: int
+    deadline: int
+    error: str
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step. `state` is done, failed, caught, waiting, running, cancelled or not begun.
+
+    `excerpt` is the source around its statement; `failed_at` the source around what failed, if that is elsewhere.
+    """
+
+    run: str
+    workflow: str
+    path: str
+    shown: str
+    name: str
+    facet: str
+    state: str
+    line: int | None
+    excerpt: Excerpt | None
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    started: int
+    ended: int
+    duration_ms: int
+    failure: dict[str, Any] | None
+    failed_at: Excerpt | None
+    caught: str
+    attempts: list[Attempt] = field(default_factory=list)
+    usage: UsageTotal | None = None
+    calls: list[UsageRecord] = field(default_factory=list)
+    logs: list[LogLine] = field(default_factory=list)
+    reason: Reason | None = None
+    inside: list[Element] = field(default_factory=list)
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether trying again has a meaning."""
+        return self.state == "failed"
+
+
+def show_step(store: PersistenceAPI, name: str) -> StepView:
+    """A step by its id (`RUN/0/desk`) or as people call it (`RUN/desk`); it may be one that has not begun."""
+    run_name, _, rest = name.partition("/")
+    found = runs.find(store, run_name)
+    if not rest:
+        raise NotFoundError(f"{name!r} names no step; write RUN/STEP")
+    place = subjects.find_step(store, f"{found.workflow_id}/{rest}")
+    return _Looking(store, place).view()
+
+
+class _Looking:
+    """Gathers what is known of one step."""
+
+    def __init__(self, store: PersistenceAPI, place: StepPlace) -> None:
+        self._store = store
+        self._place = place
+        self._run: RunDefinition = place.run
+        self._id = WorkflowId(place.run.workflow_id)
+        self._program: Program = shelf(store).load(place.run.program_hash)
+        self._path = paths.relative(place.id, self._id)
+        self._scene = Scene(store)
+
+    def view(self) -> StepView:
+        step, statement = self._place.step, self._program.place(self._path).statement
+        tasks = self._store.get_tasks_by_step(step.id) if step is not None else []
+        state, caught = self._state(step, tasks)
+        failure = step.transition.error if step is not None else None
+        failure = failure if isinstance(failure, StepFailure) and state == "failed" else None
+        location = (statement.location if statement is not None else None) or {}
+        calls = [each for each in get_usage(self._store, self._id) if each.step_id == self._place.id]
+        return StepView(
+            run=self._id,
+            workflow=self._run.workflow_name,
+            path=self._path,
+            shown=paths.shown(self._place.id, self._id) or self._run.workflow_name,
+            name=paths.key(self._path) or self._run.workflow_name,
+            facet=step.facet_name
+            if step is not None
+            else statement.facet_name
+            if statement is not None
+            else "",
+            state=state,
+            line=location.get("line"),
+            excerpt=excerpt(self._program, location.get("line"), location.get("column")),
+            inputs=_values(step, "params"),
+            outputs=_values(step, "returns"),
+            started=step.started if step is not None else 0,
+            ended=step.ended if step is not None else 0,
+            duration_ms=_duration(step),
+            failure=failure.to_dict() if failure is not None else None,
+            failed_at=excerpt(self._program, failure.line, failure.column) if failure is not None else None,
+            caught=caught,
+            attempts=[self._attempt(each) for each in tasks],
+            usage=total(calls) if calls else None,
+            calls=calls,
+            logs=self._logs(),
+            reason=step_reason(self._scene, self._place)
+            if state in ("waiting", "running", "not begun")
+            else None,
+            inside=self._inside(step),
+        )
+
+    def _state(self, step: StepDefinition | None, tasks: list[TaskDefinition]) -> tuple[str, str]:
+        """The word, and the error that was caught."""
+        if step is None:
+            return "not begun", ""
+        catch = self._store.get_step(paths.child(step.id, "!"))
+        worked_on = any(task.state == TaskState.RUNNING for task in tasks)
+        word = step_word(step.state, is_worked_on=worked_on, catches=catch is not None)
+        if word in ("waiting", "running") and self._run.state == RunnerState.CANCELLED:
+            word = "cancelled"
+        return word, str(step.get_attribute("error") or "") if word == "caught" else ""
+
+    def _attempt(self, task: TaskDefinition) -> Attempt:
+        ahead = wall_ms() - self._scene.now
+        error = (task.error or {}).get("message")
+        return Attempt(
+            task=task.uuid,
+            state=task.state,
+            hold=task.hold,
+            via=task.via,
+            deliveries=task.deliveries,
+            deaths=task.deaths,
+            failures=task.failures,
+            owner=self._scene.owner(task.owner) if task.owner else "",
+            last_owner=self._scene.owner(task.last_owner) if task.last_owner else "",
+            created=task.created,
+            started=task.started,
+            updated=task.updated,
+            not_before=task.not_before + ahead if task.not_before else 0,
+            deadline=task.deadline + ahead if task.deadline else 0,
+            error=str(error) if error else "",
+        )
+
+    def _logs(self) -> list[LogLine]:
+        mine = [log_line(log) for log in entries(self._store, self._id) if log.step_id == self._place.id]
+        return mine[-_MOST_LOGS:]
+
+    def _inside(self, step: StepDefinition | None) -> list[Element]:
+        """What stands in its bodies, place by place."""
+        if step is None:
+            return []
+        return show_place(self._store, self._id, self._path, below=True).elements
+
+
+def _values(step: StepDefinition | None, part: str) -> dict[str, Any]:
+    if step is None:
+        return {}
+    return {name: each.value for name, each in getattr(step.attributes, part).items()}
+
+
+def _duration(step: StepDefinition | None) -> int:
+    return max(0, (step.ended or wall_ms()) - step.started) if step is not None and step.started else 0

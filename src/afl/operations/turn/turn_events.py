@@ -1,0 +1,99 @@
+"""What agents tell while they work, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.settings import Settings
+from afl.operations.turn.turns import known_agent, opened
+from afl.turns.agents import Agents
+from afl.turns.bus.local import LocalBus
+from afl.turns.events import state_event
+from afl.turns.heads import list_heads
+from afl.turns.message import Message
+from afl.turns.model import Head
+from afl.turns.subjects import chunk_subject, event_subject, parse_subject
+
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEvent:
+    """One event: `state`, `step`, `task` or `chunk`, with exactly what was published."""
+
+    time: int
+    kind: str
+    agent: str
+    channel: str
+    payload: Mapping[str, Any]
+
+
+async def follow(
+    settings: Settings, agent: str = "", *, words: bool = False, started: Callable[[], None] | None = None
+) -> AsyncGenerator[TurnEvent, None]:
+    """Events from now on, until whoever listens has enough. `words`: what models say, too. `started`: it listens.
+
+    Without a server other processes' states are read off the store; steps and words are heard by their own process.
+    """
+    async with opened(settings) as agents:
+        if agent:
+            await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+        heard: asyncio.Queue[Message] = asyncio.Queue()
+
+        async def hear(message: Message) -> None:
+            heard.put_nowait(message)
+
+        whose = agent or "*"
+        patterns = [
+            event_subject(settings.project, "*", whose, kind) for kind in ("state", "step", "task")
+        ] + ([chunk_subject(settings.project, "*", whose)] if words else [])
+        await agents.engine.bus.subscribe(patterns, hear)
+        known = {head.agent_id: head for head in await _heads(agents)}
+        watch = asyncio.create_task(_watch(agents, agent, known, heard)) if _is_local(agents) else None
+        if started is not None:
+            started()
+        try:
+            while True:
+                yield _event(await heard.get())
+        finally:
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+
+
+def _is_local(agents: Agents) -> bool:
+    return isinstance(agents.engine.bus, LocalBus)
+
+
+async def _watch(agents: Agents, agent: str, known: dict[str, Head], heard: asyncio.Queue[Message]) -> None:
+    """States as the store has them, told when they change."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        for head in await _heads(agents):
+            before = known.get(head.agent_id)
+            known[head.agent_id] = head
+            if (before is None or before.revision != head.revision) and agent in ("", head.agent_id):
+                turn = head.active_agent_turn_id or (before.active_agent_turn_id if before else None)
+                channel = head.active_channel_id or (before.active_channel_id if before else None)
+                heard.put_nowait(state_event(head, turn_id=turn, channel_id=channel))
+
+
+async def _heads(agents: Agents) -> list[Head]:
+    return await agents.engine.database.run("read", lambda tx: list_heads(tx, agents.project))
+
+
+def _event(message: Message) -> TurnEvent:
+    subject = parse_subject(message.subject)
+    time = message.headers.get("CG-Timestamp", "")
+    moment = int(time) if time.isdigit() else wall_ms()
+    return TurnEvent(moment, subject.suffix, subject.target, subject.channel_id, message.payload)
+
+
+def moment_of(event: TurnEvent) -> str:
+    """When it was told, as a time of day."""
+    return datetime.fromtimestamp(event.time / 1000).strftime("%H:%M:%S.%f")[:-3]

@@ -1,0 +1,83 @@
+"""What modules offer: handlers of facets, functions that answer messages, agents of turns; one module may have all."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from afl.bridges.marks import answering
+from afl.kernel.errors import InputError
+from afl.operations.program.agents import AgentError, load_agents, load_module
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+
+if TYPE_CHECKING:
+    from afl.operations.turn.turn_module import TurnModule
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a process can do by its modules."""
+
+    handlers: Handlers = field(default_factory=Handlers)
+    answering: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    agents: tuple[TurnModule, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All of it, for a greeting."""
+        turns = [f"agent {each.agent_id}" for module in self.agents for each in module.agents]
+        return [*self.handlers.names, *(f"messages to {agent}" for agent in self.answering), *turns]
+
+
+def load_offer(modules: Iterable[str], store: PersistenceAPI | None = None) -> Offer:
+    """All that the modules offer; AgentError if one cannot be used or offers nothing."""
+    names = list(modules)
+    sources = [load_module(name) for name in names]
+    try:
+        answers = answering(source for source in sources if _is_looked_at(source))
+    except InputError as error:
+        raise AgentError(str(error)) from error
+    handlers = load_agents(names, store, otherwise=_offers_more)
+    turns = [name for name, source in zip(names, sources, strict=True) if _declares_agents(source)]
+    return Offer(handlers, answers, tuple(_turns("load_turn_module", name) for name in turns))
+
+
+def offer_of(source: Any) -> Offer:
+    """What an object of this process offers: a map of functions by facet name, or a module with all it has."""
+    if source is None:
+        return Offer()
+    handlers = Handlers.of(source)
+    if not isinstance(source, ModuleType):
+        return Offer(handlers)
+    turns = (_turns("turn_module_of", source, source.__name__),) if _declares_agents(source) else ()
+    return Offer(handlers, answering([source]), turns)
+
+
+def _offers_more(source: Any) -> bool:
+    return (_is_looked_at(source) and bool(answering([source]))) or _declares_agents(source)
+
+
+def _is_looked_at(source: Any) -> bool:
+    return isinstance(source, ModuleType) or callable(source)
+
+
+def _declares_agents(source: Any) -> bool:
+    """Whoever declares an agent has imported what it is made of; nobody else pays for that."""
+    if "afl.turns.definition" not in sys.modules or not isinstance(source, ModuleType):
+        return False
+    kind = sys.modules["afl.turns.definition"].AgentDefinition
+    values = vars(source).values()
+    return any(isinstance(each, kind) for each in values) or any(
+        isinstance(one, kind) for each in values if isinstance(each, (list, tuple)) for one in each
+    )
+
+
+def _turns(loader: str, *given: Any) -> TurnModule:
+    """Imported when it is wanted: it takes as long as all the rest."""
+    module: TurnModule = getattr(importlib.import_module("afl.operations.turn.turn_module"), loader)(*given)
+    return module

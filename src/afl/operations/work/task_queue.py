@@ -1,0 +1,177 @@
+"""Tasks, one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
+from afl.operations.bounds import Limit
+from afl.operations.reason.scene import Scene
+from afl.operations.reason.subjects import UnknownSubject
+from afl.operations.run import runs
+from afl.runtime import paths
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
+
+_OPEN = (TaskState.RUNNING, TaskState.PENDING)
+
+
+@dataclass(frozen=True)
+class TaskLine:
+    """One task. Of its attempts, `deaths` ended with their owner's death and `failures` were tried again."""
+
+    task: str
+    name: str
+    state: str
+    hold: str
+    task_list: str
+    run: str
+    step: str
+    step_id: str
+    owner: str
+    attempts: int
+    deaths: int
+    failures: int
+    age_ms: int
+    error: str
+    via: str = ""  # where else it is worked on: "human:finance"
+
+
+@dataclass(frozen=True)
+class TaskDetail:
+    """A task with what it was given and its policies. `..._in_ms` count from now on; None: there is none."""
+
+    line: TaskLine
+    created: int
+    priority: int
+    data: dict[str, Any]
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    timeout_ms: int
+    retry: dict[str, Any] | None
+    concurrency_key: str
+    concurrency_limit: int
+    last_owner: str
+    bridge: dict[str, Any] | None
+    lease_in_ms: int | None
+    deadline_in_ms: int | None
+    not_before_in_ms: int | None
+
+
+def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
+    """One task by its id or a beginning that only it has; UnknownSubject if there is none."""
+    found = store.get_task(task)
+    if found is None:
+        fitting = store.find_tasks(prefix=task, limit=2) if task else []
+        if len(fitting) > 1:
+            raise InputError(f"several tasks begin with {task}; write more of the id")
+        if not fitting:
+            raise UnknownSubject(f"there is no task {task!r} in this store; `afl tasks` lists them")
+        found = fitting[0]
+    scene = Scene(store)
+    return TaskDetail(
+        line=_line(scene, found),
+        created=found.created,
+        priority=found.priority,
+        data=found.data or {},
+        result=found.result,
+        error=found.error,
+        timeout_ms=found.timeout_ms,
+        retry=found.retry,
+        concurrency_key=found.concurrency_key,
+        concurrency_limit=found.concurrency_limit,
+        last_owner=scene.owner(found.last_owner) if found.last_owner else "",
+        bridge=found.bridge,
+        lease_in_ms=_from_now(scene, found.lease_until),
+        deadline_in_ms=_from_now(scene, found.deadline),
+        not_before_in_ms=_from_now(scene, found.not_before),
+    )
+
+
+def _from_now(scene: Scene, moment: int) -> int | None:
+    return moment - scene.now if moment else None
+
+
+def list_tasks(
+    store: PersistenceAPI,
+    *,
+    state: str = "",
+    name: str = "",
+    task_list: str = "",
+    run: str = "",
+    hold: str = "",
+    owner: str = "",
+    skip: int = 0,
+    limit: Limit = 50,
+) -> list[TaskLine]:
+    """Tasks, oldest first: of a state, or of all that are running or pending; of one run, if named, all it has.
+
+    `hold` is what keeps a pending task back, `owner` the process that has it in hand; `skip` leaves out so many.
+    """
+    wanted = _Wanted(name, task_list, hold, owner)
+    if run:
+        found = _of_run(store, run, state, wanted)
+    else:
+        states = (state,) if state else _OPEN
+        every = (_of_state(store, each, wanted, skip + limit) for each in states)
+        found = [task for tasks in every for task in tasks]
+    scene = Scene(store)
+    return [_line(scene, task) for task in found[skip : skip + limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What tasks must have; empty: whatever it be."""
+
+    name: str
+    task_list: str
+    hold: str
+    owner: str
+
+    def fits(self, task: TaskDefinition) -> bool:
+        pairs = (
+            (self.task_list, task.task_list_name),
+            (self.hold, str(task.hold)),
+            (self.owner, task.owner),
+        )
+        named = not self.name or self.name in (task.name, task.name.rpartition(".")[2])
+        return named and all(not word or word == own for word, own in pairs)
+
+
+def _of_state(store: PersistenceAPI, state: str, wanted: _Wanted, limit: int) -> list[TaskDefinition]:
+    return store.find_tasks(
+        state=state,
+        name=wanted.name,
+        task_list=wanted.task_list,
+        hold=wanted.hold,
+        owner=wanted.owner,
+        limit=limit,
+    )
+
+
+def _of_run(store: PersistenceAPI, run: str, state: str, wanted: _Wanted) -> list[TaskDefinition]:
+    found = store.get_tasks_by_workflow(WorkflowId(runs.find(store, run).workflow_id))
+    return [task for task in found if state in ("", task.state) and wanted.fits(task)]
+
+
+def _line(scene: Scene, task: TaskDefinition) -> TaskLine:
+    return TaskLine(
+        task=task.uuid,
+        name=task.name,
+        state=task.state,
+        hold=task.hold,
+        task_list=task.task_list_name,
+        run=task.workflow_id,
+        step=paths.shown(task.step_id, WorkflowId(task.workflow_id)) if task.step_id else "",
+        step_id=task.step_id,
+        owner=scene.owner(task.owner) if task.owner else "",
+        attempts=task.deliveries,
+        deaths=task.deaths,
+        failures=task.failures,
+        age_ms=max(0, wall_ms() - task.created),
+        error=str((task.error or {}).get("message", "")),
+        via=task.via,
+    )
