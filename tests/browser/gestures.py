@@ -15,7 +15,8 @@ def row(page: Page, table: str, text: str) -> Locator:
 
 
 def confirm(page: Page, button: Locator) -> None:
-    """Press a button that asks first, and mean it."""
+    """Press a button that asks first, and mean it. Before its scripts are there, a page does not ask."""
+    page.wait_for_load_state()
     button.click()
     page.get_by_role("dialog").get_by_role("button").last.click()
 

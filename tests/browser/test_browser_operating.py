@@ -80,8 +80,8 @@ def test_every_action_stands_in_the_audit_log(page: Page, live: LiveSystem, seed
     entry = row(page, "Actions, newest first", run).first
     expect(entry).to_contain_text("pause")
     expect(entry).to_contain_text("127.0.0.1")
-    page.get_by_label("Action").fill("cancel")
-    page.get_by_label("Action").press("Enter")
+    page.get_by_role("textbox", name="Action").fill("cancel")
+    page.get_by_role("textbox", name="Action").press("Enter")
     expect(page).to_have_url(re.compile("operation=cancel"))
     expect(page.get_by_role("heading", name="No action fits")).to_be_visible()
     live.open_gate("audited")

@@ -145,6 +145,7 @@ def test_a_run_is_paused_and_goes_on(page: Page, live: LiveSystem, seeds: Seeds)
 def test_a_run_is_cancelled_only_when_meant(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     run = live.submit("Held", name="never opened")
     page.goto(f"/runs/{run}")
+    page.wait_for_load_state()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Back").click()
     expect(heading(page)).to_contain_text("running")

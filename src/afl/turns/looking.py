@@ -64,7 +64,7 @@ def latest_turns(
     tx: Transaction, project_id: str, agent_id: str = "", limit: int = 20, skip: int = 0
 ) -> list[TurnRow]:
     """The newest turns, of one agent or of all; `skip` leaves out so many."""
-    rows = tx.all(Q.latest_turns, project=project_id, agent=agent_id, turn="", limit=limit, skip=skip)
+    rows = tx.all(Q.latest_turns, project=project_id, agent=agent_id, limit=limit, skip=skip)
     return [TurnRow.of(row) for row in rows]
 
 
@@ -76,7 +76,7 @@ def instruction_of(tx: Transaction, row: TurnRow, project_id: str) -> str:
 
 
 def turn_at_a_glance(tx: Transaction, project_id: str, turn_id: str) -> TurnRow | None:
-    row = tx.one(Q.latest_turns, project=project_id, agent="", turn=turn_id, limit=1, skip=0)
+    row = tx.one(Q.turn_at_a_glance, project=project_id, turn=turn_id)
     return TurnRow.of(row) if row is not None else None
 
 

@@ -88,10 +88,11 @@ def step_row(end: StepEnd) -> dict[str, Any]:
     }
 
 
-def close_step(tx: Transaction, project_id: str, agent_id: str, end: StepEnd | None) -> None:
-    """Write down what became of a step, apart from any transition."""
+def close_step(tx: Transaction, head: Head, end: StepEnd | None) -> None:
+    """Write down what became of a step of the head's turn."""
     if end is not None:
-        tx.run(Q.close_step, project=project_id, agent=agent_id, **step_row(end))
+        whose = {"project": head.project_id, "agent": head.agent_id, "turn": head.active_agent_turn_id}
+        tx.run(Q.close_step, **whose, **step_row(end))
 
 
 def close_open_steps(tx: Transaction, project_id: str, turn_id: str, error: str) -> None:

@@ -37,10 +37,11 @@ ATTEMPTS = 5
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Statements are few, small and prepared: plan each once, and by its index, since a plan made on an empty table
-# would otherwise read all of the grown one.
+# would otherwise read all of the grown one. In the order of the index, too: a bitmap has to be full before the first
+# row comes out of it, though a page of rows was asked for.
 _PLANNING = (
     "set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off;"
-    " set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off"
+    " set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off; set enable_bitmapscan = off"
 )
 _DEFAULTS = {
     "connect_timeout": "10",

@@ -22,7 +22,7 @@ from afl.turns.model import Head, L0Result, Limits
 from afl.turns.primitives.dispatch_next import dispatch_next, told
 from afl.turns.primitives.sources import Q as CALLS
 from afl.turns.statuses import HeadStatus
-from afl.turns.steps import StepEnd, close_open_steps, open_step, step_row
+from afl.turns.steps import StepEnd, close_open_steps, close_step, open_step, step_row
 
 _QUERIES = {
     "enter": Q.enter,
@@ -145,8 +145,7 @@ def _close(tx: Transaction, head: Head, now: Head, move: Move) -> None:
         tx.run(Q.forget_waits, project=project, agent=agent, turn=head.active_agent_turn_id)
     if move.kind == "end_turn":
         tx.run(Q.point_to_output, project=project, agent=agent, box=head.output_box_id)
-    if move.close is not None:
-        tx.run(Q.close_step, project=project, agent=agent, **step_row(move.close))
+    close_step(tx, head, move.close)
     if move.steps_error is not None:
         close_open_steps(tx, project, head.active_agent_turn_id or "", move.steps_error)
     if move.open is not None:

@@ -101,7 +101,7 @@ def join_batch(tx: Transaction, project_id: str, batch_id: str) -> tuple[Message
         if task.open:
             signals += _stop(tx, batch, task, late)
             ended = replace(task, status=late, error=f"the batch ended {end} before it")
-            tasks[place] = _written(tx, project_id, rows[place]["batch_task_id"], ended)
+            tasks[place] = _written(tx, project_id, rows[place], ended)
     tx.run(Q.end_batch, project=project_id, batch=batch_id, status=end)
     return (*signals, *_tell(tx, batch, end, tasks))
 
@@ -123,14 +123,15 @@ def _taken_up(tx: Transaction, project_id: str, row: Row) -> BatchTask:
     summary = deliverable_text(decode(row["deliverable"])) if row["deliverable"] is not None else ""
     told: Mapping[str, Any] = decode(row["told"])
     ended = replace(task, status=row["ended"], summary=summary[:_SUMMARY], error=told.get("error"))
-    return _written(tx, project_id, row["batch_task_id"], ended)
+    return _written(tx, project_id, row, ended)
 
 
-def _written(tx: Transaction, project_id: str, task_id: str, task: BatchTask) -> BatchTask:
+def _written(tx: Transaction, project_id: str, row: Row, task: BatchTask) -> BatchTask:
     tx.run(
         Q.end_task,
         project=project_id,
-        task=task_id,
+        batch=row["batch_id"],
+        task=row["batch_task_id"],
         status=task.status,
         output_box=task.output_box_id,
         error=task.error,

@@ -101,7 +101,7 @@ class Messages:
             open_step(tx, head, scene.step_id)
             return
         scene.step_id = move.step_id
-        close_step(tx, head.project_id, head.agent_id, StepEnd(scene.step_id, StepStatus.TOOL_DISPATCHED))
+        close_step(tx, head, StepEnd(scene.step_id, StepStatus.TOOL_DISPATCHED))
 
     def open(self, tx: Transaction, begun: Begun) -> Led:
         """A turn that was entered where it was claimed: what is missing to run it is read."""

@@ -12,7 +12,7 @@ select {now} as now
 -- Constraints are told by their definition: a name that the server chose counts for nothing.
 with own as (
     select c.oid, c.relname, c.relkind, c.relpersistence from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = current_schema() and c.relname <> 'afl_schema'
+    where n.nspname not like 'pg\_%' and n.nspname <> 'information_schema' and c.relname <> 'afl_schema'
 )
 select format('table %s %s %s', relname, relkind, relpersistence) as line from own where relkind in ('r', 'p', 'v', 'm')
 union all
@@ -33,4 +33,4 @@ select format('trigger %s %s', own.relname, pg_get_triggerdef(t.oid))
 from own join pg_trigger t on t.tgrelid = own.oid where not t.tgisinternal
 union all
 select format('function %s', pg_get_functiondef(p.oid)) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-where n.nspname = current_schema() and p.prokind = 'f'
+where n.nspname not like 'pg\_%' and n.nspname <> 'information_schema' and p.prokind = 'f'

@@ -24,7 +24,7 @@ select min(look) as look from schedule where part = :part and look is not null
 
 -- name: claim
 select * from schedule
-where part = :part and name = :name and look is not null and look <= :moment
+where part = :part and name = :name and (look is not null and look <= :moment) is true
 {skip_locked}
 
 -- name: advance
@@ -33,4 +33,4 @@ where part = :part and name = :name
 
 -- name: fail
 update schedule set look = :look, failures = :failures, error = :error
-where part = :part and name = :name and due = :due and look is not null
+where part = :part and name = :name and due = :due and (look is not null) is true

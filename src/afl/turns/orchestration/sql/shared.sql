@@ -34,14 +34,18 @@ where project_id = :project and batch_id = :batch and status = 'running' {for_up
 
 -- What the children came to stands in the outbox, in this same store: no message has to arrive for it.
 
+-- `|| ''` has PostgreSQL look up row by row: a plan made while the tables were small would read all of the project for each.
+
 -- name: tasks_of_batch
-select t.batch_task_id, t.task_index, t.agent_id, t.status, t.current_agent_turn_id, t.error_detail, t.metadata,
+select t.batch_id, t.batch_task_id, t.task_index, t.agent_id, t.status, t.current_agent_turn_id, t.error_detail, t.metadata,
     coalesce(o.output_box_id, t.output_box_id) as output_box_id, o.status as ended, o.payload as told,
     c.content as deliverable
 from {schema:state}pmo_batch_tasks as t
-left join {schema:state}outbox as o on o.project_id = t.project_id and o.agent_turn_id = t.current_agent_turn_id
-    and o.kind = 'task'
-left join {schema:cardbox}cards as c on c.project_id = o.project_id and c.card_id = o.deliverable_card_id
+left join {schema:state}outbox as o on o.position = (
+    select e.position from {schema:state}outbox as e
+    where e.project_id = t.project_id and e.agent_turn_id = t.current_agent_turn_id and e.kind = 'task'
+)
+left join {schema:cardbox}cards as c on c.project_id = o.project_id || '' and c.card_id = o.deliverable_card_id
 where t.project_id = :project and t.batch_id = :batch
 order by t.task_index
 
@@ -49,7 +53,7 @@ order by t.task_index
 update {schema:state}pmo_batch_tasks set
     status = :status, output_box_id = coalesce(:output_box, output_box_id), error_detail = :error,
     metadata = :metadata, updated_at = {now}
-where project_id = :project and batch_task_id = :task and status in ('pending', 'dispatched')
+where project_id = :project and batch_id = :batch and batch_task_id = :task and status in ('pending', 'dispatched')
 
 -- name: end_batch
 update {schema:state}pmo_batches set status = :status, updated_at = {now}

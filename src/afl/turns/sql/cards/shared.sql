@@ -33,11 +33,13 @@ select card_id, type, author_id, role, agent_turn_id, step_id, tool_call_id, fun
 from {schema:cardbox}cards
 where project_id = :project and tool_call_id = :call and type = 'tool.result'
 
+-- `|| ''` has PostgreSQL look up row by row: a plan made while the tables were small would read all of the project for each.
+
 -- name: read_box
 select b.position, c.card_id, c.type, c.author_id, c.role, c.agent_turn_id, c.step_id, c.tool_call_id,
     c.function_name, c.content, c.tool_calls, c.metadata, c.created_at
 from {schema:cardbox}box_cards as b
-join {schema:cardbox}cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+join {schema:cardbox}cards as c on c.project_id = b.project_id || '' and c.card_id = b.card_id
 where b.project_id = :project and b.box_id = :box and b.position > :after
 order by b.position
 

@@ -2,29 +2,29 @@
 -- heads/move.py carries out statement by statement on SQLite; one suite drives both.
 -- The names carry a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function state.now_1() returns bigint language sql volatile as $body$
+create function state.now_2() returns bigint language sql volatile as $body$
     select (extract(epoch from clock_timestamp()) * 1000)::bigint
 $body$;
 
-create function cardbox.save_cards_1(p_project text, p_cards jsonb) returns void language plpgsql as $body$
+create function cardbox.save_cards_2(p_project text, p_cards jsonb) returns void language plpgsql as $body$
 begin
     insert into cardbox.cards (
         project_id, card_id, type, author_id, role, agent_turn_id, step_id, tool_call_id, function_name, content,
         tool_calls, metadata, created_at
     )
     select p_project, c ->> 'card_id', c ->> 'type', c ->> 'author_id', c ->> 'role', c ->> 'turn', c ->> 'step',
-        c ->> 'call', c ->> 'function', c ->> 'content', c ->> 'tool_calls', c ->> 'metadata', state.now_1()
+        c ->> 'call', c ->> 'function', c ->> 'content', c ->> 'tool_calls', c ->> 'metadata', state.now_2()
     from jsonb_array_elements(p_cards) as c;
 end
 $body$;
 
 -- A box for reading with new cards in it, and an empty one for output, held by the turn that is to write it.
-create function cardbox.open_boxes_1(p_project text, p_context text, p_output text, p_cards jsonb, p_writer text)
+create function cardbox.open_boxes_2(p_project text, p_context text, p_output text, p_cards jsonb, p_writer text)
 returns void language plpgsql as $body$
 declare
-    at bigint := state.now_1();
+    at bigint := state.now_2();
 begin
-    perform cardbox.save_cards_1(p_project, p_cards);
+    perform cardbox.save_cards_2(p_project, p_cards);
     insert into cardbox.card_boxes (project_id, box_id, kind, length, writer, held, created_at)
     values (p_project, p_context, 'context', jsonb_array_length(p_cards), '', 0, at),
         (p_project, p_output, 'output', 0, p_writer, (p_writer <> '')::int, at);
@@ -34,7 +34,7 @@ begin
 end
 $body$;
 
-create function state.add_edges_1(p_edges jsonb) returns void language plpgsql as $body$
+create function state.add_edges_2(p_edges jsonb) returns void language plpgsql as $body$
 begin
     insert into state.execution_edges (
         edge_id, project_id, channel_id, primitive, edge_phase, source_agent_id, source_agent_turn_id, source_step_id,
@@ -43,14 +43,14 @@ begin
     )
     select e ->> 'edge', e ->> 'project', e ->> 'channel', e ->> 'primitive', e ->> 'phase', e ->> 'source',
         e ->> 'source_turn', e ->> 'source_step', e ->> 'target', e ->> 'target_turn', e ->> 'correlation',
-        e ->> 'mode', (e ->> 'depth')::bigint, e ->> 'trace', e ->> 'parent_step', e ->> 'metadata', state.now_1()
+        e ->> 'mode', (e ->> 'depth')::bigint, e ->> 'trace', e ->> 'parent_step', e ->> 'metadata', state.now_2()
     from jsonb_array_elements(p_edges) as e;
 end
 $body$;
 
-create function state.put_inbox_1(r jsonb, p_status text, p_epoch bigint) returns boolean language plpgsql as $body$
+create function state.put_inbox_2(r jsonb, p_status text, p_epoch bigint) returns boolean language plpgsql as $body$
 declare
-    at bigint := state.now_1();
+    at bigint := state.now_2();
 begin
     insert into state.agent_inbox (
         inbox_id, project_id, agent_id, worker_target, channel_id, message_type, enqueue_mode, correlation_id,
@@ -64,14 +64,14 @@ end
 $body$;
 
 -- The status of an agent's head, which is locked; null when a message waits for it although it is idle.
-create function state.lock_head_1(p_project text, p_agent text, out status text, out turn_epoch bigint)
+create function state.lock_head_2(p_project text, p_agent text, out status text, out turn_epoch bigint)
 language plpgsql as $body$
 begin
     select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
     where h.project_id = p_project and h.agent_id = p_agent for update;
     if not found then
         insert into state.agent_state_head (project_id, agent_id, updated_at)
-        values (p_project, p_agent, state.now_1()) on conflict do nothing;
+        values (p_project, p_agent, state.now_2()) on conflict do nothing;
         select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
         where h.project_id = p_project and h.agent_id = p_agent for update;
     end if;
@@ -85,14 +85,14 @@ end
 $body$;
 
 -- An idle head that is locked gets the turn of a message; its output box is the one it is to write, or a copy of that.
-create function state.lease_1(m state.agent_inbox, p_held boolean) returns jsonb language plpgsql as $body$
+create function state.lease_2(m state.agent_inbox, p_held boolean) returns jsonb language plpgsql as $body$
 declare
     about jsonb := m.payload::jsonb;
     headers jsonb := m.context_headers::jsonb;
     box text := about ->> 'output_box_id';
     fork text;
     leased bigint;
-    at bigint := state.now_1();
+    at bigint := state.now_2();
 begin
     if not p_held then
         update cardbox.card_boxes set writer = m.agent_turn_id, held = 1
@@ -130,7 +130,7 @@ end
 $body$;
 
 -- The head is locked by the caller, and idle.
-create function state.dispatch_next_1(p_project text, p_agent text) returns jsonb language plpgsql as $body$
+create function state.dispatch_next_2(p_project text, p_agent text) returns jsonb language plpgsql as $body$
 declare
     m state.agent_inbox;
     leased jsonb;
@@ -141,24 +141,24 @@ begin
     if not found then
         return null;
     end if;
-    leased := state.lease_1(m, false);
+    leased := state.lease_2(m, false);
     update state.agent_inbox set
-        status = 'pending', turn_epoch = (leased ->> 'turn_epoch')::bigint, next_retry_at = state.now_1()
+        status = 'pending', turn_epoch = (leased ->> 'turn_epoch')::bigint, next_retry_at = state.now_2()
     where position = m.position;
     return leased;
 end
 $body$;
 
 -- The first message of an idle agent is its turn at once: it is never queued, so it is written once.
-create function state.begin_turn_1(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean) returns text
+create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean) returns text
 language plpgsql as $body$
 declare
     m state.agent_inbox;
 begin
-    if not state.put_inbox_1(r, 'pending', p_epoch) then
+    if not state.put_inbox_2(r, 'pending', p_epoch) then
         return '{"known": true}';
     end if;
-    perform state.add_edges_1(p_edges);
+    perform state.add_edges_2(p_edges);
     m.inbox_id := r ->> 'inbox';
     m.project_id := r ->> 'project';
     m.agent_id := r ->> 'agent';
@@ -167,33 +167,33 @@ begin
     m.agent_turn_id := r ->> 'turn';
     m.context_headers := r ->> 'headers';
     m.payload := r ->> 'payload';
-    return jsonb_build_object('next', state.lease_1(m, p_held))::text;
+    return jsonb_build_object('next', state.lease_2(m, p_held))::text;
 end
 $body$;
 
 -- A turn into the queue, and out of it when its agent is idle: {"known"} when there is one of that correlation.
-create function state.enqueue_1(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
+create function state.enqueue_2(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
-    head record := state.lock_head_1(project, agent);
+    head record := state.lock_head_2(project, agent);
 begin
     if head.status = 'idle' then
-        return state.begin_turn_1(p_message, p_edges, head.turn_epoch + 1, false);
+        return state.begin_turn_2(p_message, p_edges, head.turn_epoch + 1, false);
     end if;
-    if not state.put_inbox_1(p_message, 'queued', 0) then
+    if not state.put_inbox_2(p_message, 'queued', 0) then
         return '{"known": true}';
     end if;
-    perform state.add_edges_1(p_edges);
+    perform state.add_edges_2(p_edges);
     if head.status is null then
-        return jsonb_build_object('next', state.dispatch_next_1(project, agent))::text;
+        return jsonb_build_object('next', state.dispatch_next_2(project, agent))::text;
     end if;
     return '{}';
 end
 $body$;
 
 -- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent.
-create function state.send_1(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
+create function state.send_2(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
 returns text language plpgsql as $body$
 declare
     project text := p_message ->> 'project';
@@ -209,19 +209,19 @@ begin
     message := p_message || jsonb_build_object('target', to_whom.worker_target, 'payload', (
         (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
     )::text);
-    head := state.lock_head_1(project, agent);
+    head := state.lock_head_2(project, agent);
     if head.status = 'idle' then
-        perform cardbox.open_boxes_1(project, p_context, p_output, p_cards, p_message ->> 'turn');
-        return state.begin_turn_1(message, p_edges, head.turn_epoch + 1, true);
+        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
+        return state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true);
     end if;
-    perform cardbox.open_boxes_1(project, p_context, p_output, p_cards, '');
-    return state.enqueue_1(message, p_edges);
+    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
+    return state.enqueue_2(message, p_edges);
 end
 $body$;
 
 -- Due messages, oldest first. A turn among them is entered at once, with its step, and comes with the cards of its
 -- boxes; whoever has its head in hand just now leaves it to a second look. Everything else is claimed.
-create function state.begin_1(p_targets text[], p_owner text, p_limit bigint, p_lease_ms bigint, p_step text)
+create function state.begin_2(p_targets text[], p_owner text, p_limit bigint, p_lease_ms bigint, p_step text)
 returns text language plpgsql as $body$
 declare
     m state.agent_inbox;
@@ -230,7 +230,7 @@ declare
     read json;
     begun json[] := '{}';
     taken bigint := 0;
-    at bigint := state.now_1();
+    at bigint := state.now_2();
 begin
     foreach target in array p_targets loop
         for m in
@@ -287,25 +287,25 @@ end
 $body$;
 
 -- A report into the inbox: false when there is one for that call already.
-create function state.report_1(p_message jsonb, p_edges jsonb, p_card text) returns boolean language plpgsql as $body$
+create function state.report_2(p_message jsonb, p_edges jsonb, p_card text) returns boolean language plpgsql as $body$
 declare
-    at bigint := state.now_1();
+    at bigint := state.now_2();
 begin
-    if not state.put_inbox_1(p_message, p_message ->> 'status', (p_message ->> 'epoch')::bigint) then
+    if not state.put_inbox_2(p_message, p_message ->> 'status', (p_message ->> 'epoch')::bigint) then
         return false;
     end if;
-    perform state.add_edges_1(p_edges);
+    perform state.add_edges_2(p_edges);
     update state.turn_waiting_tools set
         wait_status = 'received', tool_result_card_id = p_card, received_at = at, updated_at = at
     where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent'
         and agent_turn_id = p_message ->> 'turn' and turn_epoch = (p_message ->> 'epoch')::bigint
-        and tool_call_id = p_message ->> 'correlation' and wait_status = 'waiting';
+        and tool_call_id = p_message ->> 'correlation' and (wait_status = 'waiting') is true;
     return true;
 end
 $body$;
 
 -- One transition of a head; null when the fence does not hold. The fence comes first, the effects after it.
-create function state.move_1(p jsonb) returns text language plpgsql as $body$
+create function state.move_2(p jsonb) returns text language plpgsql as $body$
 declare
     kind text := p ->> 'kind';
     project text := p ->> 'project';
@@ -313,7 +313,7 @@ declare
     turn text := p ->> 'turn';
     gate_epoch bigint := (p ->> 'epoch')::bigint;
     gate_revision bigint := (p ->> 'revision')::bigint;
-    at bigint := state.now_1();
+    at bigint := state.now_2();
     h state.agent_state_head;
     s jsonb;
     grown bigint;
@@ -386,7 +386,7 @@ begin
             and tool_call_id = p ->> 'call';
     end if;
     if p ? 'cards' then
-        perform cardbox.save_cards_1(project, p -> 'cards');
+        perform cardbox.save_cards_2(project, p -> 'cards');
     end if;
     if p ? 'put' then
         update cardbox.card_boxes set
@@ -398,7 +398,7 @@ begin
         from jsonb_array_elements_text(p -> 'put') with ordinality as e(card, ordinality);
     end if;
     if p ? 'edges' then
-        perform state.add_edges_1(p -> 'edges');
+        perform state.add_edges_2(p -> 'edges');
     end if;
     if p ? 'waits' then
         insert into state.turn_waiting_tools (
@@ -467,7 +467,7 @@ begin
         where project_id = project and inbox_id = p ->> 'skip' and status not in ('consumed', 'error', 'skipped');
     end if;
     if kind = 'end_turn' then
-        following := state.dispatch_next_1(project, agent);
+        following := state.dispatch_next_2(project, agent);
     end if;
     return jsonb_build_object('head', to_jsonb(h), 'next', following, 'outbox', places)::text;
 end

@@ -117,7 +117,7 @@ insert into {schema:state}turn_waiting_tools (
 update {schema:state}turn_waiting_tools set
     wait_status = 'received', tool_result_card_id = :card, received_at = {now}, updated_at = {now}
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn and turn_epoch = :epoch
-    and tool_call_id = :call and wait_status = 'waiting'
+    and tool_call_id = :call and (wait_status = 'waiting') is true
 
 -- name: mark_applied
 update {schema:state}turn_waiting_tools set
@@ -140,14 +140,14 @@ where project_id = :project and agent_id = :agent and agent_turn_id = :turn
 -- name: extend_wait
 update {schema:state}turn_waiting_tools set deadline = {greatest}(deadline, {now} + :deadline_ms), updated_at = {now}
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn and turn_epoch = :epoch
-    and tool_call_id = :call and wait_status = 'waiting'
+    and tool_call_id = :call and (wait_status = 'waiting') is true
 
 -- name: move_deadline
 update {schema:state}agent_state_head set
     resume_deadline = (
         select min(deadline) from {schema:state}turn_waiting_tools as w
         where w.project_id = :project and w.agent_id = :agent and w.agent_turn_id = :turn and w.turn_epoch = :epoch
-            and w.wait_status = 'waiting'
+            and (w.wait_status = 'waiting') is true
     ),
     revision = revision + 1, updated_at = {now}
 where project_id = :project and agent_id = :agent and active_agent_turn_id = :turn and turn_epoch = :epoch
@@ -177,7 +177,7 @@ update {schema:state}agent_steps set
     status = :status, error = :error, metadata = case when :metadata = '{}' then metadata else :metadata end,
     tool_call_ids = case when :calls = '[]' then tool_call_ids else :calls end,
     ended_at = case when :ended = 1 then {now} end
-where project_id = :project and agent_id = :agent and step_id = :step
+where project_id = :project and agent_id = :agent and agent_turn_id = :turn and step_id = :step
 
 -- name: close_open_steps
 update {schema:state}agent_steps set status = 'failed', error = :error, ended_at = {now}

@@ -20,7 +20,7 @@ where project_id = :project and message_type = :type and correlation_id = :corre
     and message_type in ('turn', 'ui_action', 'stop')
 
 -- name: rows_of_agent
-select * from {schema:state}agent_inbox where project_id = :project and agent_id = :agent
+select * from {schema:state}agent_inbox where (project_id = :project and agent_id = :agent) is true
 order by position desc limit :limit
 
 -- name: report_row
@@ -32,15 +32,17 @@ select * from {schema:state}agent_inbox
 where project_id = :project and agent_id = :agent and status = 'queued'
 order by position limit 1 {for_update}
 
+-- `is true` keeps PostgreSQL from the index of all that wait when it is told which row.
+
 -- name: promote
 update {schema:state}agent_inbox set status = 'pending', turn_epoch = :epoch, next_retry_at = {now}
-where project_id = :project and inbox_id = :inbox and status = 'queued'
+where project_id = :project and inbox_id = :inbox and (status = 'queued') is true
 
 -- name: claim
 update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
 where position in (
     select position from {schema:state}agent_inbox
-    where worker_target = :target and status in ('pending', 'deferred') and next_retry_at <= {now}
+    where worker_target = :target and status in ('pending', 'deferred') and next_retry_at <= (select {now})
     order by next_retry_at, position limit :limit {skip_locked}
 )
 returning *
@@ -64,7 +66,7 @@ where project_id = :project and inbox_id = :inbox and status not in ('consumed',
 update {schema:state}agent_inbox set
     status = 'deferred', claimed_by = '', processed_at = null, retry_count = retry_count + 1,
     next_retry_at = {now} + :delay_ms, defer_reason = :reason
-where project_id = :project and inbox_id = :inbox and status in ('pending', 'processing', 'deferred')
+where project_id = :project and inbox_id = :inbox and (status in ('pending', 'processing', 'deferred')) is true
 returning *
 
 -- name: release
@@ -74,7 +76,7 @@ returning *
 
 -- name: release_rows
 update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
-where project_id = :project and inbox_id {in:rows} and status = 'processing' and claimed_by = :owner
+where project_id = :project and inbox_id {in:rows} and (status = 'processing') is true and claimed_by = :owner
 
 -- name: requeue_stale
 update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null

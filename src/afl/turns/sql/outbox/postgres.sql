@@ -5,7 +5,7 @@ with held as (
 update state.outbox as o set
     sequence = done.sequence, published_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
 from held, unnest(:positions::bigint[], :sequences::bigint[]) as done(position, sequence)
-where o.position = done.position and o.sequence is null
+where o.position = done.position and (o.sequence is null) is true
 returning o.position
 
 -- What was published is recorded, and what there is next is read, in one round trip. `recorded` is on every row; there
@@ -18,7 +18,7 @@ with held as (
     update state.outbox as o set
         sequence = taken.sequence, published_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
     from held, unnest(:positions::bigint[], :sequences::bigint[]) as taken(position, sequence)
-    where o.position = taken.position and o.sequence is null
+    where o.position = taken.position and (o.sequence is null) is true
     returning o.position
 )
 select counted.recorded, o.*

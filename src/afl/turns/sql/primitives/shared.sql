@@ -19,7 +19,8 @@ where t.project_id = :project and t.agent_id = :target
 -- name: source_status
 select status from {schema:resource}project_agents where project_id = :project and agent_id = :source
 
--- What a report must know: the card, the request it answers, and where the turn is.
+-- What a report must know: the card, the request it answers, and where the turn is. `|| ''` has PostgreSQL look them up:
+-- a plan made while the tables were small would read every agent of the project.
 
 -- name: about_report
 select
@@ -31,8 +32,8 @@ select
             and i.message_type in ('tool_result', 'timeout')) as reported
 from {schema:state}execution_edges as e
 left join {schema:cardbox}cards as c on c.project_id = e.project_id and c.card_id = :card
-left join {schema:state}agent_state_head as h on h.project_id = e.project_id and h.agent_id = e.source_agent_id
+left join {schema:state}agent_state_head as h on h.project_id = e.project_id || '' and h.agent_id = e.source_agent_id
     and h.active_agent_turn_id = e.source_agent_turn_id
-left join {schema:resource}project_agents as a on a.project_id = e.project_id and a.agent_id = e.source_agent_id
+left join {schema:resource}project_agents as a on a.project_id = e.project_id || '' and a.agent_id = e.source_agent_id
 where e.project_id = :project and e.correlation_id = :correlation and e.primitive = 'tool_call'
     and e.edge_phase = 'request'

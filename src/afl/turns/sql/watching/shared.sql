@@ -6,7 +6,7 @@ select w.project_id, w.agent_id, w.agent_turn_id, w.turn_epoch, w.tool_call_id, 
 from {schema:state}turn_waiting_tools as w
 join {schema:state}agent_state_head as h on h.project_id = w.project_id and h.agent_id = w.agent_id
     and h.active_agent_turn_id = w.agent_turn_id and h.turn_epoch = w.turn_epoch and h.status = 'suspended'
-where w.wait_status = 'waiting' and w.deadline <= {now}
+where w.wait_status = 'waiting' and w.deadline <= (select {now})
 order by w.deadline limit :limit
 
 -- name: running_heads

@@ -11,17 +11,19 @@ where project_id = :project and agent_turn_id = :turn and agent_turn_id <> '' an
 update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
 where position in (
     select position from {schema:state}agent_inbox
-    where worker_target {in:targets} and status in ('pending', 'deferred') and next_retry_at <= {now}
+    where worker_target {in:targets} and status in ('pending', 'deferred') and next_retry_at <= (select {now})
         and message_type = 'stop'
     order by next_retry_at, position limit :limit {skip_locked}
 )
 returning *
 
+-- `|| ''` has PostgreSQL look up row by row: a plan made while the tables were small would read all of the project for each.
+
 -- name: read_boxes
 select b.box_id, c.card_id, c.type, c.author_id, c.role, c.agent_turn_id, c.step_id, c.tool_call_id, c.function_name,
     c.content, c.tool_calls, c.metadata, c.created_at
 from {schema:cardbox}box_cards as b
-join {schema:cardbox}cards as c on c.project_id = b.project_id and c.card_id = b.card_id
+join {schema:cardbox}cards as c on c.project_id = b.project_id || '' and c.card_id = b.card_id
 where b.project_id = :project and b.box_id {in:boxes}
 order by b.box_id, b.position
 
@@ -29,7 +31,7 @@ order by b.box_id, b.position
 
 -- name: leave_turns
 update {schema:state}agent_state_head set lease_until = 0, takeovers = takeovers - 1
-where status = 'running' and owner = :owner
+where active_agent_turn_id is not null and status = 'running' and owner = :owner
 returning agent_id
 
 -- name: leave_turn
