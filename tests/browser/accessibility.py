@@ -13,8 +13,18 @@ _AXE = Axe()
 
 def check_accessible(page: Page) -> None:
     """No serious finding; each one is named with the first elements it is about."""
-    found = _AXE.run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    grave = [_told(each) for each in found if each["impact"] in _GRAVE]
+    _judge(page, _AXE.run(page, options={"resultTypes": ["violations"]}).response)
+
+
+def check_contrast_in_the_dark(page: Page) -> None:
+    """The same page, checked before, in the other theme: only its colours are new."""
+    page.emulate_media(color_scheme="dark")
+    options = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+    _judge(page, page.evaluate("options => axe.run(options)", options))
+
+
+def _judge(page: Page, response: dict[str, Any]) -> None:
+    grave = [_told(each) for each in response["violations"] if each["impact"] in _GRAVE]
     assert not grave, "\n".join([f"axe on {page.url}:", *grave])
 
 

@@ -44,6 +44,7 @@ class Seeds:
     many: str
     marked: str  # its inputs, its error and its log have markup in them
     priced: str  # waits for a person who may edit
+    approval: str  # what that person is asked: the id of its task
     turn: str
     fleet_run: str
 
@@ -85,6 +86,7 @@ def sow(live: LiveSystem) -> Seeds:
         many=many,
         marked=marked,
         priced=priced,
+        approval=live.waiting_task(priced),
         turn=turn.agent_turn_id,
         fleet_run=fleet_run,
     )

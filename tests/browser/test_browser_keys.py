@@ -30,13 +30,15 @@ def test_a_slash_leads_to_the_search(page: Page, seeds: Seeds) -> None:
 def test_the_search_finds_things_of_every_part(page: Page, seeds: Seeds) -> None:
     for text, href in (
         ("Inventory", "/start?workflow=shop.Inventory"),
-        (seeds.turn, f"/turns/{seeds.turn}"),
+        (seeds.turn[:-1], f"/turns/{seeds.turn}"),
         ("clerk", "/agents/clerk"),
         ("nightly", "/fleet/workflows/nightly"),
         ("shop-floor", "/servers/"),
     ):
         page.goto(f"/search?q={text}")
         expect(page.locator(f".hits a[href^='{href}']").first).to_be_visible()
+    page.goto(f"/search?q={seeds.turn}")  # a whole id leads to the thing itself
+    expect(heading(page)).to_have_text("Turn of clerk")
     page.goto("/search?q=nothing-is-called-this")
     expect(page.get_by_role("heading", name=re.compile("Nothing is called"))).to_be_visible()
 

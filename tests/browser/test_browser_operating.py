@@ -29,10 +29,9 @@ def test_tasks_are_listed_and_say_why_they_wait(page: Page, live: LiveSystem, se
 def test_tasks_appear_and_go_while_one_looks(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     page.goto("/tasks")
     run = live.submit("Held", name="a task that goes")
-    mine = page.get_by_role("table", name="Tasks").locator(
-        "tbody tr", has=page.locator(f"a[href='/runs/{run}']")
-    )
-    expect(mine).to_contain_text("shop.Gate")
+    of_run = page.locator(f"a[href='/runs/{run}']")
+    mine = page.get_by_role("table", name="Tasks").locator("tbody tr", has=of_run, has_text="shop.Gate")
+    expect(mine).to_contain_text("running")
     live.open_gate("a task that goes")
     expect(mine).to_have_count(0)
 

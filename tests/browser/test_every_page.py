@@ -7,29 +7,32 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.accessibility import check_accessible, check_fits
-from browser.looks import Look
+from browser.accessibility import check_accessible, check_contrast_in_the_dark, check_fits
+from browser.looks import LOOKS, Look
 from browser.seeds import Seeds
 
 pytestmark = pytest.mark.xdist_group("browser-pages")
 
 PAGES: dict[str, Callable[[Seeds], str]] = {
     "runs": lambda seeds: "/runs",
-    "runs-filtered": lambda seeds: "/runs?state=failed",
     "graph": lambda seeds: f"/runs/{seeds.completed}?view=graph",
-    "graph-failed": lambda seeds: f"/runs/{seeds.failed}?view=graph",
     "timeline": lambda seeds: f"/runs/{seeds.completed}?view=timeline",
     "tree": lambda seeds: f"/runs/{seeds.completed}?view=tree",
     "many": lambda seeds: f"/runs/{seeds.many}?view=graph",
     "waiting": lambda seeds: f"/runs/{seeds.waiting}",
+    "log": lambda seeds: f"/runs/{seeds.completed}?view=log",
     "marked": lambda seeds: f"/runs/{seeds.marked}?view=tree",
     "step": lambda seeds: f"/runs/{seeds.completed}/steps/call",
     "step-failed": lambda seeds: f"/runs/{seeds.marked}/steps/piece",
     "start": lambda seeds: "/start",
+    "start-form": lambda seeds: "/start?workflow=shop.Order",
     "approvals": lambda seeds: "/approvals",
+    "approval": lambda seeds: f"/approvals/{seeds.approval}",
     "tasks": lambda seeds: "/tasks",
+    "task": lambda seeds: f"/tasks/{seeds.approval}",
     "servers": lambda seeds: "/servers",
     "schedules": lambda seeds: "/schedules",
+    "schedule-new": lambda seeds: "/schedules/new?workflow=shop.Inventory",
     "turns": lambda seeds: "/turns",
     "turn": lambda seeds: f"/turns/{seeds.turn}",
     "agent": lambda seeds: "/agents/clerk",
@@ -43,10 +46,26 @@ PAGES: dict[str, Callable[[Seeds], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_is_accessible_and_fits(page: Page, seeds: Seeds, look: Look, name: str) -> None:
-    page.goto(PAGES[name](seeds))
+def opened(page: Page, path: str) -> None:
+    page.goto(path)
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     check_accessible(page)
     check_fits(page)
     assert page.evaluate("window.marked") is None, "markup in a payload was run as a script"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_in_light_and_dark(page: Page, seeds: Seeds, name: str) -> None:
+    opened(page, PAGES[name](seeds))
+    light = page.evaluate(_BACKGROUND)
+    check_contrast_in_the_dark(page)
+    assert page.evaluate(_BACKGROUND) != light
+
+
+@pytest.mark.parametrize("look", LOOKS[2:], ids=lambda look: look.name)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_on_a_phone(page: Page, seeds: Seeds, look: Look, name: str) -> None:
+    opened(page, PAGES[name](seeds))
+
+
+_BACKGROUND = "getComputedStyle(document.body).backgroundColor"

@@ -33,10 +33,12 @@ from store_records import (
     stored_task,
 )
 
+from afl.kernel.clock import wall_ms
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC
+from afl.runtime.types import WorkflowId
 
 VIAS = ["agent:researcher", "fleet:etl.daily", "message:translator", "human:finance"]
 BRIDGE = {"title": "Pay it?", "escalate_to": "boss"}
@@ -535,3 +537,24 @@ def test_it_rings(
     with store.listen([topic]) as ear:
         act()
         assert ear.wait(SECONDS)
+
+
+@of_stores(offers="retention")
+def test_a_run_is_kept_until_the_other_side_knows_that_it_is_over_or_nobody_came_for_a_day(
+    store: PersistenceAPI,
+) -> None:
+    """Else an agent would work on, and be paid, for a run that nobody knows of."""
+    told, forgotten = hand_out(store, step_id="told"), WorkflowId("run-2")
+    store.commit(
+        IterationChanges(
+            run=a_run(forgotten, state="cancelled", ended=wall_ms() - 90_000_000),
+            new_run=True,
+            created_tasks=[a_task("t-2", workflow_id=forgotten, via="agent:x", state="canceled")],
+        )
+    )
+    assert store.cancel_run(RUN, "no")
+    assert store.delete_runs(wall_ms() + 1000, 10) == 1
+    assert [store.get_run(forgotten), standing(store, told)] == [None, ("canceled", "elsewhere")]
+    assert store.told(told)
+    assert store.delete_runs(wall_ms() + 1000, 10) == 1
+    assert store.get_run(RUN) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -56,6 +56,10 @@ class Errands:
         """The open errand of an id, None if it is over; NotFoundError if there never was one in this store."""
         return await self.perform(self._find, errand_id)
 
+    async def still_open(self, errand_ids: Sequence[str]) -> set[str]:
+        """Those of the errands that are not over."""
+        return await self.perform(self._still_open, errand_ids)
+
     async def settle(self, ending: Ending) -> bool:
         """Let the step go on; False if the errand was over."""
         return await self.perform(self._settle, ending)
@@ -96,13 +100,19 @@ class Errands:
         )
 
     def _find(self, errand_id: str) -> Errand | None:
+        task = self._task(errand_id)
+        return None if task is None else self._errand(task, self._store.now())
+
+    def _task(self, errand_id: str) -> TaskDefinition | None:
+        """The task of an errand that is not over."""
         task = self._store.get_task(errand_id) or self._store.get_task(errand_id.rpartition("-")[0])
         if task is None:
             raise NotFoundError(f"there is no task {errand_id} in this store")
         is_open = task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE
-        if not is_open or elsewhere_id(task) != errand_id:
-            return None
-        return self._errand(task, self._store.now())
+        return task if is_open and elsewhere_id(task) == errand_id else None
+
+    def _still_open(self, errand_ids: Sequence[str]) -> set[str]:
+        return {errand_id for errand_id in errand_ids if self._task(errand_id) is not None}
 
     def _settle(self, ending: Ending) -> bool:
         errand = self._find(ending.id)

@@ -15,7 +15,7 @@ from afl.bridges.errands import Errands
 from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import AgentFlowError
+from afl.kernel.errors import AgentFlowError, StoreError
 from afl.runtime.elsewhere import earlier_ids, elsewhere_id
 from afl.runtime.entities import TaskDefinition
 
@@ -28,6 +28,7 @@ _UNHEARD_MS = (
     30_000  # how long a call-off is repeated to a side that knows nothing: a beginning may be on its way
 )
 _SILENT_MS = 5_000  # what waits for less than this needs no word about it
+_EASE = 5.0  # looking at all that is open, which only finds what was not heard of, takes a fifth of the time at most
 _RETRY = Backoff(0.2, cap=10.0)
 
 
@@ -44,12 +45,13 @@ class Lane:
         self._poll = poll_seconds
         self._bridge: Bridge | None = None
         self._rung = asyncio.Event()
-        self._swept = self._renewed = -1e9
+        self._swept = self._renewed = self._look_next = -1e9
         self._many = False
         self._newest = ""
         self._begun: set[str] = set()
         self._parted: set[str] = set()
         self._blocked: set[str] = set()
+        self._in_vain: set[str] = set()  # tasks that were called off without anybody there knowing of them
         self.reasons: dict[str, str] = {}  # why tasks could not be begun, by their ids
         self._noted: dict[str, str] = {}
         self._due: float | None = None
@@ -62,7 +64,7 @@ class Lane:
     def ring(self, *, all_of_it: bool = False) -> None:
         """Look soon, at what is new or at everything."""
         if all_of_it:
-            self._swept = -1e9
+            self._swept = self._look_next = -1e9
         self._rung.set()
 
     async def close(self) -> None:
@@ -106,8 +108,10 @@ class Lane:
             await bridge.keep(errands)
         await self._call_off(bridge, ended)
         await self._begin(bridge, errands)
-        if sweep:
+        if sweep and time.monotonic() >= self._look_next:
+            begun = time.monotonic()
             await self._settle(bridge, errands)
+            self._look_next = time.monotonic() + _EASE * (time.monotonic() - begun)
 
     def _sweep(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
         """Forget what is over."""
@@ -116,6 +120,7 @@ class Lane:
         self._begun &= wanted
         self._parted &= wanted
         self._blocked.clear()
+        self._in_vain.clear()
         uuids = {errand.task.uuid for errand in errands}
         self._noted = {uuid: reason for uuid, reason in self._noted.items() if uuid in uuids}
         for uuid in self.reasons.keys() - uuids:
@@ -140,7 +145,7 @@ class Lane:
 
         begun = await asyncio.gather(*(one(errand) for errand in new), return_exceptions=True)
         for problem in begun:
-            if isinstance(problem, BaseException):
+            if isinstance(problem, BaseException):  # the store is away
                 raise problem
         fresh = [errand for errand, is_begun in zip(new, begun, strict=True) if is_begun]
         await self._settle(bridge, fresh)  # it may have been begun, and have ended, before we knew of it
@@ -167,15 +172,30 @@ class Lane:
         except Refused as refused:
             await self._errands.settle(Ending(errand.id, error=str(refused), kind=refused.kind))
             return False
+        except StoreError:
+            raise
+        except Exception as error:  # one that cannot be begun must not keep the others waiting
+            await self._stumble(errand, error)
+            return False
         self._begun.add(errand.id)
         self.reasons.pop(errand.task.uuid, None)
         if wall_ms() - errand.task.created > _SILENT_MS:
             await self._errands.note_begun(errand)
         return True
 
+    async def _stumble(self, errand: Errand, error: Exception) -> None:
+        known = isinstance(error, (AgentFlowError, OSError))
+        if self.reasons.get(errand.task.uuid) != str(error):
+            _log.warning("%s cannot be begun, trying again: %s", errand.id, error, exc_info=not known)
+        await self._wait(errand, str(error))
+
     async def _put_off(self, errand: Errand, reason: str) -> None:
-        """It is offered again at the next sweep; why it waits is told once."""
+        """What goes to the same place is not tried before the next sweep either."""
         self._blocked.add(errand.to)
+        await self._wait(errand, reason)
+
+    async def _wait(self, errand: Errand, reason: str) -> None:
+        """It is offered again at the next sweep; why it waits is told once."""
         self.reasons[errand.task.uuid] = reason
         if wall_ms() - errand.task.created > _SILENT_MS and self._noted.get(errand.task.uuid) != reason:
             self._noted[errand.task.uuid] = reason
@@ -187,13 +207,29 @@ class Lane:
 
     async def _check(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
         """What ended while it was being begun may have been called off before it was there."""
+        if not errands:
+            return
+        still = await self._errands.still_open([errand.id for errand in errands])
         for errand in errands:
-            if await self._errands.find(errand.id) is None:
+            if errand.id not in still:
                 await bridge.cancel(errand.id, errand.to)
 
     async def _call_off(self, bridge: Bridge, ended: Sequence[TaskDefinition]) -> None:
         for task in ended:
-            ids, to = [elsewhere_id(task), *earlier_ids(task)[:1]], task.via.partition(":")[2]
-            known = [await bridge.cancel(errand_id, to) for errand_id in ids]
-            if any(known) or wall_ms() - task.updated > _UNHEARD_MS:
+            if task.uuid in self._in_vain:
+                continue
+            self._in_vain.add(task.uuid)
+            try:
+                known = await self._cancel(bridge, task)
+            except (NotReady, StoreError):
+                raise
+            except Exception as error:  # nor must one that cannot be called off
+                _log.warning("%s cannot be called off, trying again: %s", elsewhere_id(task), error)
+                continue
+            if known or wall_ms() - task.updated > _UNHEARD_MS:
                 await self._errands.told(task)
+
+    async def _cancel(self, bridge: Bridge, task: TaskDefinition) -> bool:
+        """Whether anybody there knew of it."""
+        ids, to = [elsewhere_id(task), *earlier_ids(task)[:1]], task.via.partition(":")[2]
+        return any([await bridge.cancel(errand_id, to) for errand_id in ids])

@@ -86,6 +86,7 @@ class MessageBridge(Bridge):
         self._me = AgentId(type=SENDER, instance=project)
         self._mine = mine
         self._done = done
+        self._sent: set[str] = set()  # by this process, and still open
         self._consumers = [
             Consumer(
                 coordinator,
@@ -108,7 +109,7 @@ class MessageBridge(Bridge):
                 f"no function of a live process answers for {errand.to}: `afl agent MODULE` with "
                 f'@answers("{errand.to}") does, and with AFL_REDIS any process that reaches the server'
             )
-        if wall_ms() - errand.task.created > _YOUNG_MS:
+        if self._may_be_forgotten(errand):
             return
         try:
             result = await self._coordinator.send_message(
@@ -124,6 +125,15 @@ class MessageBridge(Bridge):
         if not result.delivered:
             why = f"the queue of {errand.to} does not take the message: {result.error}"
             raise NotReady(why) if result.error in _TOO_MUCH_FOR_NOW else Refused(why, "MessageRefused")
+        self._sent.add(errand.id)
+
+    def _may_be_forgotten(self, errand: Errand) -> bool:
+        """Whether the request was sent so long ago that, sent again, it would be another one over there.
+
+        A task is `updated` when an attempt of it can begin. Queues of this process know what this process has sent.
+        """
+        old = wall_ms() - errand.task.updated > _YOUNG_MS
+        return old and (self._mine is None or errand.id in self._sent)
 
     async def look(self, errands: Sequence[Errand]) -> list[Ending]:
         """Dead letters; responses come by themselves, unless their readers died with them again and again."""
@@ -145,6 +155,7 @@ class MessageBridge(Bridge):
 
     async def keep(self, errands: Sequence[Errand]) -> None:
         """Go on being the one who sends to these agents."""
+        self._sent &= {errand.id for errand in errands}
         for agent in {errand.to for errand in errands}:
             if self._mine is not None:
                 await asyncio.to_thread(self._mine, agent)

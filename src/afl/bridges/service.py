@@ -34,8 +34,8 @@ _CLAIMED = 100
 _PEOPLE = "human"
 _NEEDS = {
     "agent": "turns need a store on SQLite or PostgreSQL",
-    "fleet": "pip install agentflow[fleet]",
-    "message": "pip install agentflow[coordination]",
+    "fleet": "pip install 'agentflow[fleet]'",
+    "message": "pip install 'agentflow[coordination]'",
 }
 
 
@@ -127,11 +127,10 @@ class BridgeService:
             while not self._stopping:
                 try:
                     asyncio.run(self._main())
-                except StoreError as error:
-                    _log.warning("the bridges cannot listen to the store, trying again: %s", error)
+                except Exception as error:  # bridges that ended would leave their steps waiting for ever
+                    known = isinstance(error, StoreError)
+                    _log.warning("the bridges fail, beginning again: %s", error, exc_info=not known)
                     time.sleep(_SWEEP_SECONDS)
-        except Exception:
-            _log.exception("the bridges of this process ended")
         finally:
             self._up.set()
 
@@ -163,9 +162,11 @@ class BridgeService:
         for chore in chores:
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
-        for lane in self._lanes:
-            await lane.close()
-        self._errands.close()
+        try:
+            for lane in self._lanes:
+                await lane.close()
+        finally:
+            self._errands.close()
 
     def _topics(self) -> list[str]:
         own = [ELSEWHERE_TOPIC, CANCEL_TOPIC]

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from afl import __version__
 from afl.cli.problems import report
+from afl.kernel.errors import MissingExtraError
 
 
 class Entry(NamedTuple):
@@ -74,7 +75,16 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _load(str(command.name)), rest
+        try:
+            return name, command and _load(str(command.name)), rest
+        except MissingExtraError as missing:
+            if not {"-h", "--help"} & set(rest):
+                raise
+            return (
+                name,
+                TyperCommand(name, help=f"{command.help}\n\nNot installed here: {missing}"),
+                ["--help"],
+            )
 
 
 def _load(name: str) -> Any:

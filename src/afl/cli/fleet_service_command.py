@@ -120,7 +120,7 @@ def _open_ui(settings: FleetSettings) -> None:
         if (missing.name or "").partition(".")[0] != "textual":
             raise
         raise MissingExtraError(
-            "textual is required for the terminal interface. Install it with: pip install agentflow[fleet]"
+            "textual is required for the terminal interface. Install it with: pip install 'agentflow[fleet]'"
         ) from missing
     module.FleetApp(settings).run()
 

@@ -7,6 +7,8 @@ from rich.text import Text
 from afl.cli.console import say
 from afl.kernel.errors import AgentFlowError, HeldError
 
+_ABOUT_SERVERS = ("unauthenticated", "throttled", "server-away", "server-differs")
+
 
 def report(error: Exception) -> None:
     """Say what went wrong; a trace only helps those who set AFL_DEBUG."""
@@ -14,6 +16,8 @@ def report(error: Exception) -> None:
         problem(str(error))
         if isinstance(error, HeldError):
             say("Wait until that process is done with it, or end it; then try again.")
+        elif error.code in _ABOUT_SERVERS:
+            say(error.hint)
         return
     problem(f"{type(error).__name__}: {error}")
     say("This is a defect of AgentFlow; AFL_DEBUG=1 shows where it happened.", "dim")

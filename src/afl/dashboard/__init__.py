@@ -18,5 +18,5 @@ _missing = [
 ]
 if _missing:
     raise MissingExtraError(
-        f"{', '.join(_missing)} is required for the dashboard. Install it with: pip install agentflow[dashboard]"
+        f"the dashboard needs {', '.join(_missing)}. Install it with: pip install 'agentflow[dashboard]'"
     )

@@ -25,6 +25,7 @@ from afl.dashboard.headers import Headers, PayloadLimit
 from afl.dashboard.live import Hub
 from afl.dashboard.rendering import page
 from afl.dashboard.sessions import Doorkeeper
+from afl.dashboard.threads import Threads
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.meters import CONTENT_TYPE
 from afl.kernel.settings import Settings
@@ -58,6 +59,7 @@ def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starl
     )
     app.state.settings = settings
     app.state.keeper = keeper
+    app.state.threads = Threads()
     if store is not None:
         app.state.store = store
     return app

@@ -69,7 +69,11 @@ class Gate:
         if site not in ("none", "same-origin") and not (navigates and not request.url.path.startswith(API)):
             raise Forbidden("a request from another site is not taken")
         origin = request.headers.get("Origin")
-        if origin is not None and request.method not in _SAFE and urlsplit(origin).netloc != host:
+        if (
+            origin is not None
+            and request.method not in _SAFE
+            and origin.partition("://")[2] != (host or None)
+        ):
             raise Forbidden("a request from another site is not taken")
 
     def _identify(self, request: Request) -> Caller | None:

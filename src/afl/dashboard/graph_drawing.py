@@ -13,7 +13,8 @@ from afl.operations.run.run_graph import GraphEdge, GraphNode, RunGraph
 from afl.operations.run.run_tree import Counts
 
 MARGIN = 24
-_TITLE, _FACET = 25, 30
+_FACET = 30
+_LARGE = 30  # boxes of less height have a title only
 _LETTER = 7.2  # about the width of one, in a title
 
 
@@ -69,21 +70,30 @@ def states(graph: RunGraph) -> dict[str, Any]:
 
 
 def _node(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> DrawnNode:
-    room = int((node.width - 60) / _LETTER) if node.is_open else _TITLE
-    facet = (
-        node.facet.rpartition(".")[2] if node.facet and node.facet.rpartition(".")[2] != node.title else ""
-    )
+    facet = node.facet.rpartition(".")[2]
+    facet = "" if facet == node.title else facet
+    by = node.via.replace(":", " ", 1)
     return DrawnNode(
         node=node,
         href=step_url(graph.run, node.id) if node.kind != "bundle" else "",
         toggle=_toggle(graph, node, opened, folded) if node.foldable else "",
-        title=_cut(node.title, room),
-        facet=_cut(facet, _FACET),
+        title=_cut(node.title, _title_room(node)),
+        facet=_cut(" · ".join(part for part in (facet, by) if part), _FACET),
         tone=tone(node.state),
         counts=counts_text(node),
         bar=bar(node.counts) if node.many else [],
         label=_label(node),
     )
+
+
+def _title_room(node: GraphNode) -> int:
+    """How many letters of a title fit beside the dot, and in a large box beside the count and the knob."""
+    if node.height < _LARGE and not node.is_open:
+        return int((node.width - 34) / _LETTER)
+    total = f"{node.counts.total:,}"
+    count = len(total) + 1 if counts_text(node).startswith("×") else 2 * len(total) + 1
+    room = node.width - (60 if node.foldable else 38)
+    return max(8, int(room / _LETTER) - (count if counts_text(node) else 0))
 
 
 def _toggle(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> str:
@@ -131,7 +141,7 @@ def curve(points: Sequence[tuple[float, float]]) -> str:
 
 def _label(node: GraphNode) -> str:
     """What a screen reader says."""
-    parts = [node.title, node.facet, node.state]
+    parts = [node.title, node.facet, node.via.replace(":", " ", 1), node.state]
     if node.many and node.counts.total:
         told = [
             (getattr(node.counts, word), word) for word in ("done", "failed", "caught", "running", "waiting")

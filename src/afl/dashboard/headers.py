@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anyio import move_on_after
+from starlette.datastructures import Headers as RequestHeaders
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -10,6 +12,8 @@ from afl.dashboard.api.answers import refusal
 from afl.operations.problems import Problem
 from afl.operations.remote import VERSION_HEADER
 
+_REST_SECONDS = 10.0
+_REST_LIMITS = 2
 _POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
@@ -52,6 +56,43 @@ class TooLarge(Exception):
     """More was sent than is taken."""
 
 
+class Intake:
+    """The body of one request, counted; what nobody read is taken and thrown away before the answer goes out.
+
+    A server that answers and closes while the other side still writes is a broken connection to most clients: they
+    never see the answer.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, limit: int) -> None:
+        headers = RequestHeaders(scope=scope)
+        self._receive = receive
+        self._limit = limit
+        self._taken = 0
+        self._more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        self._asks_first = "expect" in headers  # and sends nothing before it is told to
+
+    async def read(self) -> Message:
+        """The next message; TooLarge behind the limit."""
+        message = await self._next()
+        if self._taken > self._limit:
+            raise TooLarge
+        return message
+
+    async def finish(self) -> None:
+        """Take the rest, within reason."""
+        if self._asks_first:
+            return
+        with move_on_after(_REST_SECONDS):
+            while self._more and self._taken <= _REST_LIMITS * self._limit:
+                await self._next()
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        self._more = self._more and bool(message.get("more_body", False))
+        return message
+
+
 class PayloadLimit:
     """Reads no more of a request than it may carry."""
 
@@ -63,26 +104,20 @@ class PayloadLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        taken = 0
+        intake = Intake(scope, receive, self._limit)
         begun = False
-
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._limit:
-                raise TooLarge
-            return message
 
         async def noted(message: Message) -> None:
             nonlocal begun
-            begun = True
+            if not begun:
+                begun = True
+                await intake.finish()
             await send(message)
 
         try:
-            await self._app(scope, counted, noted)
+            await self._app(scope, intake.read, noted)
         except TooLarge:
             if begun:
                 raise
             text = f"the request is larger than {self._limit:,} bytes"
-            await refusal(Problem("too-large", text), 413, {"Connection": "close"})(scope, receive, send)
+            await refusal(Problem("too-large", text), 413, {"Connection": "close"})(scope, receive, noted)

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -33,6 +34,8 @@ _SHARE = 4  # looking takes at most one part in five of the time
 _COMMENT_SECONDS = 15.0  # so that proxies and dead peers are noticed
 _MOST_TOPICS = 24
 _LONGEST_TOPIC = 400
+_MOST_STREAMS = 1_000
+_MOST_WATCHED = 2_000  # topics in all: each is looked at several times a second
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,12 @@ class Hub:
                 self._subscriptions.discard(subscription)
             self._moved.set()
 
+    def has_room(self, topics: Iterable[str]) -> bool:
+        """Whether one more may watch these."""
+        with self._lock:
+            watched = frozenset(topics).union(*(each.topics for each in self._subscriptions))
+            return len(self._subscriptions) < _MOST_STREAMS and len(watched) <= _MOST_WATCHED
+
     def close(self) -> None:
         """Tell everybody that it is over, and end the thread."""
         with self._lock:
@@ -188,9 +197,12 @@ class Hub:
 async def events(request: Request) -> Response:
     """`GET /events?topic=...`: one event per topic that changed."""
     topics = [each for each in request.query_params.getlist("topic") if 0 < len(each) <= _LONGEST_TOPIC]
+    topics = topics[:_MOST_TOPICS]
     hub: Hub = request.app.state.hub
+    if not hub.has_room(topics):
+        raise HTTPException(503, "too many pages are open at once; this one does not refresh itself")
     return StreamingResponse(
-        _stream(hub, topics[:_MOST_TOPICS]),
+        _stream(hub, topics),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

@@ -8,6 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from afl.dashboard.gate import client_address
+from afl.dashboard.navigation import page_of_ours
 from afl.dashboard.rendering import page
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
 from afl.kernel.errors import AccessError
@@ -62,8 +63,7 @@ def _keeper(request: Request) -> Doorkeeper:
 
 
 def _target(path: str) -> str:
-    """A page of this site; `//evil.example` and `https://...` are not."""
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
+    return path if page_of_ours(path) else "/"
 
 
 async def _note(request: Request, caller: Caller, what: str, outcome: str, message: str = "") -> None:

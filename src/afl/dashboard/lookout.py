@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from afl.dashboard.live import Sources
 from afl.kernel.errors import AgentFlowError
 
+MOST_THREADS = 32
+_BLIND_SECONDS = 2
 _UNWATCHED_SECONDS = 3.0
 _REST_SECONDS = 1.0  # after it could not be reached
 
@@ -32,7 +34,8 @@ class _Watch:
 class Lookout:
     """Looks at subjects again and again, each in a thread that ends when nobody asks any more.
 
-    `opened` gives what to look with, for as long as the thread lives.
+    `opened` gives what to look with, for as long as the thread lives. Each has a connection of its own, so there are
+    only so many: what else is watched counts as changed every now and then.
     """
 
     opened: Callable[[Sources], AbstractContextManager[Eye]]
@@ -48,6 +51,8 @@ class Lookout:
             if watch is not None:
                 watch.asked = time.monotonic()
                 return watch.seen
+            if len(self._watches) >= MOST_THREADS:
+                return time.monotonic() // _BLIND_SECONDS
             watch = self._watches[key] = _Watch(time.monotonic())
         threading.Thread(target=self._run, args=(key, watch), name="afl-lookout", daemon=True).start()
         return None

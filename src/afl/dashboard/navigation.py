@@ -59,6 +59,11 @@ def badges(request: Request) -> Badges:
     return desk.do(count) if desk is not None else Badges()
 
 
+def page_of_ours(path: str) -> bool:
+    """Whether it is a page of this site, and safe to be sent to; `//evil.example` and `https://...` are not."""
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
 def desk_of(request: Request) -> LocalDesk | None:
     """The desk of whoever asks; None on pages that everybody may see."""
     desk: LocalDesk | None = request.scope.get("state", {}).get("desk")

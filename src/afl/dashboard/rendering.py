@@ -6,11 +6,11 @@ Everything that comes from a store is shown as text: the environment escapes alw
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from anyio.to_thread import run_sync
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,7 +21,10 @@ from afl.dashboard.navigation import NAVIGATION, badges, desk_of
 from afl.dashboard.sessions import COOKIE
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
+from afl.kernel.setting_kinds import mask_urls
 from afl.operations.access import Role
+from afl.operations.catalogue import operation_of
+from afl.operations.desk import LocalDesk
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,15 +56,16 @@ async def ask(
     request: Request, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
     """What an operation answers; the caller's role decides whether it may be asked. In a thread: stores block."""
-    desk = request.state.desk
-    return await run_in_threadpool(lambda: desk.do(function, *args, **kwargs))
+    desk: LocalDesk = request.state.desk
+    limiter = request.app.state.threads.of(operation_of(function))
+    return await run_sync(lambda: desk.do(function, *args, **kwargs), limiter=limiter)
 
 
 async def page(
     request: Request, template: str, *, active: str = "", status: int = 200, **context: Any
 ) -> Response:
     """A whole page. `active` is the section of the navigation it belongs to."""
-    shown = await run_in_threadpool(_render_page, request, template, active, context)
+    shown = await run_in_threadpool(_render_page, request, template, active, {"status": status, **context})
     response = HTMLResponse(shown, status)
     if FLASH_COOKIE in request.cookies:
         response.delete_cookie(FLASH_COOKIE)
@@ -79,7 +83,7 @@ def flash_redirect(request: Request, url: str, text: str = "", kind: str = "good
     """Go to a page (after an action), which then shows the text once. `kind` is good, bad or note."""
     response = RedirectResponse(url, status_code=303)
     if text:
-        message = json.dumps([kind, text[:_LONGEST_FLASH]]).encode()
+        message = json.dumps([kind, mask_urls(text)[:_LONGEST_FLASH]]).encode()
         response.set_cookie(
             FLASH_COOKIE,
             base64.urlsafe_b64encode(message).decode(),
@@ -130,6 +134,6 @@ def _flash(request: Request) -> tuple[str, str] | None:
     """A message that the last action left; what is not one of ours is none."""
     try:
         kind, text = json.loads(base64.urlsafe_b64decode(request.cookies.get(FLASH_COOKIE, "")))
-    except (ValueError, binascii.Error):
+    except (ValueError, TypeError, RecursionError):
         return None
     return (str(kind), str(text)) if kind in ("good", "bad", "note") else None

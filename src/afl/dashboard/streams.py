@@ -11,16 +11,20 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 T = TypeVar("T")
 _AHEAD = 100
+_MOST = 200
 
 _ending: set[asyncio.Task[None]] = set()  # the loop itself only knows its tasks weakly
 
 
 def event_stream(events: AsyncIterator[str]) -> StreamingResponse:
-    """The response of a stream."""
+    """The response of a stream; each has a connection of its own to some server, so there are only so many."""
+    if len(_ending) >= _MOST:
+        raise HTTPException(503, "too many streams are open at once")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 

@@ -54,6 +54,8 @@ class Stack:
     def up(self, services: Iterable[str] = DEFAULT_SERVICES) -> dict[str, str]:
         """Start what does not run yet; the URL of each service asked for, once all are ready."""
         servers = [self._server(name) for name in services]
+        for server in servers:
+            server.program.find()  # before the first starts: one that is not installed leaves no others running
         with self._file.locked():
             state = self._file.read()
             self._guard(state)

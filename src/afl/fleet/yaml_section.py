@@ -17,7 +17,7 @@ from afl.kernel.errors import MissingExtraError
 try:
     import yaml
 except ImportError as missing:
-    raise MissingExtraError("workflow files need PyYAML: pip install agentflow[fleet]") from missing
+    raise MissingExtraError("workflow files need PyYAML: pip install 'agentflow[fleet]'") from missing
 
 _DEEPEST = 50  # the loader in C recurses without looking at its stack
 _MOST_NODES = 100_000  # aliases of aliases could unfold without end

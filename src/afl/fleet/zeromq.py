@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] != "zmq":
         raise
     raise MissingExtraError(
-        "pyzmq is required for the fleet. Install it with: pip install agentflow[fleet]"
+        "pyzmq is required for the fleet. Install it with: pip install 'agentflow[fleet]'"
     ) from missing
 
 __all__ = ["zmq"]

@@ -79,7 +79,8 @@ class _Formatter(logging.Formatter):
 
     def facts(self, record: logging.LogRecord) -> dict[str, Any]:
         """What is worked on, and what the caller passed as `extra`."""
-        given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        own = vars(record).items()  # other libraries mark records with names that begin with _
+        given = {name: value for name, value in own if name not in _STANDARD and name[0] != "_"}
         work = _work.get()
         return given if work is None else {**work.facts(), **given}
 

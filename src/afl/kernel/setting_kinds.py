@@ -73,16 +73,24 @@ class Text(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Secret(Kind):
-    """A text that is never shown."""
+    """A text that is never shown. A line's end behind it, as files of secrets have, is no part of it.
+
+    `ascii`: it goes into a header of HTTP, which takes nothing else.
+    """
+
+    ascii: bool = False
 
     @property
     def expects(self) -> str:
-        return "a text (never shown)"
+        return "a text of printable ASCII characters (never shown)" if self.ascii else "a text (never shown)"
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError
-        return value
+        text = value.rstrip("\r\n")
+        if self.ascii and not (text.isascii() and text.isprintable()):
+            raise ValueError
+        return text.strip() if self.ascii else text
 
     def show(self, value: Any) -> str:
         return repr("") if value == "" else _MASK
@@ -159,8 +167,9 @@ class Pairs(Kind):
 
 
 def mask_url(url: str) -> str:
-    """The address without what must stay secret: the password before the host, and any in the query."""
+    """The address without what must stay secret: the password or token before the host, and any in the query."""
     url = re.sub(r"(?<=://)([^/?#:@]*):[^/?#]*@", rf"\1:{_MASK}@", url)
+    url = re.sub(r"(?i)^(nats|tls)://[^/?#:@]+@", rf"\1://{_MASK}@", url)  # a token stands there alone
     return re.sub(r"(?i)([?&][^=&]*(?:password|token|secret)[^=&]*=)[^&#]*", rf"\1{_MASK}", url)
 
 

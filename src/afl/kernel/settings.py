@@ -175,7 +175,7 @@ class Settings:
     token: str = setting(
         "AFL_TOKEN",
         "",
-        Secret(),
+        Secret(ascii=True),
         "The token: what `afl dashboard` demands of everybody who has no name, and what `--server` sends.",
     )
     users: tuple[tuple[str, Any], ...] = setting(

@@ -12,10 +12,13 @@ from afl.kernel.errors import Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations.access import Caller, Users
 from afl.operations.desk import Desk, LocalDesk
+from afl.operations.remote import RemoteDesk
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ADDRESS_HEADER = "afl-client-address"
+"""In which the gate says from where a request came."""
 
 
 class Desks(Protocol):
@@ -44,10 +47,22 @@ class DesksByToken:
         self._users = users
 
     def of(self, headers: Mapping[str, str] | None) -> Desk:
-        user = self._users.owner_of(token_of(headers or {}))
+        given = headers or {}
+        user = self._users.owner_of(token_of(given))
         if user is None:
             raise Unauthenticated("the token is not known here")
-        return LocalDesk(self._store, self._settings, Caller(user.name, user.role, "mcp"))
+        origin = f"mcp, {given.get(ADDRESS_HEADER, 'unknown')}"
+        return LocalDesk(self._store, self._settings, Caller(user.name, user.role, origin))
+
+
+class DesksAtServer:
+    """One for each user at another server, which is asked with that user's token and not with our own: it decides."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def of(self, headers: Mapping[str, str] | None) -> Desk:
+        return RemoteDesk(self._url, token_of(headers or {}))
 
 
 def token_of(headers: Mapping[str, str]) -> str:

@@ -8,23 +8,23 @@ browser sends from another site is refused.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 from anyio import run
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from afl.kernel.address import is_loopback
-from afl.kernel.errors import InputError
+from afl.kernel.errors import AccessError, InputError
 from afl.kernel.settings import Settings
-from afl.mcp.desks import Desks, DesksByToken, OneDesk, token_of
+from afl.mcp.desks import Desks, DesksAtServer, DesksByToken, OneDesk
+from afl.mcp.gate import Gate
 from afl.mcp.server import make_server
-from afl.operations.access import Users, check_address, load_users
-from afl.operations.desk import LocalDesk, open_desk
+from afl.operations import audit
+from afl.operations.access import Caller, Role, Users, check_address, load_users
+from afl.operations.desk import Desk, LocalDesk, open_desk
+from afl.operations.turnstile import Turnstile
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -41,38 +41,20 @@ def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], 
     """Serve over HTTP until somebody ends it; `ready` is told the address."""
     check_address(settings, host)
     users = load_users(settings)
-    with _bound(host, port) as listener, _desks(settings, users) as desks:
-        app = make_server(desks).streamable_http_app(
+    with _bound(host, port) as listener, open_desk(settings, create=True) as desk:
+        app = make_server(_desks(desk, settings, users)).streamable_http_app(
             streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
         )
         config = uvicorn.Config(
-            Gate(app, users),
+            Gate(app, Turnstile(users), partial(_note, desk)),
             log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
+            proxy_headers=False,  # whoever guesses tokens would choose an address for each guess
         )
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         _Server(config, lambda: ready(f"http://{shown}:{listener.getsockname()[1]}{PATH}")).run([listener])
-
-
-class Gate:
-    """Lets only those in whose token is known, if there are any tokens."""
-
-    def __init__(self, app: ASGIApp, users: Users) -> None:
-        self._app = app
-        self._users = users
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._users and not self._knows(Headers(scope=scope)):
-            problem = {"code": "unauthenticated", "message": "a token is needed: Authorization: Bearer ..."}
-            refusal = JSONResponse({"error": problem}, 401, {"WWW-Authenticate": "Bearer"})
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    def _knows(self, headers: Headers) -> bool:
-        return self._users.owner_of(token_of(headers)) is not None
 
 
 class _Server(uvicorn.Server):
@@ -88,13 +70,19 @@ class _Server(uvicorn.Server):
             self._ready()
 
 
-@contextmanager
-def _desks(settings: Settings, users: Users) -> Iterator[Desks]:
-    with open_desk(settings, create=True) as desk:
-        if users and isinstance(desk, LocalDesk):
-            yield DesksByToken(desk.store, settings, users)
-        else:
-            yield OneDesk(desk)
+def _desks(desk: Desk, settings: Settings, users: Users) -> Desks:
+    if not users:
+        return OneDesk(desk)
+    if isinstance(desk, LocalDesk):
+        return DesksByToken(desk.store, settings, users)
+    return DesksAtServer(settings.server)
+
+
+def _note(desk: Desk, address: str, error: AccessError) -> None:
+    """What was refused is in the audit log of the store; another server has its own."""
+    if isinstance(desk, LocalDesk):
+        stranger = Caller("anonymous", Role.VIEWER, f"mcp, {address}")
+        audit.note(desk.store, stranger, "mcp", "", audit.REFUSED, str(error))
 
 
 def _security(settings: Settings, host: str) -> TransportSecuritySettings:

@@ -52,16 +52,21 @@ def note(
             uuid=sortable_id(),
             order=0,
             runner_id=AUDIT,
-            object_id=subject[:_LONGEST],
-            object_type=operation,
+            object_id=_told(subject),
+            object_type=_told(operation),
             note_originator=caller.name,
             note_type=NoteType.INFO if outcome == DONE else NoteType.WARNING,
-            message=message[:_LONGEST],
+            message=_told(message),
             state=outcome,
             details={"role": str(caller.role), "origin": caller.origin},
             time=wall_ms(),
         )
     )
+
+
+def _told(text: str) -> str:
+    """A text of the caller's as every store takes it."""
+    return text[:_LONGEST].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def read_audit(store: PersistenceAPI, *, before: Position = 0, limit: Limit = 50) -> AuditPage:

@@ -224,7 +224,8 @@ class Program:
             return Place(self._mixin_statement(parent.statement, segment[1:]), None)
         if segment.isdigit():
             return Place(None, self.bodies_of(parent.statement)[int(segment)])
-        assert parent.graph is not None
+        if parent.graph is None:
+            raise KeyError(segment)
         return Place(parent.graph.by_key[segment], parent.graph)
 
     def bodies_of(self, statement: StatementDefinition | None) -> tuple[DependencyGraph, ...]:

@@ -101,10 +101,10 @@ def test_lines_are_filtered_by_task_and_searched(house: Visitors) -> None:
     until_over(run, Status.FAILED)
     one = house.viewer.read(f"/fleet/runs/{run}?task=read")
     assert "too small" in one and "News 2" not in one
-    found = house.viewer.read(f"/fleet/runs/{run}?pattern=News+%5Cd")
+    found = house.viewer.read(f"/fleet/runs/{run}?text=news+2")
     assert "Write it News 2" in found and "too small" not in found
-    assert "No line fits." in house.viewer.read(f"/fleet/runs/{run}?pattern=nothing")
-    assert "is no regular expression" in house.viewer.read(f"/fleet/runs/{run}?pattern=(")
+    assert "No line fits." in house.viewer.read(f"/fleet/runs/{run}?text=nothing")
+    assert "No line fits." in house.viewer.read(f"/fleet/runs/{run}?text=News+%5Cd")  # no regular expression
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, BASE, TOKENS, client_of, settings_for, with_users
 
-from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper, Throttle
+from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
 from afl.kernel.errors import Throttled, Unauthenticated
 from afl.operations.access import Role, User, Users, hash_token
+from afl.operations.turnstile import Throttle
 
 ADMIN = {"Authorization": f"Bearer {TOKENS[Role.ADMIN]}"}
 

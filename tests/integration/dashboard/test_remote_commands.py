@@ -180,7 +180,8 @@ def test_a_server_that_demands_a_token(
         refused = afl("list", "--server", url)
         assert refused.code == 1 and "a token is needed" in refused.err
         monkeypatch.setenv("AFL_TOKEN", "wrong")
-        assert "the token is not known" in afl("list", "--server", url).err
+        failed = afl("list", "--server", url).err
+        assert "the token is not known" in failed and "AFL_TOKEN" in failed
         monkeypatch.setenv("AFL_TOKEN", TOKENS[Role.VIEWER])
         assert afl("list", "--server", url).code == 0
         acted = afl("submit", "quiz.afl", "--server", url)

@@ -183,3 +183,20 @@ def test_a_bad_secret_is_not_shown_in_the_error(elsewhere: Path) -> None:
 def test_a_password_in_an_address_is_masked(password: str) -> None:
     masked = mask_url(f"postgresql://user:{password}@host:5432/db")
     assert masked == "postgresql://user:***@host:5432/db"
+
+
+@pytest.mark.parametrize("address", ["nats://hush@n:4222", "tls://hush@n:4222/x"])
+def test_a_token_in_an_address_is_masked(address: str) -> None:
+    assert mask_url(address) == address.replace("hush", "***")
+
+
+@pytest.mark.parametrize("token", ["hush\n", "hush\r\n", " hush "])
+def test_the_space_around_a_token_is_no_part_of_it(token: str) -> None:
+    assert load_settings(environ={"AFL_TOKEN": token}).token == "hush"
+
+
+@pytest.mark.parametrize("token", ["hu\nsh", "hush\u20ac", "hu\x07sh"])
+def test_a_token_that_no_header_takes_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(SettingError, match="printable ASCII") as caught:
+        load_settings(environ={"AFL_TOKEN": token})
+    assert "hu" not in str(caught.value)

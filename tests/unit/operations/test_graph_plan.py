@@ -54,6 +54,15 @@ def test_references_are_edges() -> None:
     assert root.children[0].line is not None
 
 
+def test_a_step_that_a_bridge_does_says_who() -> None:
+    found = by_id(
+        plan(
+            'a = Do(n = $.n) with Human("finance") b = Do(n = 1) with Agent(name = "a" ++ "b") c = Do(n = 2)'
+        )
+    )
+    assert [found[f"0/{name}"].via for name in "abc"] == ["human:finance", "agent", ""]
+
+
 def test_a_foreach_is_one_group_that_counts_its_elements() -> None:
     found = by_id(plan("all = Each(ns = $.ns)"))
     assert found["0/all"].note == "foreach n"
@@ -64,7 +73,7 @@ def test_a_foreach_is_one_group_that_counts_its_elements() -> None:
 
 def test_cases_are_groups_and_those_with_yields_alone_are_folded() -> None:
     found = by_id(plan("p = Pick(n = $.n)"))
-    assert [found[f"0/p/0/?{number}"].title for number in (0, 1)] == ["case 1", "otherwise"]
+    assert [found[f"0/p/0/?{number}"].title for number in (0, 1)] == ["case $.n > 1", "case _"]
     assert found["0/p/0/?0"].is_open
     assert not found["0/p/0/?1"].is_open
     assert "0/p/0/?0/a" in found

@@ -74,7 +74,7 @@ def test_blocks_and_yields_are_left_out(store: MemoryStore) -> None:
     found = tree(store, xs=[1, 2, 3])
     assert found.root.name == "t.W"
     assert names(found.root) == {
-        "each": {"foreach x": {"w": {}, "size": {"case 1": {}, "case _": {}}}},
+        "each": {"foreach x": {"w": {}, "size": {"case $.n > 2": {}, "case _": {}}}},
         "end": {},
     }
 
@@ -85,7 +85,7 @@ def test_elements_are_counted(store: MemoryStore) -> None:
     assert (counts.total, counts.done, counts.caught, counts.failed) == (4, 3, 1, 0)
     assert counts.state == "caught"
     assert node(found, "each", "foreach x", "w").caught == "too small"
-    assert node(found, "each", "foreach x", "size", "case 1").counts.total == 1
+    assert node(found, "each", "foreach x", "size", "case $.n > 2").counts.total == 1
     assert node(found, "each", "foreach x", "size", "case _").counts.total == 3
 
 

@@ -7,8 +7,14 @@ from typing import Any
 
 from afl.operations.people.forms import FieldKind, Form
 
+_DIGITS = 17
 FIELD = "field."
 """What the names of a typed form's fields begin with on a page, so that they meet no other."""
+
+
+def number_of(text: str, most: int = 1 << 53) -> int:
+    """A number that an address carries; 0 for what is none (`isdigit` alone would also take `²`)."""
+    return min(int(text), most) if text.isascii() and text.isdigit() and len(text) < _DIGITS else 0
 
 
 def text_of(form: Mapping[str, Any], name: str) -> str:

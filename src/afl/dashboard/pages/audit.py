@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from afl.dashboard.pages.actions import number_of
 from afl.dashboard.rendering import ask, fragment, page
 from afl.operations.audit import DONE, FAILED, REFUSED, AuditEntry, read_audit
 
@@ -59,8 +60,7 @@ async def audit_list(request: Request) -> Response:
 
 async def _found(request: Request) -> dict[str, Any]:
     wanted = AuditFilter.of(request)
-    text = request.query_params.get("before", "")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    before = number_of(request.query_params.get("before", ""))
     entries, behind = await _read(request, wanted, before)
     return {
         "entries": entries,

@@ -122,19 +122,13 @@ def _given(workflow: Workflow, form: FormData) -> dict[str, Any]:
 @of_part(FLEET)
 async def run(request: Request) -> Response:
     standing = await named_run(request)
-    wanted, problem, lines = LineFilter.of(request), "", None
-    try:
-        lines = await ask_soon(
-            request, last_lines, standing.run.run_id, task=wanted.task, pattern=wanted.pattern
-        )
-    except InputError as error:  # no regular expression
-        problem = str(error)
+    wanted = LineFilter.of(request)
+    lines = await ask_soon(request, last_lines, standing.run.run_id, task=wanted.task, text=wanted.text)
     return await page(
         request,
         "fleet_run.html",
         active="fleet",
         lines=lines,
-        line_problem=problem,
         wanted=wanted,
         plain=plain_payload,
         **_standing(standing),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from afl.dashboard.pages.actions import number_of
 from afl.dashboard.pages.fleet_part import FLEET
 from afl.dashboard.pages.parts import ask_soon, of_part
 from afl.dashboard.rendering import ENVIRONMENT
@@ -27,19 +28,19 @@ _LONGEST = 400
 
 @dataclass(frozen=True)
 class LineFilter:
-    """Which lines: of one task, and those that a regular expression finds."""
+    """Which lines: of one task, and those that hold a text."""
 
     task: str = ""
-    pattern: str = ""
+    text: str = ""
 
     @classmethod
     def of(cls, request: Request) -> LineFilter:
         given = request.query_params
-        return cls(given.get("task", "")[:_LONGEST], given.get("pattern", "")[:_LONGEST])
+        return cls(given.get("task", "")[:_LONGEST], given.get("text", "")[:_LONGEST])
 
     @property
     def is_set(self) -> bool:
-        return bool(self.task or self.pattern)
+        return bool(self.task or self.text)
 
 
 async def named_run(request: Request) -> RunStanding:
@@ -55,14 +56,13 @@ async def lines_stream(request: Request) -> Response:
     """Lines behind a position, for as long as the browser listens; it reads on where it was after an outage."""
     standing = await named_run(request)
     wanted = LineFilter.of(request)
-    query = LogQuery(run=standing.run.run_id, task=wanted.task, pattern=wanted.pattern)
+    query = LogQuery(run=standing.run.run_id, task=wanted.task, text=wanted.text)
     chosen = LogFilter(query, [] if standing.workflow is None else [standing.workflow])
     return event_stream(_events(query, chosen, _after(request)))
 
 
 def _after(request: Request) -> int:
-    text = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    return number_of(request.headers.get("last-event-id") or request.query_params.get("after", ""))
 
 
 async def _events(query: LogQuery, chosen: LogFilter, after: int) -> AsyncIterator[str]:

@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from afl.dashboard.live import events
-from afl.dashboard.navigation import NAVIGATION
+from afl.dashboard.navigation import NAVIGATION, page_of_ours
 from afl.dashboard.rendering import THEME_COOKIE, THEMES, ask, fragment
 from afl.operations.run.badges import badges
 
@@ -43,12 +43,21 @@ async def theme(request: Request) -> Response:
     """Choose a theme without scripts."""
     form = await request.form()
     chosen = str(form.get("theme", "auto"))
-    back = urlsplit(request.headers.get("referer", ""))
-    path = back.path if back.path.startswith("/") and not back.path.startswith("//") else "/runs"
-    response = RedirectResponse(f"{path}?{back.query}" if back.query else path, status_code=303)
+    response = RedirectResponse(_page_before(request), status_code=303)
     if chosen in THEMES:
         response.set_cookie(THEME_COOKIE, chosen, max_age=_YEAR_SECONDS, samesite="strict")
     return response
+
+
+def _page_before(request: Request) -> str:
+    """The page whose form it was, as the browser says; else the list of runs."""
+    try:
+        back = urlsplit(request.headers.get("referer", ""))
+    except ValueError:  # no address at all
+        return "/runs"
+    if not page_of_ours(back.path):
+        return "/runs"
+    return f"{back.path}?{back.query}" if back.query else back.path
 
 
 async def navigation(request: Request) -> Response:

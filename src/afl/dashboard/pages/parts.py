@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from afl.dashboard.rendering import ask, fragment, page
 from afl.kernel.errors import AgentFlowError, CapabilityError, MissingExtraError, StoreError
+from afl.kernel.setting_kinds import mask_urls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,9 +85,10 @@ def of_part(part: Part) -> Callable[[Handler], Handler]:
 
 async def away(request: Request, part: Part, error: Exception) -> Response:
     """The page, or the fragment, of a part that cannot be asked. No error of ours, so it is an ordinary answer."""
+    problem = mask_urls(str(error))
     if "/fragment/" in request.url.path:
-        return await fragment(request, "_part_away.html", part=part, problem=str(error))
-    return await page(request, "part_away.html", active=part.section, part=part, problem=str(error))
+        return await fragment(request, "_part_away.html", part=part, problem=problem)
+    return await page(request, "part_away.html", active=part.section, part=part, problem=problem)
 
 
 def optional_routes(module: str, part: Part, paths: list[str]) -> list[Route]:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from afl.dashboard.graph_drawing import draw, states
+from afl.dashboard.pages.actions import number_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, run_url
 from afl.kernel.errors import AccessError, AgentFlowError
@@ -24,7 +25,6 @@ from afl.operations.run.run_view import show_run
 VIEWS = ("graph", "timeline", "tree", "log")
 _MOST_GROUPS = 300
 _LOG_LINES = 1_000
-_LATE = 1 << 53
 
 
 async def run(request: Request) -> Response:
@@ -72,8 +72,7 @@ async def _log(request: Request, name: str) -> dict[str, Any]:
 
 
 def _start_of_log(request: Request) -> int:
-    given = request.query_params.get("after", "0")
-    return min(int(given), _LATE) if given.isdigit() else 0
+    return number_of(request.query_params.get("after", ""))
 
 
 _VIEWS: dict[str, Callable[[Request, str], Awaitable[dict[str, Any]]]] = {

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from afl.dashboard.pages.actions import number_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError
@@ -47,7 +48,7 @@ async def _step(request: Request, path: str) -> dict[str, Any]:
 async def _place(request: Request, path: str) -> dict[str, Any]:
     given = request.query_params
     state = given.get("state", "")
-    after = int(given["after"]) if given.get("after", "").isdigit() else 0
+    after = number_of(given.get("after", ""))
     run = request.path_params["run"]
     view = await ask(request, show_place, run, path, state=state, after=after, limit=_PAGE)
     here = step_url(view.run, path)

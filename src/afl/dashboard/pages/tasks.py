@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from afl.dashboard.pages.actions import number_of
 from afl.dashboard.rendering import ask, fragment, page
 from afl.kernel.errors import InputError
 from afl.operations.reason.why import why
@@ -103,8 +104,7 @@ async def _found(request: Request) -> dict[str, Any]:
 
 def skipped(request: Request, most: int = 100_000) -> int:
     """How many lines a page leaves out; what is no number leaves out none."""
-    text = request.query_params.get("skip", "")
-    return min(int(text), most) if text.isascii() and text.isdigit() else 0
+    return number_of(request.query_params.get("skip", ""), most)
 
 
 routes = [

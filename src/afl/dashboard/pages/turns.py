@@ -31,8 +31,8 @@ TURNS = Part(
     "Turns",
     "Agents that converse: each has an inbox and one turn at a time, in which it thinks, calls tools and delivers.",
     (
-        ("Talk to one of the example agents", "afl turns chat MODULE"),
-        ("Serve agents that a module declares", "afl turns worker MODULE"),
+        ("Talk to an agent that a module declares", "afl turns chat --module agents.py"),
+        ("Serve a module's agents to everybody", "afl turns worker agents.py"),
     ),
 )
 _PAGE = 30

@@ -5,6 +5,8 @@ import { choose } from "./panel.js";
 
 const SMALLEST = 0.08;
 const LARGEST = 2.5;
+const TOOLS = 44; // the strip below the graph in which the buttons stand, so that they cover nothing
+const LOWEST = 180;
 const MANY = 250; // from so many nodes on, those out of sight are left out
 
 let view = { x: 0, y: 0, scale: 1 };
@@ -35,8 +37,16 @@ function attach(box) {
   stage.addEventListener("pointerdown", onPress);
   stage.addEventListener("keydown", onKey);
   stage.addEventListener("focusin", (event) => event.target.closest(".node") && reveal(event.target.closest(".node")));
-  const settled = new ResizeObserver(() => (touched ? draw() : first()));
+  let width = 0;
+  const settled = new ResizeObserver(() => {
+    const isWider = width !== stage.clientWidth;
+    width = stage.clientWidth;
+    if (isWider) size();
+    if (touched) draw();
+    else first();
+  });
   settled.observe(stage);
+  size();
   first();
 }
 
@@ -46,13 +56,22 @@ function rect(node) {
   return { x, y, width: Number(shape.getAttribute("width")), height: Number(shape.getAttribute("height")) };
 }
 
-// At first the width fits, and the top is shown: a graph is read downwards.
+// At first the width fits, as far as it can be read, and the top is shown: a graph is read downwards.
+function firstScale() {
+  const { clientWidth } = parts.stage;
+  return Math.min(1, Math.max(clientWidth / parts.size[0], clientWidth < 500 ? 0.6 : 0.5));
+}
+
+// The stage is as high as its graph, up to what its style allows: a small graph leaves no empty field.
+function size() {
+  parts.stage.style.height = `${Math.max(LOWEST, Math.ceil(parts.size[1] * firstScale()) + TOOLS)}px`;
+}
+
 function first() {
   const { clientWidth, clientHeight } = parts.stage;
   const [width, height] = parts.size;
-  const whole = Math.min(clientWidth / width, clientHeight / height);
-  const scale = Math.min(1, Math.max(clientWidth / width, whole, 0.35));
-  view = { scale, x: (clientWidth - width * scale) / 2, y: height * scale < clientHeight ? (clientHeight - height * scale) / 2 : 0 };
+  const scale = firstScale();
+  view = { scale, x: (clientWidth - width * scale) / 2, y: Math.max(0, (clientHeight - TOOLS - height * scale) / 2) };
   if (width * scale > clientWidth) view.x = Math.min(0, view.x);
   draw();
 }
@@ -60,8 +79,9 @@ function first() {
 function fit() {
   const { clientWidth, clientHeight } = parts.stage;
   const [width, height] = parts.size;
-  const scale = Math.max(SMALLEST, Math.min(1.2, clientWidth / width, clientHeight / height));
-  view = { scale, x: (clientWidth - width * scale) / 2, y: (clientHeight - height * scale) / 2 };
+  const room = clientHeight - TOOLS;
+  const scale = Math.max(SMALLEST, Math.min(1.2, clientWidth / width, room / height));
+  view = { scale, x: (clientWidth - width * scale) / 2, y: (room - height * scale) / 2 };
   draw();
 }
 
@@ -71,9 +91,15 @@ function draw() {
   if (waiting || !parts) return;
   waiting = requestAnimationFrame(() => {
     waiting = 0;
+    parts.box.classList.toggle("is-whole", isWhole());
     parts.canvas.setAttribute("transform", `translate(${view.x.toFixed(1)} ${view.y.toFixed(1)}) scale(${view.scale.toFixed(4)})`);
     if (parts.nodes.length >= MANY) cull();
   });
+}
+
+// Nothing of it is above or below: then the wheel, and a finger, move the page as they do elsewhere.
+function isWhole() {
+  return view.y >= -1 && view.y + parts.size[1] * view.scale <= parts.stage.clientHeight + 1;
 }
 
 function cull() {
@@ -103,11 +129,21 @@ function move(dx, dy) {
 }
 
 function onWheel(event) {
+  const zooms = event.ctrlKey || event.metaKey;
+  if (!zooms && !hasMore(event.deltaX, event.deltaY)) return;
   event.preventDefault();
-  if (event.ctrlKey || event.metaKey) {
+  if (zooms) {
     const box = parts.stage.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY * 0.0025), [event.clientX - box.left, event.clientY - box.top]);
   } else move(-event.deltaX, -event.deltaY);
+}
+
+// Whether there is more of the graph where the wheel turns to; at its end the page scrolls.
+function hasMore(dx, dy) {
+  const { clientWidth, clientHeight } = parts.stage;
+  const [width, height] = parts.size.map((each) => each * view.scale);
+  if (Math.abs(dx) > Math.abs(dy)) return dx < 0 ? view.x < 0 : view.x + width > clientWidth;
+  return dy < 0 ? view.y < 0 : view.y + height > clientHeight - TOOLS;
 }
 
 const fingers = new Map();
@@ -176,7 +212,7 @@ function reveal(node) {
   const y = box.y * view.scale + view.y;
   const room = 20;
   const dx = x < room ? room - x : Math.min(0, clientWidth - room - (x + Math.min(box.width * view.scale, clientWidth - 2 * room)));
-  const dy = y < room ? room - y : Math.min(0, clientHeight - room - (y + Math.min(box.height * view.scale, clientHeight - 2 * room)));
+  const dy = y < room ? room - y : Math.min(0, clientHeight - TOOLS - (y + Math.min(box.height * view.scale, clientHeight - 2 * room)));
   if (dx || dy) move(dx, dy);
 }
 

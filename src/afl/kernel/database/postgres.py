@@ -28,7 +28,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("psycopg"):
         raise
-    raise MissingExtraError("PostgreSQL needs its driver: pip install agentflow[postgres]") from missing
+    raise MissingExtraError("PostgreSQL needs its driver: pip install 'agentflow[postgres]'") from missing
 
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")

@@ -145,6 +145,7 @@ class LogQuery:
     start: int | None = None
     end: int | None = None
     pattern: str = ""
+    text: str = ""
 
     def request(self, after: int = 0, *, last: int = 0, wait_ms: int = 0) -> GetLogs:
         """The lines behind a position; or the last so many, whatever the reader leaves out of them."""
@@ -161,14 +162,20 @@ class LogQuery:
 
 
 class LogFilter:
-    """The conditions that only the reader knows: a task by its id or name, a regular expression."""
+    """The conditions that only the reader knows: a task by its id or name, a regular expression, a text.
+
+    An expression can take longer than anybody waits, so a server takes none from others: they search by text.
+    """
 
     def __init__(self, query: LogQuery, known: Sequence[Workflow] = ()) -> None:
         self._names = task_names(query.task, known)
         self._pattern = compiled(query.pattern)
+        self._text = query.text.casefold()
 
     def passes(self, line: LogLine) -> bool:
         if self._names and line.task_name not in self._names:
+            return False
+        if self._text not in line.payload.casefold():
             return False
         return self._pattern is None or self._pattern.search(line.payload) is not None
 

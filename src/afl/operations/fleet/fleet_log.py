@@ -17,14 +17,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def last_lines(
-    client: Client, run_id: str, *, task: str = "", pattern: str = "", limit: Limit = LAST
+    client: Client, run_id: str, *, task: str = "", text: str = "", limit: Limit = LAST
 ) -> LogPage:
-    """The last lines of a run: of one task (by its id or name), and those that a regular expression finds.
+    """The last lines of a run: of one task (by its id or name), and those that hold a text, in whatever case.
 
     `position` is behind the last line there is now, whether it fits or not; `more` says that older ones were left out.
     """
-    query = LogQuery(run=run_id, task=task, pattern=pattern)
-    if not task and not pattern:
+    query = LogQuery(run=run_id, task=task, text=text)
+    if not task and not text:
         page = client.call(query.request(last=limit))
         return LogPage(lines=page.lines, position=page.position, more=len(page.lines) == limit)
     flow = show_run(client, run_id).workflow

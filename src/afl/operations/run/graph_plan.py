@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from afl.operations.run.graph_labels import case_title, doer
 from afl.runtime.block import StatementDefinition
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.program import Program
@@ -28,7 +29,7 @@ class PlanNode:
     """A node of the plan. `kind` is step, event, yield, log, assert, block, foreach, when, case, catch or bundle.
 
     `counted` are the places whose steps it counts: its own, the elements of a foreach, the members of a bundle. A
-    `plain` group has nothing in it but yields and is folded at first.
+    `plain` group has nothing in it but yields and is folded at first. `via` is who does the step, where a bridge says.
     """
 
     id: str
@@ -36,6 +37,7 @@ class PlanNode:
     title: str
     facet: str = ""
     note: str = ""
+    via: str = ""
     line: int | None = None
     counted: tuple[str, ...] = ()
     foldable: bool = False
@@ -117,11 +119,19 @@ class Planner:
     def _block(self, node: PlanNode, path: str, graph: DependencyGraph) -> list[_Spot]:
         """What stands in a block: statements, or the cases of a when."""
         if graph.cases:
-            return [_case(node, f"{path}/?{number}", number, graph) for number in range(len(graph.cases))]
+            return [self._case(node, f"{path}/?{at}", at, graph) for at in range(len(graph.cases))]
         inside = f"{path}/#" if graph.variable is not None else path
         if len(graph.by_key) > UNBUNDLED:
             return _bundles(node, inside, _in_reach_order(graph))
         return self._statements(node, inside, tuple(graph.by_key.values()), graph)
+
+    def _case(self, owner: PlanNode, place: str, number: int, when: DependencyGraph) -> _Spot:
+        case = when.cases[number]
+        title = case_title(self._program, when, number)
+        made = PlanNode(place, "case", title, line=_line(case.graph.location), counted=(place,))
+        made.foldable, made.plain = bool(case.graph.by_key), _is_plain(case.graph)
+        owner.children.append(made)
+        return _Spot(made, graph=case.graph)
 
     def _statements(
         self, node: PlanNode, path: str, statements: _Statements, graph: DependencyGraph | None = None
@@ -143,8 +153,9 @@ class Planner:
         kind = "yield" if statement.is_yield else _SYSTEM.get(statement.object_type, kind)
         title = statement.name if kind in ("event", "step") else kind
         made = PlanNode(
-            place, kind, title, statement.facet_name, "", _line(statement.location), counted=(place,)
+            place, kind, title, statement.facet_name, line=_line(statement.location), counted=(place,)
         )
+        made.via = doer(statement, declaration) if kind == "event" else ""
         self._tell_bodies(made, statement)
         return made
 
@@ -178,15 +189,6 @@ def _section(owner: PlanNode, path: str, graph: DependencyGraph, title: str) -> 
     )
     owner.children.append(made)
     return made
-
-
-def _case(owner: PlanNode, place: str, number: int, when: DependencyGraph) -> _Spot:
-    case = when.cases[number]
-    title = "otherwise" if case.condition is None else f"case {number + 1}"
-    made = PlanNode(place, "case", title, line=_line(case.graph.location), counted=(place,))
-    made.foldable, made.plain = bool(case.graph.by_key), _is_plain(case.graph)
-    owner.children.append(made)
-    return _Spot(made, graph=case.graph)
 
 
 def _bundles(owner: PlanNode, path: str, statements: _Statements) -> list[_Spot]:

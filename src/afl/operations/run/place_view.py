@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import Limit, Position
 from afl.operations.program.program_shelf import shelf
 from afl.operations.reason.scene import first_line
@@ -13,13 +14,21 @@ from afl.operations.run import runs
 from afl.operations.run.run_graph import place_of, step_word
 from afl.operations.run.run_tree import Counts
 from afl.runtime import paths
+from afl.runtime.block import StatementDefinition
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import Program
 from afl.runtime.step import StepLine
 from afl.runtime.types import ObjectType, WorkflowId
 
 _INDEX = re.compile(r"#(\d+)")
+_DEEPEST = 300
+_LONGEST = 200
+
+
+class UnknownPlace(NotFoundError, hint="`afl show` and the graph of the run show what there is."):
+    """A path that leads nowhere in the program of the run."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ def show_place(
             setattr(counts, word, getattr(counts, word) + 1)
     chosen = [line for line in mine if not state or words[line.id] == state]
     page = chosen[after : after + limit]
-    statement = shelf(store).load(found.program_hash).place(path).statement if not below else None
+    statement = _statement(shelf(store).load(found.program_hash), path) if not below else None
     location = (statement.location if statement is not None else None) or {}
     return PlaceView(
         run=workflow_id,
@@ -86,6 +95,16 @@ def show_place(
         elements=_elements(store, workflow_id, page, words),
         next=after + limit if len(chosen) > after + limit else 0,
     )
+
+
+def _statement(program: Program, path: str) -> StatementDefinition | None:
+    """What the program says there; UnknownPlace for a path that leads nowhere."""
+    try:
+        if path.count("/") > _DEEPEST:
+            raise KeyError(path)
+        return program.place(path).statement
+    except (LookupError, ValueError, StopIteration) as error:
+        raise UnknownPlace(f"the program has no place {path[:_LONGEST]!r}") from error
 
 
 def _belongs(line: StepLine, workflow_id: WorkflowId, path: str, below: bool) -> bool:

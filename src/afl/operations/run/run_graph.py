@@ -28,7 +28,10 @@ _INDEX = re.compile(r"#\d+")
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A box. `parent` is the group it lies in; `state` one word for all its steps, `counts` how many stand where."""
+    """A box. `parent` is the group it lies in; `state` one word for all its steps, `counts` how many stand where.
+
+    `via` is who does the step, where the workflow says so: `agent:writer`, `human:finance`.
+    """
 
     id: str
     parent: str
@@ -46,6 +49,7 @@ class GraphNode:
     height: float
     state: str
     counts: Counts
+    via: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,8 +206,15 @@ def _item(node: PlanNode) -> Item:
         inside = [_item(each) for each in node.children]
         return Item(node.id, max(BOX_WIDTH, min(wide, 380.0)), HEADER, inside, node.edges)
     if node.kind in _SMALL:
-        return Item(node.id, 108.0 if node.kind in ("case", "catch") else 84.0, SMALL_HEIGHT)
+        return Item(node.id, _small_width(node), SMALL_HEIGHT)
     return Item(node.id, BOX_WIDTH, BOX_HEIGHT)
+
+
+def _small_width(node: PlanNode) -> float:
+    """A case is as wide as its condition, within reason."""
+    if node.kind == "case":
+        return min(max(108.0, 7.2 * len(node.title) + 38), 240.0)
+    return 108.0 if node.kind == "catch" else 84.0
 
 
 def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDefinition) -> GraphNode:
@@ -226,6 +237,7 @@ def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDef
         round(box.height, 1),
         _state(plan, counts, places, run),
         counts,
+        plan.via,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
 from afl.operations.program.program_shelf import shelf
+from afl.operations.run.graph_labels import case_title
 from afl.operations.run.run_log import entries
 from afl.operations.run.spending import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
@@ -151,8 +152,7 @@ class _Tree:
         if key.startswith("?"):
             graph = self._program.place(paths.parent(path)).graph
             position = int(key[1:])
-            default = graph is not None and graph.cases[position].condition is None
-            return "case _" if default else f"case {position + 1}"
+            return case_title(self._program, graph, position) if graph is not None else f"case {position + 1}"
         return f"with {key[1:]}" if key.startswith("@") else _SAID.get(key[0], key)
 
     def _is_shown(self, node: StepNode) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
+from afl.operations.bounds import Limit, Skip
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
@@ -237,7 +238,7 @@ def agents(settings: Settings) -> list[AgentLine]:
         return database.read(look)
 
 
-def turns(settings: Settings, agent: str = "", limit: int = 20, skip: int = 0) -> list[TurnLine]:
+def turns(settings: Settings, agent: str = "", limit: Limit = 20, skip: Skip = 0) -> list[TurnLine]:
     """The newest turns, of one agent or of all; `skip` leaves out so many."""
 
     def look(tx: Transaction) -> list[TurnLine]:

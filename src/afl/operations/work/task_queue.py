@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
-from afl.operations.bounds import Limit
+from afl.operations.bounds import Limit, Skip
 from afl.operations.reason.scene import Scene
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import runs
@@ -104,7 +104,7 @@ def list_tasks(
     run: str = "",
     hold: str = "",
     owner: str = "",
-    skip: int = 0,
+    skip: Skip = 0,
     limit: Limit = 50,
 ) -> list[TaskLine]:
     """Tasks, oldest first: of a state, or of all that are running or pending; of one run, if named, all it has.

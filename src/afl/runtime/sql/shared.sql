@@ -155,6 +155,15 @@ where (:state = '' or state = :state) and (:name = '' or name = :name or short_n
     and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by seq limit :limit
+-- name: find_tasks_named
+select * from afl_tasks
+where uuid >= :prefix and uuid < :beyond and (:state = '' or state = :state)
+    and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and via >= :via_from and via < :via_beyond
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
+order by +seq limit :limit
 -- name: find_tasks_elsewhere
 select * from afl_tasks
 where hold = 'elsewhere' and state = :state and via >= :via_from and via < :via_beyond
@@ -361,7 +370,7 @@ with chosen as materialized (
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
     order by priority desc, seq limit :free
 )
-update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end,
+update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end, updated = :updated,
     deadline = case when via = '' or timeout_ms = 0 then 0 else {greatest}(not_before, {now}) + timeout_ms end,
     lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
 where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
@@ -407,7 +416,11 @@ where workflow_id = :workflow_id and state in ('pending', 'running')
 -- name: delete_marks
 delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
 -- name: ended_runs
-select workflow_id, runner_id from afl_runs where ended > 0 and ended < :before order by workflow_id limit :limit {skip_locked}
+select r.workflow_id, r.runner_id from afl_runs r
+where r.ended > 0 and r.ended < :before
+    and (r.ended < :long_ago or not exists (
+        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and (t.hold = 'elsewhere') is true))
+order by r.workflow_id limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events

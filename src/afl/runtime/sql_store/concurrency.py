@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.sql_store.tables import Q
@@ -29,5 +30,5 @@ def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:
         assert standing is not None  # it counts
         free = 0 if standing["allowed"] is None else standing["allowed"] - standing["active"]
         if free > 0:
-            for row in tx.all(Q.promote, key=key, free=free):
+            for row in tx.all(Q.promote, key=key, free=free, updated=wall_ms()):
                 rings.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))

@@ -15,6 +15,8 @@ from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
+_UNTOLD_MS = 86_400_000  # how long a run is kept for the sake of other sides that have yet to be told of its end
+
 
 class ControlTables(Tables):
     """The part of the RunStore protocol that operators use."""
@@ -82,7 +84,7 @@ def _keys(tx: Transaction, workflow_id: str) -> list[str]:
 
 
 def _delete(tx: Transaction, *, before: int, limit: int) -> int:
-    ended = tx.all(Q.ended_runs, before=before, limit=limit)
+    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - _UNTOLD_MS, limit=limit)
     ids = [row["workflow_id"] for row in ended]
     if ids:
         for query in (

@@ -86,7 +86,7 @@ class TaskTables(Tables):
             if not hold:
                 rows = [*rows, *self.database.select(Q.find_pending_tasks, **asked)]
         else:
-            rows = self.database.select(Q.find_tasks, state=state, **asked)
+            rows = self.database.select(Q.find_tasks_named if prefix else Q.find_tasks, state=state, **asked)
         return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
 
     def save_task(self, task: TaskDefinition) -> None:

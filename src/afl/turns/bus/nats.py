@@ -41,7 +41,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
         raise
-    raise MissingExtraError("NATS needs its client: pip install agentflow[nats]") from missing
+    raise MissingExtraError("NATS needs its client: pip install 'agentflow[nats]'") from missing
 
 DAY = 24 * 3600
 STREAMS = {"cmd": (f"cg_cmd_{VERSION}", DAY), "evt": (f"cg_evt_{VERSION}", 7 * DAY)}

@@ -298,7 +298,7 @@ begin
         wait_status = 'received', tool_result_card_id = p_card, received_at = at, updated_at = at
     where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent'
         and agent_turn_id = p_message ->> 'turn' and turn_epoch = (p_message ->> 'epoch')::bigint
-        and tool_call_id = p_message ->> 'correlation' and wait_status = 'waiting';
+        and tool_call_id = p_message ->> 'correlation' and (wait_status = 'waiting') is true;
     return true;
 end
 $body$;

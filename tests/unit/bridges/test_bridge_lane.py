@@ -1,0 +1,133 @@
+"""One errand that cannot be begun, called off or looked at keeps no other waiting; many cost no more than they must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pytest
+from support.crossings import Crossing
+from support.eventually import eventually
+
+from afl.bridges.bridge import Bridge, Ending, Errand, Host
+from afl.operations.run.control import cancel
+from afl.runtime.memory_store import MemoryStore
+
+WORK = """
+event facet Work(n: Long) => (m: Long) with Agent("somebody")
+workflow W(n: Long) => (m: Long) andThen {
+    done = Work(n = $.n)
+    yield W(m = done.m)
+}
+"""
+BAD = 13  # the parameter of an errand that is nothing but trouble
+
+
+class Trouble(Exception):
+    """Nothing that a bridge foresees."""
+
+
+class Side(Bridge):
+    """Another side on which the bad errand raises where `fails` says; what is begun there has ended."""
+
+    kind = "agent"
+
+    def __init__(self, host: Host, fails: Sequence[str] = ()) -> None:
+        self.fails = fails
+        self.known: dict[str, int] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.done = True
+
+    def act(self, name: str, errand_id: str) -> None:
+        self.calls.append((name, errand_id))
+        if name in self.fails and self.known.get(errand_id, BAD) == BAD:
+            raise Trouble(name)
+
+    async def begin(self, errand: Errand) -> None:
+        if errand.parameters["n"] != BAD:
+            self.known[errand.id] = errand.parameters["n"]
+        self.act("begin", errand.id)
+        self.known[errand.id] = errand.parameters["n"]
+
+    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+        self.calls += [("look", errand.id) for errand in errands]
+        ended = [errand for errand in errands if self.done and self.known.get(errand.id, BAD) != BAD]
+        return [Ending(errand.id, result={"m": self.known[errand.id]}) for errand in ended]
+
+    async def keep(self, errands: Sequence[Errand]) -> None: ...
+
+    async def cancel(self, errand_id: str, to: str) -> bool:
+        self.act("cancel", errand_id)
+        return errand_id in self.known
+
+    async def close(self) -> None: ...
+
+    def count(self, name: str, errand_id: str) -> int:
+        return self.calls.count((name, errand_id))
+
+
+@pytest.fixture
+def crossing() -> Iterator[Crossing]:
+    store = MemoryStore()
+    with Crossing(store, "memory://", poll_interval_ms=20) as crossing:
+        yield crossing
+    store.close()
+
+
+def hosted(crossing: Crossing, *fails: str) -> Side:
+    made: list[Side] = []
+
+    def opened(host: Host) -> Side:
+        made.append(Side(host, fails))
+        return made[0]
+
+    crossing.host(agent=partial(opened))
+    bad = crossing.submit(WORK, {"n": BAD})
+    uuid = crossing.task(bad).uuid
+    eventually(lambda: made and made[0].count("begin", uuid) > 1 if "begin" in fails else made)
+    return made[0]
+
+
+def test_one_that_cannot_be_begun_keeps_no_other_waiting(crossing: Crossing) -> None:
+    side = hosted(crossing, "begin")
+    side.done = False
+    runs = [crossing.submit(WORK, {"n": n}) for n in range(3)]
+    eventually(lambda: len(side.known) == 3)
+    side.done = True
+    for run in runs:
+        crossing.until(run, "completed")
+
+
+def test_one_that_cannot_be_called_off_keeps_no_other_waiting(crossing: Crossing) -> None:
+    side = hosted(crossing, "cancel")
+    (bad,) = crossing.store.get_runs()
+    cancel(crossing.store, bad.workflow_id)
+    uuid = crossing.task(bad.workflow_id).uuid
+    eventually(lambda: side.count("cancel", uuid) > 1)
+    side.done = False
+    off = crossing.submit(WORK, {"n": 1})
+    eventually(lambda: crossing.task(off).uuid in side.known)
+    cancel(crossing.store, off)
+    eventually(lambda: crossing.is_told(off))
+    side.done = True
+    crossing.until(crossing.submit(WORK, {"n": 2}), "completed")
+    assert not crossing.is_told(bad.workflow_id)
+
+
+def test_one_that_nobody_there_knows_is_called_off_again_when_all_is_looked_at_and_not_at_every_ring() -> (
+    None
+):
+    """A run with thousands of steps that was cancelled would have them all called off again for each new step."""
+    store = MemoryStore()
+    with Crossing(store, "memory://", poll_interval_ms=600_000) as crossing:
+        side = hosted(crossing)
+        (bad,) = crossing.store.get_runs()
+        uuid = crossing.task(bad.workflow_id).uuid
+        eventually(lambda: side.count("look", uuid))
+        side.known.clear()
+        cancel(crossing.store, bad.workflow_id)
+        eventually(lambda: side.count("cancel", uuid))
+        for n in range(3):
+            crossing.until(crossing.submit(WORK, {"n": n}), "completed")
+        assert side.count("cancel", uuid) == 1
+    store.close()

@@ -1,0 +1,106 @@
+"""The gate of MCP over HTTP: who comes in, who has to wait, and as whom they are known behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+
+from afl.kernel.errors import AccessError, Unauthenticated
+from afl.kernel.settings import load_settings
+from afl.mcp import serving
+from afl.mcp.desks import ADDRESS_HEADER, DesksByToken, OneDesk
+from afl.mcp.gate import Gate
+from afl.operations.access import Role, User, Users, hash_token
+from afl.operations.desk import LocalDesk
+from afl.operations.remote import RemoteDesk
+from afl.operations.turnstile import Throttle, Turnstile, neighbourhood
+from afl.runtime.memory_store import MemoryStore
+
+ADA = Users([User("ada", Role.VIEWER, hash_token("right"))])
+NOBODY = Users([])
+
+
+async def headers_as_they_arrive(scope: Scope, receive: Receive, send: Send) -> None:
+    await JSONResponse(dict(Request(scope).headers))(scope, receive, send)
+
+
+def gated(users: Users, noted: list[tuple[str, str]] | None = None) -> TestClient:
+    def note(address: str, error: AccessError) -> None:
+        if noted is not None:
+            noted.append((address, type(error).__name__))
+
+    return TestClient(Gate(headers_as_they_arrive, Turnstile(users), note))
+
+
+def with_token(token: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", **more}
+
+
+def test_whoever_guesses_has_to_wait_and_is_noted() -> None:
+    noted: list[tuple[str, str]] = []
+    client = gated(ADA, noted)
+    assert client.get("/mcp", headers=with_token("right")).status_code == 200
+    guesses = [client.get("/mcp", headers=with_token(f"guess {number}")) for number in range(11)]
+    assert [each.status_code for each in guesses] == [401] * 10 + [429]
+    assert guesses[0].headers["WWW-Authenticate"] == "Bearer"
+    assert guesses[-1].json()["error"]["code"] == "throttled"
+    assert client.get("/mcp", headers=with_token("right")).status_code == 429
+    assert noted == [("testclient", "Unauthenticated")] * 10
+
+
+def test_a_look_without_a_token_is_no_guess() -> None:
+    client = gated(ADA)
+    assert {client.get("/mcp").status_code for _ in range(20)} == {401}
+    assert client.get("/mcp", headers=with_token("right")).status_code == 200
+
+
+@pytest.mark.parametrize("users", [ADA, NOBODY])
+def test_nobody_chooses_the_address_that_is_written_down(users: Users) -> None:
+    arrived = gated(users).get("/mcp", headers=with_token("right", **{ADDRESS_HEADER: "10.0.0.1"})).json()
+    assert arrived[ADDRESS_HEADER] == "testclient"
+
+
+def test_the_desk_of_a_token() -> None:
+    settings = load_settings(environ={})
+    desks = DesksByToken(MemoryStore(), settings, ADA)
+    desk = desks.of({"authorization": "Bearer right", ADDRESS_HEADER: "10.0.0.1"})
+    assert isinstance(desk, LocalDesk)
+    assert (desk.caller.name, desk.caller.role, desk.caller.origin) == ("ada", Role.VIEWER, "mcp, 10.0.0.1")
+    with pytest.raises(Unauthenticated):
+        desks.of({"authorization": "Bearer wrong"})
+
+
+def test_another_server_is_asked_with_the_token_of_whoever_asks() -> None:
+    """With our own, everybody who may look here could do there whatever we may."""
+    settings = load_settings({"server": "http://127.0.0.1:1", "token": "ours"}, environ={})
+    desks = serving._desks(RemoteDesk(settings.server, settings.token), settings, ADA)
+    assert _token(desks.of({"authorization": "Bearer right"})) == "right"
+    alone = serving._desks(RemoteDesk(settings.server, settings.token), settings, NOBODY)
+    assert isinstance(alone, OneDesk)
+
+
+def _token(desk: Any) -> str:
+    return str(desk._token)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("unknown", "unknown", True),
+    ],
+)
+def test_addresses_of_one_network_are_one_place(one: str, other: str, same: bool) -> None:
+    assert (neighbourhood(one) == neighbourhood(other)) is same
+    throttle = Throttle(1, 60.0, lambda: 0.0)
+    assert throttle.add(one)
+    assert throttle.is_full(other) is same
