@@ -34,6 +34,7 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)
 
 run: $(BASE)  ## run the example workflow on the embedded store
 	@$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
+	@echo "The command afl is in .venv/bin; this makes it yours:  . .venv/bin/activate" >&2
 
 # All of what the tests need: research speaks to its model with the real client.
 examples: $(DEV)  ## run every example, each with the command at its top

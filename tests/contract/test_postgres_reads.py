@@ -20,6 +20,7 @@ from afl.kernel.database import Query
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.sql_store.tables import Q
 from afl.runtime.types import WorkflowId
 
 MORE = 300  # times as much as at first
@@ -158,6 +159,7 @@ def grown(postgres_url: str) -> Iterator[Acts]:
         for _ in range(3):
             for act in (*ACTS.values(), DUE, PLACED):
                 act.done(store, act.given(acts))
+            store.reclaim()
         for act in ACTS.values():
             act.given(acts)
         store.database.write(lambda tx: tx.run(_NO_MARKS))
@@ -183,6 +185,7 @@ def test_a_place_goes_to_the_first_that_waits_without_a_look_at_the_others(grown
     for _ in range(MORE):
         given = _first_of_key(grown)
     assert 0 < rows_read(grown.store.database, lambda: PLACED.done(grown.store, given)) < FEW
+    assert 0 < rows_read(grown.store.database, lambda: grown.store.database.select(Q.waiting_keys)) < FEW
     assert (
         len(grown.store.find_tasks(state="pending", hold="concurrency", key="k", limit=MORE * 2)) == MORE - 3
     )

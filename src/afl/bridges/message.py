@@ -161,7 +161,10 @@ class MessageBridge(Bridge):
                 await asyncio.to_thread(self._mine, agent)
 
     async def cancel(self, errand_id: str, to: str) -> bool:
-        return await self._coordinator.withdraw(agent_of(to), errand_id)
+        try:
+            return await self._coordinator.withdraw(agent_of(to), errand_id)
+        except CoordinatorInputError:  # a name that no queue can have: it was refused
+            return False
 
     async def close(self) -> None:
         for consumer in self._consumers:
@@ -205,7 +208,10 @@ class MessageBridge(Bridge):
                 await asyncio.sleep(_RETRY.delay(failures))
 
     async def _letters(self, agent: AgentId) -> list[DeadLetter]:
-        if not (await self._coordinator.statistics(agent)).dead:
+        try:
+            if not (await self._coordinator.statistics(agent)).dead:
+                return []
+        except CoordinatorInputError:  # a name that no queue can have
             return []
         found: list[DeadLetter] = []
         while page := await self._coordinator.dead_letters.list(agent, _LETTERS, len(found)):

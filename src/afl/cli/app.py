@@ -75,16 +75,16 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
+        if command is None:
+            return name, None, rest
         try:
-            return name, command and _load(str(command.name)), rest
+            return name, _load(str(command.name)), rest
         except MissingExtraError as missing:
             if not {"-h", "--help"} & set(rest):
                 raise
-            return (
-                name,
-                TyperCommand(name, help=f"{command.help}\n\nNot installed here: {missing}"),
-                ["--help"],
-            )
+            told = str(missing).replace("[", r"\[")  # no markup
+            note = f"{command.help}\n\nNot installed here: {told}"
+            return name, TyperCommand(name, help=note, context_settings=_CONTEXT), ["--help"]
 
 
 def _load(name: str) -> Any:

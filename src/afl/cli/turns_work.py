@@ -88,8 +88,9 @@ def chat(
 ) -> None:
     """Talk to an agent in the terminal; its words come as it says them.
 
-    With --module everything runs in this process; without it the agent's workers are elsewhere. Ctrl+C stops
-    the answer under way, Ctrl+D ends the conversation. It is kept: --after goes on from it.
+    With --module everything runs in this process; without it the agent's workers are elsewhere.
+
+    Ctrl+C stops the answer under way, Ctrl+D ends the conversation. It is kept: --after goes on from it.
 
     [bold]Examples[/bold]
 

@@ -17,12 +17,14 @@ from support.turns_house import OWNER, House
 
 from afl.kernel.database import Query, connect
 from afl.turns import inbox
+from afl.turns.alone import alone
 from afl.turns.boxes import read_box
 from afl.turns.heads import apply_result, finish, read_waiting, resume
 from afl.turns.ids import new_id
 from afl.turns.looking import instruction_of, latest_turns, turn_at_a_glance, turns_named
 from afl.turns.model import Head
 from afl.turns.watching import expired_waits
+from afl.turns.worker.beginning import begin
 from afl.turns.worker.scene import read_rows
 
 T = TypeVar("T")
@@ -74,6 +76,14 @@ def _delivered(house: House, head: Head) -> None:
     house.write(lambda tx: finish(tx, head, house.ending(head)))
 
 
+def _begun(house: House) -> Head:
+    """As workers do: the claim, the turn and its cards in one call."""
+    given = {"targets": ["generic"], "owner": OWNER, "limit": 5, "lease_ms": 60_000}
+    (turn,) = alone(house.database, lambda tx: begin(tx, **given)).turns
+    assert turn.cards
+    return turn.head
+
+
 def _turn(house: House, agent: str = "ada") -> dict[str, int]:
     """One whole turn; what each part of its way read."""
     read: dict[str, int] = {}
@@ -96,6 +106,9 @@ def _turn(house: House, agent: str = "ada") -> dict[str, int]:
     counted("its instruction", lambda: house.read(lambda tx: instruction_of(tx, row, project)))
     counted("newest turns", lambda: house.read(lambda tx: latest_turns(tx, project, limit=3)))
     counted("turns by name", lambda: house.read(lambda tx: turns_named(tx, project, turn)))
+    assert house.enqueue(agent).accepted
+    begun = counted("claimed and entered", lambda: _begun(house))
+    _delivered(house, begun)
     counted("waits that are over", lambda: house.read(expired_waits))
     return read
 

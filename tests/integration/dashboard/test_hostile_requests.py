@@ -21,6 +21,7 @@ from afl.dashboard.lookout import Lookout
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role
+from afl.operations.bounds import LONGEST_SOURCE
 from afl.operations.catalogue import Needs
 from afl.operations.desk import LocalDesk
 
@@ -31,6 +32,16 @@ MANY_DIGITS = "9" * 5_000
 @pytest.fixture
 def run(client: TestClient) -> str:
     return str(client.post(f"{API}/runs", json={"source": SOURCE}).json()["run"])
+
+
+def test_a_source_that_would_keep_the_compiler_busy_is_not_taken(store_url: str) -> None:
+    """Compiling takes no role: what anybody may send has to be small enough."""
+    source = "(" * (LONGEST_SOURCE + 1)
+    with client_of(with_users(store_url), Role.VIEWER) as client:
+        for path in ("compile", "forms"):
+            assert client.post(f"{API}/{path}", json={"source": source}).status_code == 422
+        answer = client.post("/start/source", data={"source": source})
+        assert answer.status_code in (400, 422) and "Not possible" in answer.text
 
 
 def test_an_origin_that_is_no_address_is_another_site(client: TestClient) -> None:

@@ -8,7 +8,9 @@ import pytest
 from support.command_line import Afl
 
 from afl import __version__
+from afl.cli import app
 from afl.cli.app import COMMANDS
+from afl.kernel.errors import MissingExtraError
 
 
 def test_version(afl: Afl) -> None:
@@ -84,3 +86,16 @@ def test_a_defect_shows_no_trace_unless_asked_for(
     monkeypatch.setenv("AFL_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         afl("run", doubling, "--input", "n=1")
+
+
+def test_help_of_a_part_that_is_not_installed_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> None:
+        raise MissingExtraError(f"{name} needs more: pip install 'agentflow[{name}]'")
+
+    monkeypatch.setattr(app, "_load", missing)
+    assert app.main(["fleet", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert COMMANDS["fleet"].summary in told and "'agentflow[fleet]'" in told
+    assert app.main(["fleet", "list"]) == 1

@@ -41,7 +41,7 @@ class AuditFilter:
         return (
             self.who in ("", entry.who)
             and self.outcome in ("", entry.outcome)
-            and self.operation.lower() in entry.operation.lower()
+            and self.operation.lower().replace(" ", "_") in entry.operation.lower()
             and self.subject.lower() in entry.subject.lower()
         )
 

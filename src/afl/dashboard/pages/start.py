@@ -15,12 +15,11 @@ from afl.dashboard.wording import run_url
 from afl.kernel.errors import AccessError, AgentFlowError, InputError
 from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
+from afl.operations.bounds import LONGEST_SOURCE
 from afl.operations.people.forms import Form, FormError, parse
 from afl.operations.program.library import list_workflows, workflow_form
 from afl.operations.program.starting import SourceForm, source_form
 from afl.operations.program.submission import Submitted, start_workflow, submit_source
-
-_LONGEST_SOURCE = 1 << 20
 
 
 async def start(request: Request) -> Response:
@@ -84,11 +83,13 @@ async def read_source(request: Request) -> Response:
 async def _source_of(data: FormData) -> str:
     file = data.get("file")
     if isinstance(file, UploadFile) and file.filename:
-        read = await file.read(_LONGEST_SOURCE + 1)
-        if len(read) > _LONGEST_SOURCE:
-            raise InputError(f"{file.filename} is larger than a source may be ({_LONGEST_SOURCE:,} bytes)")
+        read = await file.read(LONGEST_SOURCE + 1)
+        if len(read) > LONGEST_SOURCE:
+            raise InputError(f"{file.filename} is larger than a source may be ({LONGEST_SOURCE:,} bytes)")
         return read.decode(errors="replace")
     source = data.get("source")
+    if isinstance(source, str) and len(source) > LONGEST_SOURCE:
+        raise InputError(f"the source is larger than one may be ({LONGEST_SOURCE:,} characters)")
     return source.replace("\r\n", "\n") if isinstance(source, str) else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from afl.language.diagnostics import Diagnostic
+from afl.operations.bounds import Source
 from afl.operations.people.forms import Form, start_form
 from afl.operations.program.source_text import compile_source, program_of
 from afl.runtime.persistence import PersistenceAPI
@@ -20,7 +21,7 @@ class SourceForm:
     form: Form | None = None
 
 
-def source_form(store: PersistenceAPI, source: str, *, workflow: str = "") -> SourceForm:
+def source_form(store: PersistenceAPI, source: Source, *, workflow: str = "") -> SourceForm:
     """The form that starts a workflow of a source; nothing is stored."""
     found = compile_source(store, source)
     names = [each.name for each in found.workflows]

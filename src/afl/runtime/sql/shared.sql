@@ -375,12 +375,32 @@ update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end, upd
     lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
 where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
 returning task_list_name, via
+-- From key to key: of one there may be thousands of tasks.
 -- name: waiting_keys
-select concurrency_key from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and concurrency_key > ''
-group by concurrency_key
-having max(case when hold = 'concurrency' and state = 'pending' then concurrency_limit else 0 end)
-    > sum(case when hold = '' or hold = 'elsewhere' or state = 'running' then 1 else 0 end)
+with recursive keys (id) as (
+    select min(concurrency_key) from afl_tasks
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and concurrency_key > ''
+    union all
+    select (
+        select min(t.concurrency_key) from afl_tasks t
+        where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+            and t.concurrency_key > keys.id)
+    from keys where keys.id is not null
+)
+select id as concurrency_key from keys where id is not null and (
+    select t.concurrency_limit from afl_tasks t
+    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        and t.concurrency_key = keys.id and t.hold = 'concurrency' and t.state = 'pending'
+    order by t.priority desc, t.seq limit 1
+) > (
+    select count(*) from afl_tasks t
+    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        and t.concurrency_key = keys.id and t.hold in ('', 'elsewhere')
+) + (
+    select count(*) from afl_tasks t
+    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        and t.concurrency_key = keys.id and t.hold = 'paused' and t.state = 'running'
+)
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
 where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
@@ -419,7 +439,8 @@ delete from afl_events where workflow_id = :workflow_id and event_type = 'StepCo
 select r.workflow_id, r.runner_id from afl_runs r
 where r.ended > 0 and r.ended < :before
     and (r.ended < :long_ago or not exists (
-        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and (t.hold = 'elsewhere') is true))
+        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.hold = 'elsewhere'
+            and t.state in ('completed', 'failed', 'ignored', 'canceled')))
 order by r.workflow_id limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}

@@ -1,3 +1,3 @@
 -- Between dispatch and end a turn moves without a change to any index.
 
-drop index state.agent_state_head_status;
+drop index if exists state.agent_state_head_status;
