@@ -15,7 +15,9 @@ from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
-_UNTOLD_MS = 86_400_000  # how long a run is kept for the sake of other sides that have yet to be told of its end
+_UNTOLD_MS = (
+    86_400_000  # how long a run is kept for the sake of other sides that have yet to be told of its end
+)
 
 
 class ControlTables(Tables):
