@@ -19,6 +19,7 @@ def check_accessible(page: Page) -> None:
 def check_contrast_in_the_dark(page: Page) -> None:
     """The same page, checked before, in the other theme: only its colours are new."""
     page.emulate_media(color_scheme="dark")
+    page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     options = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
     _judge(page, page.evaluate("options => axe.run(options)", options))
 

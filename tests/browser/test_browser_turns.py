@@ -49,10 +49,11 @@ def test_a_message_is_sent_and_its_turn_is_followed_live(page: Page, live: LiveS
 
 def test_a_turn_that_another_process_sends_appears(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     page.goto("/agents/clerk")
-    before = page.get_by_role("table", name="Turns of clerk").locator("tbody tr").count()
+    rows = page.get_by_role("table", name="Turns of clerk").locator("tbody tr")
+    before = rows.count()
     turn = live.do(turns.send, live.settings, "clerk", "How much flour")
     expect(page.locator(f"a[href='/turns/{turn.agent_turn_id}']").first).to_be_visible()
-    assert page.get_by_role("table", name="Turns of clerk").locator("tbody tr").count() > before
+    expect(rows).to_have_count(before + 1)
 
 
 def test_a_turn_is_stopped(page: Page, live: LiveSystem, seeds: Seeds) -> None:
@@ -60,5 +61,5 @@ def test_a_turn_is_stopped(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     page.goto(f"/turns/{turn.agent_turn_id}")
     expect(transcript(page)).to_contain_text("ask_back_room")
     confirm(page, page.get_by_role("button", name="Stop"))
-    live.open_gate("never")
     expect(page.get_by_role("region", name="Transcript")).to_contain_text("canceled")
+    live.open_gate("never")

@@ -58,6 +58,9 @@ __all__ = [
 ]
 
 
+UNTOLD_MS = 86_400_000  # for so long an ended run is kept whose work elsewhere has not been called off yet
+
+
 class StepStore(Protocol):
     """Steps. Lists come oldest first; steps of one millisecond by id."""
 

@@ -18,7 +18,7 @@ class LineBusy(Exception):
 
 def wait_for(name: str, context: HandlerContext) -> None:
     while not (GATES / name).exists():
-        if context.cancellation.wait(0.01):
+        if context.cancellation.wait(0.1):
             raise RuntimeError("nobody waits for it any more")
 
 

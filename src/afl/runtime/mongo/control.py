@@ -19,12 +19,14 @@ from afl.runtime.mongo.commits import runner_end
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.elsewhere import UNTOLD, begins, elsewhere_or
 from afl.runtime.mongo.logs import counter_key
+from afl.runtime.persistence import UNTOLD_MS
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
 _WHERE_IT_STOOD = {"$cond": [{"$eq": ["$iterations", 0]}, RunnerState.CREATED, RunnerState.RUNNING]}
+_UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": {"$nin": list(_OPEN_TASK["$in"])}}
 _LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
 
 
@@ -107,7 +109,10 @@ class ControlCollection(Collections):
     def delete_runs(self, ended_before: int, limit: int) -> int:
         if limit < 1:
             return 0
-        ended = {"ended": {"$gt": 0, "$lt": ended_before}}
+        ended: Document = {"ended": {"$gt": 0, "$lt": ended_before}}
+        untold = self.connection.call(lambda database: database.tasks.distinct("workflow_id", _UNTOLD))
+        if untold:  # the other side works on for them until it is told, or for a day
+            ended = {**ended, "$or": [{"ended": {"$lt": wall_ms() - UNTOLD_MS}}, {"uuid": {"$nin": untold}}]}
         shown = {"uuid": 1, "runner_id": 1}
         found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
         return self.connection.call(lambda database: _delete(database, found)) if found else 0

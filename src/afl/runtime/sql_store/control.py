@@ -9,15 +9,12 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
+from afl.runtime.persistence import UNTOLD_MS
 from afl.runtime.sql_store.concurrency import lock_keys, promote
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
-
-_UNTOLD_MS = (
-    86_400_000  # how long a run is kept for the sake of other sides that have yet to be told of its end
-)
 
 
 class ControlTables(Tables):
@@ -86,7 +83,7 @@ def _keys(tx: Transaction, workflow_id: str) -> list[str]:
 
 
 def _delete(tx: Transaction, *, before: int, limit: int) -> int:
-    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - _UNTOLD_MS, limit=limit)
+    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
     ids = [row["workflow_id"] for row in ended]
     if ids:
         for query in (
