@@ -213,11 +213,9 @@ class Worker:
             any_event=self._handlers.any_event,
         )
         crashpoint.reach("claim.after")
-        if self._woken and telemetry.is_metering():
-            self._tell_waits("afl.doorbell.lag.seconds", tasks)
-        self._woken = False
         self._look_for_tasks = len(tasks) == room
         self._begin(tasks)
+        self._woken = False
         if not self._look_for_tasks:
             wait = self._store.next_due(self._terms.task_list)
             self._delayed = None if wait is None else time.monotonic() + wait / 1000
@@ -232,22 +230,26 @@ class Worker:
         self.bench.forget_offers()
         if not tasks:
             return
-        if telemetry.is_metering():
-            telemetry.count("afl.claims", len(tasks), list=self._terms.task_list)
-            self._tell_waits("afl.claim.wait.seconds", tasks)
+        now = wall_ms()
         mine = [task for task in tasks if task.name not in self._terms.system_tasks]
         self.bench.start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self._system += [task for task in tasks if task.name in self._terms.system_tasks]
         self._mind_leases()
+        if telemetry.is_metering():
+            self._measure(tasks, now)
         self._do_system_tasks()
 
-    def _tell_waits(self, name: str, tasks: list[TaskDefinition]) -> None:
-        """How long tasks waited for their first claim."""
-        now = wall_ms()
+    def _measure(self, tasks: list[TaskDefinition], now: int) -> None:
+        """How many were claimed, and how long they waited for their first claim. The handlers have begun by now."""
+        task_list = self._terms.task_list
+        telemetry.count("afl.claims", len(tasks), list=task_list)
         for task in tasks:
             if task.deliveries <= 1:
-                telemetry.record(name, max(0, now - task.created) / 1000, list=self._terms.task_list)
+                waited = max(0, now - task.created) / 1000
+                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
+                if self._woken:
+                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
 
     def _do_system_tasks(self) -> None:
         while self._system and self._hooks.system is not None:
