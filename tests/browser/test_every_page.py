@@ -25,7 +25,7 @@ PAGES: dict[str, Callable[[Seeds], str]] = {
     "step": lambda seeds: f"/runs/{seeds.completed}/steps/call",
     "step-failed": lambda seeds: f"/runs/{seeds.marked}/steps/piece",
     "start": lambda seeds: "/start",
-    "start-form": lambda seeds: "/start?workflow=shop.Order",
+    "start-form": lambda seeds: "/start?workflow=shop.Inventory",
     "approvals": lambda seeds: "/approvals",
     "approval": lambda seeds: f"/approvals/{seeds.approval}",
     "tasks": lambda seeds: "/tasks",

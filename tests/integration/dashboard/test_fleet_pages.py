@@ -73,8 +73,8 @@ def started(house: Visitors, workflow: str, **params: str) -> str:
 
 
 def test_workflows_with_problems_of_their_files_and_agents(house: Visitors) -> None:
-    text = house.viewer.read("/fleet")
-    assert "Paper paper · Prints a page <b>and</b> reads it. 3" in text
+    shown = "Paper paper · Prints a page <b>and</b> reads it. 3"
+    text = eventually(lambda: next((page for page in [house.viewer.read("/fleet")] if shown in page), None))
     assert "broken.yml" in text and "1 problem in workflow files" in text
     assert "title, copies, colour, size" in text
     assert "alive" in text
