@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from abc import ABC, abstractmethod
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -20,14 +21,14 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class Working:
+class Working(ABC):
     """What is being worked on here, until the block ends. Its ids are asked for only when a line is logged."""
 
     __slots__ = ("_around", "_token")
 
+    @abstractmethod
     def ids(self) -> dict[str, str]:
         """What it is called."""
-        raise NotImplementedError
 
     def facts(self) -> dict[str, str]:
         """Its ids, and those of what it is a part of."""
