@@ -152,7 +152,10 @@ def test_a_reader_waits_for_a_lower_position_that_commits_later(database: Databa
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_a_transaction_holds_one_lock_however_much_it_records(database: Database, journal: Journal) -> None:
-    held = Query.of("select count(*) as n from pg_locks where locktype = 'advisory' and mode = 'ShareLock'")
+    held = Query.of(  # of this database: the server is shared with the tests beside this one
+        "select count(*) as n from pg_locks where locktype = 'advisory' and mode = 'ShareLock'"
+        " and database = (select oid from pg_database where datname = current_database())"
+    )
 
     def work(tx: Transaction) -> int:
         journal.append_all(tx, "s", [Entry("n", number) for number in range(200)])
