@@ -29,7 +29,7 @@ from afl.turns.errors import ProtocolViolation
 from afl.turns.hearing import Hearing
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
-from afl.turns.primitives.sending import refusal, send
+from afl.turns.primitives.sending import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
@@ -168,7 +168,7 @@ class Agents:
             return sent
 
         if correlation_id is None and not history:
-            return self._turn(agent_id, await self._send(context, agent_id, given))
+            return self._turn(agent_id, await self.engine.send(context, agent_id, given))
         try:
             return self._turn(agent_id, await self.engine.run(work))
         except ProtocolViolation:  # somebody may have sent the same while we did
@@ -178,11 +178,6 @@ class Agents:
             if known is None:
                 raise
             return self._turn(agent_id, known)
-
-    async def _send(self, context: TurnContext, agent_id: str, given: Sequence[NewCard]) -> L0Result:
-        """What is new in every way is one statement."""
-        limits = self.engine.limits
-        return await self.engine.alone(lambda tx: send(tx, context, agent_id, given, limits))
 
     def _boxes(self, tx: Transaction, given: Sequence[NewCard], history: Sequence[str]) -> dict[str, str]:
         """The boxes of a new turn: what it is told, after what was said before; and an empty one."""

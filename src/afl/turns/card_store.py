@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from afl.kernel.codec import decode, encode
@@ -22,6 +22,13 @@ _COLUMNS = (
     "tool_call_id",
     "function_name",
 )
+_PARAMETERS = {
+    "project": "project_id",
+    "turn": "agent_turn_id",
+    "step": "step_id",
+    "call": "tool_call_id",
+    "function": "function_name",
+}
 
 
 def save_cards(
@@ -64,6 +71,12 @@ def result_card_of(tx: Transaction, project_id: str, tool_call_id: str) -> Card 
     """The result of a tool call: the first that was saved, and the only one."""
     row = tx.one(Q.result_card, project=project_id, call=tool_call_id)
     return card_of(row) if row is not None else None
+
+
+def row_in_box(box_id: str, params: Mapping[str, Any], at: int) -> Row:
+    """The row of a card that was just saved with these parameters and put into a box, as it will be read."""
+    names = {_PARAMETERS.get(name, name): value for name, value in params.items()}
+    return names | {"box_id": box_id, "created_at": at}
 
 
 def card_of(row: Row) -> Card:

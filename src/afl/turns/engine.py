@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction
 from afl.turns import tracing
 from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus
+from afl.turns.cards import NewCard
 from afl.turns.context import TurnContext
+from afl.turns.hosting import Hand, Host
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, Limits, TurnRef
@@ -20,6 +23,7 @@ from afl.turns.primitives.enqueue import enqueue
 from afl.turns.primitives.join import join
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.report import report
+from afl.turns.primitives.sending import send
 from afl.turns.primitives.stop import stop
 from afl.turns.primitives.takeover import takeover
 from afl.turns.primitives.wakeup import wakeup
@@ -44,6 +48,7 @@ class L0Engine:
         self.bus = bus
         self.limits = limits or Limits()
         self.relay = Relay(database, bus)
+        self.hosts: list[Host] = []  # the workers of this process
         self._alone = Alone(database)
         ensure_tables(database)
 
@@ -71,6 +76,38 @@ class L0Engine:
         if isinstance(result, L0Result):
             self.publish(result)
         return result
+
+    async def send(self, context: TurnContext, agent_id: str, cards: Sequence[NewCard]) -> L0Result:
+        """A turn that reads new cards, from outside; a worker of this process with a free hand has it at once."""
+        for host in self.hosts:
+            hand = host.offer()
+            if hand is not None:
+                return await self._send_to(host, hand, context, agent_id, cards)
+        return await self.alone(lambda tx: send(tx, context, agent_id, cards, self.limits))
+
+    async def _send_to(
+        self, host: Host, hand: Hand, context: TurnContext, agent_id: str, cards: Sequence[NewCard]
+    ) -> L0Result:
+        """Whoever waits here may be cancelled while the turn begins: then it is in the hand all the same.
+
+        Should its transaction not have come to pass either, the first transition of the turn finds that out.
+        """
+        results: list[L0Result] = []
+
+        def work(tx: Transaction) -> L0Result:
+            results.append(send(tx, context, agent_id, cards, self.limits, hand))
+            return results[-1]
+
+        landed = False
+        try:
+            result = await self.alone(work)
+            landed = True
+            return result
+        except asyncio.CancelledError:
+            landed = True
+            raise
+        finally:
+            host.accept(results[-1].begun if landed and results else None)
 
     async def select(self, query: Query, **params: Any) -> list[Row]:
         """One statement that reads a few rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,6 +157,15 @@ class WaitingTool:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that a worker has entered, and the cards of its boxes as they were read."""
+
+    head: Head
+    step_id: str
+    cards: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
 class L0Result:
     """What a primitive did. Publish the signals once its transaction has committed: `engine.publish(result)`."""
 
@@ -168,6 +177,7 @@ class L0Result:
     stored: int = 0  # rows left in the outbox: the relay publishes them
     left: tuple[Left, ...] = ()  # these rows, where the store told their places
     ended: Ended | None = None  # a turn that is over, for its trace
+    begun: Begun | None = None  # a turn that a worker of this process has from the first moment
 
     @property
     def accepted(self) -> bool:

@@ -55,7 +55,7 @@ class Publishing:
             return most
         return max(0.0, min(most, self._record_at - asyncio.get_running_loop().time()))
 
-    async def publish_handed(self) -> bool:
+    async def publish_handed(self, lease: outbox.Lease) -> bool:
         """Publish what was handed over; False when something else must come before, which only a look can find."""
         rows: list[Stored] = []
         known = set(self._unrecorded)
@@ -66,7 +66,7 @@ class Publishing:
             rows.append(left.row)
             known.add(left.row.position)
         if rows:
-            await self._publish(rows)
+            await self._publish_or_record(rows, lease)
         return True
 
     async def find(self, lease: outbox.Lease) -> list[Stored]:
@@ -78,11 +78,7 @@ class Publishing:
 
     async def publish(self, rows: Sequence[Stored], lease: outbox.Lease) -> list[Stored]:
         """Publish rows and write it down; what is to be published next."""
-        try:
-            await self._publish(rows)
-        except StoreError:
-            await self.record(lease)  # the bus may have taken some
-            raise
+        await self._publish_or_record(rows, lease)
         return await self.record(lease)
 
     async def record_when_due(self, lease: outbox.Lease) -> list[Stored]:
@@ -104,6 +100,15 @@ class Publishing:
         self._record_at = None
         self._bus.stored(done)
         return following
+
+    async def _publish_or_record(self, rows: Sequence[Stored], lease: outbox.Lease) -> None:
+        try:
+            await self._publish(rows)
+        except StoreError:
+            await self.record(
+                lease
+            )  # the bus may have taken some, and what it took before waits to be recorded
+            raise
 
     async def _publish(self, rows: Sequence[Stored]) -> None:
         """StoreError when the bus did not take them all."""

@@ -103,7 +103,7 @@ class Relay:
             delay, now = _LOOK_SECONDS, asyncio.get_running_loop().time()
             try:
                 if await self._hold():
-                    if heard or now >= look_at or not await self._publishing.publish_handed():
+                    if heard or now >= look_at or not await self._publishing.publish_handed(self._lease()):
                         look_at = now + _LOOK_SECONDS
                         await self._publish_all()
                     elif await self._publishing.record_when_due(self._lease()):

@@ -27,7 +27,7 @@ def test_turns_finish_by_sweep_while_nats_is_away(office_postgres_url: str) -> N
                 turns = [await there.agents.send("ada", f"go {n}") for n in range(3)]
                 for turn in turns:
                     assert (await there.agents.wait(turn)).text == "3"
-                assert there.count("state.outbox", "published_at is null") == 3
+                await until(lambda: there.count("state.outbox", "published_at is null") == 3)
                 await asyncio.to_thread(lambda: stack.up(["nats"]))
                 await until(lambda: there.count("state.outbox", "published_at is null") == 0)
                 await until(lambda: len(there.told("task")) == 4)

@@ -1,28 +1,40 @@
-"""send: an enqueue from outside with everything it needs. Cards, boxes and the turn are one statement on PostgreSQL."""
+"""send: an enqueue from outside with everything it needs. Cards, boxes and the turn are one statement on PostgreSQL.
+
+With a worker's free hand in the sender's process the turn is entered by the same transaction: T2 and T3 at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Transaction
+from afl.turns import heads, inbox
 from afl.turns.boxes import open_boxes
-from afl.turns.card_store import card_row
+from afl.turns.card_store import card_row, row_in_box
 from afl.turns.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.errors import ProtocolViolation
+from afl.turns.hosting import Hand
 from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
-from afl.turns.model import L0Result, Limits, accepted
+from afl.turns.model import Begun, Head, L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.dispatch_next import told
 from afl.turns.primitives.enqueue import enqueue, unknown_agent
 from afl.turns.primitives.sources import Q
 from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
-from afl.turns.statuses import InboxStatus, MessageType
+from afl.turns.statuses import HeadStatus, InboxStatus, MessageType
 
 
 def send(
-    tx: Transaction, context: TurnContext, agent_id: str, cards: Sequence[NewCard], limits: Limits
+    tx: Transaction,
+    context: TurnContext,
+    agent_id: str,
+    cards: Sequence[NewCard],
+    limits: Limits,
+    hand: Hand | None = None,
 ) -> L0Result:
     """A turn that reads these new cards. Refused: ProtocolViolation, so that the cards go with the transaction.
 
@@ -30,14 +42,17 @@ def send(
     """
     if context.agent_turn_id or not context.is_outside:
         raise ProtocolViolation(f"{context.agent_id!r} is no actor outside of turns; use enqueue")
+    rows = [card_row(context.project_id, card, limits) for card in cards]
     if tx.dialect == "postgres":
-        return _call(tx, context, agent_id, cards, limits)
+        return _call(tx, context, agent_id, rows, hand)
     read, written = open_boxes(tx, context.project_id, cards, limits)
     payload = {"context_box_id": read, "output_box_id": written}
     result = enqueue(tx, context, SpawnIntent(agent_id, payload), limits)
     if not result.accepted:
         raise refusal(result)
-    return result
+    turn = TurnRef(context.project_id, agent_id, result.payload["agent_turn_id"])
+    entered = None if hand is None else _entered(tx, turn, hand)
+    return result if entered is None else _begun(result.payload, *entered, rows)
 
 
 def refusal(result: L0Result) -> ProtocolViolation:
@@ -46,23 +61,54 @@ def refusal(result: L0Result) -> ProtocolViolation:
     return ProtocolViolation(why) if result.error_code is None else ProtocolViolation(why, result.error_code)
 
 
+def _entered(tx: Transaction, turn: TurnRef, hand: Hand) -> tuple[Head, str] | None:
+    """T3, if it is its agent's turn and the hand serves that; else it waits to be claimed."""
+    head = heads.read_head(tx, turn.project_id, turn.agent_id)
+    row = inbox.turn_row(tx, turn.project_id, turn.agent_turn_id)
+    if head is None or row is None or row.worker_target not in hand.targets:
+        return None
+    if (head.status, head.active_agent_turn_id) != (HeadStatus.DISPATCHED, turn.agent_turn_id):
+        return None
+    step = new_id("step")
+    return heads.enter_running(
+        tx, head, inbox_id=row.inbox_id, owner=hand.owner, step_id=step, lease_ms=hand.lease_ms
+    ), step
+
+
 def _call(
-    tx: Transaction, context: TurnContext, agent_id: str, cards: Sequence[NewCard], limits: Limits
+    tx: Transaction, context: TurnContext, agent_id: str, cards: Sequence[dict[str, Any]], hand: Hand | None
 ) -> L0Result:
     turn, payload = new_id("turn"), {"context_box_id": new_id("box"), "output_box_id": new_id("box")}
     child = descendant(context, SpawnIntent(agent_id, payload), turn)
     spawn = Spawn(child, context, payload, turn, turn, "", MessageType.TURN)
+    step = new_id("step")
     row = tx.one(
         Q.send,
         message=encode_rows(message_of(spawn, InboxStatus.QUEUED, 0)),
         edges=encode_rows([edge_of(spawn)]),
-        cards=encode_rows([card_row(context.project_id, card, limits) for card in cards]),
-        **{name.removesuffix("_box_id"): box for name, box in payload.items()},
+        cards=encode_rows(cards),
+        context=payload["context_box_id"],
+        output=payload["output_box_id"],
+        targets=[] if hand is None else list(hand.targets),
+        owner="" if hand is None else hand.owner,
+        lease_ms=0 if hand is None else hand.lease_ms,
+        step=step,
     )
     answered = decode(row["sent"]) if row is not None else {}
     if "refused" in answered:
         raise unknown_agent(context, agent_id, known=bool(answered["refused"]))
+    if "begun" in answered:
+        return _begun(acknowledgement(spawn), Head.of(answered["begun"]), step, cards)
     following = told(answered.get("next"))
     mine = following.payload.get("dispatched") == turn
     answer = acknowledgement(spawn, following.payload if mine else None)
     return accepted(answer, signals=following.signals)
+
+
+def _begun(
+    answer: Mapping[str, Any], head: Head, step_id: str, cards: Sequence[Mapping[str, Any]]
+) -> L0Result:
+    """Nobody is woken, and what the turn reads need not be read: it was just written."""
+    read = [row_in_box(head.context_box_id or "", card, head.updated_at) for card in cards]
+    found = {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}
+    return replace(accepted({**answer, **found}), begun=Begun(head, step_id, read))

@@ -6,24 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.kernel.codec import decode
-from afl.kernel.database import Row, Transaction
+from afl.kernel.database import Transaction
 from afl.turns import heads, inbox
 from afl.turns.ids import new_id
-from afl.turns.model import Head, InboxRow
+from afl.turns.model import Begun, Head, InboxRow
 from afl.turns.primitives.sources import Q as CALLS
 from afl.turns.statuses import HeadStatus, MessageType
 from afl.turns.worker.scene import read_rows
 
 _TURNS = (MessageType.TURN, MessageType.UI_ACTION)
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A turn that was entered, and the cards of its boxes as they were read."""
-
-    head: Head
-    step_id: str
-    cards: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,11 @@ class Hands:
 
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, so long; then give it up."""
+        end = asyncio.get_running_loop().time() + seconds
+        while self._reserved and (left := end - asyncio.get_running_loop().time()) > 0:
+            self._freed.clear()  # a turn is being sent: it is about to be in hand
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._freed.wait(), left)
         tasks = [held.task for held in self._held.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)

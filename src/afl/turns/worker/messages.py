@@ -17,11 +17,11 @@ from afl.turns.events import state_event
 from afl.turns.ids import new_id
 from afl.turns.intents import AddressIntent
 from afl.turns.message import Message
-from afl.turns.model import Head, InboxRow, L0Result, TurnRef
+from afl.turns.model import Begun, Head, InboxRow, L0Result, TurnRef
 from afl.turns.primitives.stop import stop
 from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, StepStatus, TaskStatus
 from afl.turns.steps import StepEnd, close_step, open_step
-from afl.turns.worker.beginning import Begun, is_to_begin
+from afl.turns.worker.beginning import is_to_begin
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.moves import Conclude, Think, next_move
 from afl.turns.worker.resuming import Act, Decision, Reading, decide

@@ -15,10 +15,11 @@ from afl.models import Model, PythonTool
 from afl.turns import inbox
 from afl.turns.bus import WakeupEar
 from afl.turns.engine import L0Engine
-from afl.turns.model import Head, InboxRow
+from afl.turns.hosting import Hand
+from afl.turns.model import Begun, Head, InboxRow
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
-from afl.turns.worker.beginning import Begun, Claimed, begin
+from afl.turns.worker.beginning import Claimed, begin
 from afl.turns.worker.desk import AGAIN, Desk
 from afl.turns.worker.driving import Driver
 from afl.turns.worker.hands import Hands
@@ -85,10 +86,12 @@ class Worker:
         if self._watch_seconds:
             loops.append(self._every(self._watch_seconds, self._watch))
         self._loops = [asyncio.create_task(loop) for loop in loops]
+        self.desk.engine.hosts.append(self)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Take no more messages, let what is under way end within `grace` seconds, and leave the rest to others."""
         self._stopping = True
+        self.desk.engine.hosts.remove(self)
         assert self._hands is not None and self._ear is not None
         claiming, *others = self._loops
         self._ear.wake()
@@ -119,6 +122,22 @@ class Worker:
             await self.desk.engine.alone(lambda tx: tx.all(Q.leave_turns, owner=self.owner))
         except StoreError as error:
             _log.warning("turns in hand are left to their leases: %s", error)
+
+    # -- turns that are sent from here ------------------------------------------------------------------------
+
+    def offer(self) -> Hand | None:
+        """See `Host`."""
+        if self._hands is None or self._stopping or self._hands.free == 0:
+            return None
+        self._hands.reserve(1)
+        return Hand(self.owner, self.targets, self.desk.engine.limits.lease_ms)
+
+    def accept(self, begun: Begun | None) -> None:
+        """See `Host`."""
+        assert self._hands is not None
+        self._hands.release()
+        if begun is not None:
+            self._take(begun)
 
     # -- claims -----------------------------------------------------------------------------------------------
 
@@ -153,12 +172,7 @@ class Worker:
             return False
         claimed = await self._claimed(room)
         for turn in claimed.turns:
-            scene = self.desk.scenes.at_once(turn.head, turn.step_id, turn.cards)
-            if scene is not None:
-                await self._led(Led(scene))
-            else:
-                self._hands.reserve(1)
-                self._spawn(self._open(turn))
+            self._take(turn)
         self._handle_all(claimed.rows)
         return len(claimed) == room
 
@@ -186,6 +200,16 @@ class Worker:
     def _begin(self, tx: Transaction, room: int) -> Claimed:
         lease_ms = self.desk.engine.limits.lease_ms
         return begin(tx, targets=self.targets, owner=self.owner, limit=room, lease_ms=lease_ms)
+
+    def _take(self, turn: Begun) -> None:
+        """Run a turn that was entered in this worker's name."""
+        assert self._hands is not None
+        scene = self.desk.scenes.at_once(turn.head, turn.step_id, turn.cards)
+        if scene is not None:
+            self._hands.take(scene.head, partial(self._drive, scene))
+        else:
+            self._hands.reserve(1)
+            self._spawn(self._open(turn))
 
     async def _open(self, turn: Begun) -> None:
         """Read what is missing to run a turn. When the store stays away, somebody takes it over later."""

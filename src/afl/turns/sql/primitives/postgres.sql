@@ -7,7 +7,9 @@ select state.move_2(:move::jsonb) as moved
 select state.enqueue_2(:message::jsonb, :edges::jsonb) as enqueued
 
 -- name: send
-select state.send_2(:message::jsonb, :edges::jsonb, :cards::jsonb, :context, :output) as sent
+select state.send_2(
+    :message::jsonb, :edges::jsonb, :cards::jsonb, :context, :output, :targets::text[], :owner, :lease_ms, :step
+) as sent
 
 -- name: begin
 select state.begin_2(:targets::text[], :owner, :limit, :lease_ms, :step) as begun

@@ -53,10 +53,11 @@ declare
 begin
     insert into state.agent_inbox (
         inbox_id, project_id, agent_id, worker_target, channel_id, message_type, enqueue_mode, correlation_id,
-        agent_turn_id, turn_epoch, context_headers, payload, status, next_retry_at, created_at
+        agent_turn_id, turn_epoch, context_headers, payload, status, next_retry_at, created_at, processed_at, archived_at
     ) values (
         r ->> 'inbox', r ->> 'project', r ->> 'agent', r ->> 'target', r ->> 'channel', r ->> 'type', r ->> 'mode',
-        r ->> 'correlation', r ->> 'turn', p_epoch, r ->> 'headers', r ->> 'payload', p_status, at, at
+        r ->> 'correlation', r ->> 'turn', p_epoch, r ->> 'headers', r ->> 'payload', p_status, at, at,
+        case when p_status = 'consumed' then at end, case when p_status = 'consumed' then at end
     ) on conflict do nothing;
     return found;
 end
@@ -148,13 +149,34 @@ begin
 end
 $body$;
 
+-- A dispatched turn is a worker's own, with its first step.
+create function state.enter_2(
+    p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text, out h state.agent_state_head
+) language plpgsql as $body$
+declare
+    at bigint := state.now_2();
+begin
+    update state.agent_state_head set
+        status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
+        revision = revision + 1, updated_at = at
+    where project_id = p_project and agent_id = p_agent returning * into h;
+    insert into state.agent_steps (
+        project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
+        number, tool_call_ids, metadata, started_at
+    ) values (
+        h.project_id, h.agent_id, p_step, h.active_agent_turn_id, h.active_channel_id, h.parent_step_id, h.trace_id,
+        'started', h.turn_epoch, h.steps, '[]', '{}', at
+    );
+end
+$body$;
+
 -- The first message of an idle agent is its turn at once: it is never queued, so it is written once.
-create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean) returns text
+create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean, p_status text) returns text
 language plpgsql as $body$
 declare
     m state.agent_inbox;
 begin
-    if not state.put_inbox_2(r, 'pending', p_epoch) then
+    if not state.put_inbox_2(r, p_status, p_epoch) then
         return '{"known": true}';
     end if;
     perform state.add_edges_2(p_edges);
@@ -178,7 +200,7 @@ declare
     head record := state.lock_head_2(project, agent);
 begin
     if head.status = 'idle' then
-        return state.begin_turn_2(p_message, p_edges, head.turn_epoch + 1, false);
+        return state.begin_turn_2(p_message, p_edges, head.turn_epoch + 1, false, 'pending');
     end if;
     if not state.put_inbox_2(p_message, 'queued', 0) then
         return '{"known": true}';
@@ -191,9 +213,12 @@ begin
 end
 $body$;
 
--- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent.
-create function state.send_2(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
-returns text language plpgsql as $body$
+-- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent. A worker that
+-- has a hand free where this is called (p_owner) has the turn from the first moment: nobody need claim it.
+create function state.send_2(
+    p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text,
+    p_targets text[], p_owner text, p_lease_ms bigint, p_step text
+) returns text language plpgsql as $body$
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
@@ -209,12 +234,18 @@ begin
         (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
     )::text);
     head := state.lock_head_2(project, agent);
-    if head.status = 'idle' then
-        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
-        return state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true);
+    if head.status is distinct from 'idle' then
+        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
+        return state.enqueue_2(message, p_edges);
     end if;
-    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
-    return state.enqueue_2(message, p_edges);
+    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
+    if to_whom.worker_target = any(p_targets) then
+        perform state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true, 'consumed');
+        return json_build_object(
+            'begun', row_to_json(state.enter_2(project, agent, p_owner, p_lease_ms, p_step))
+        )::text;
+    end if;
+    return state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true, 'pending');
 end
 $body$;
 
@@ -252,17 +283,7 @@ begin
                 begun := begun || json_build_object('row', row_to_json(m));
                 continue;
             end if;
-            update state.agent_state_head set
-                status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
-                revision = revision + 1, updated_at = at
-            where project_id = h.project_id and agent_id = h.agent_id returning * into h;
-            insert into state.agent_steps (
-                project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
-                number, tool_call_ids, metadata, started_at
-            ) values (
-                h.project_id, h.agent_id, p_step || taken, h.active_agent_turn_id, h.active_channel_id,
-                h.parent_step_id, h.trace_id, 'started', h.turn_epoch, h.steps, '[]', '{}', at
-            );
+            h := state.enter_2(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
             update state.agent_inbox set status = 'consumed', processed_at = at, archived_at = at
             where position = m.position;
             select json_agg(json_build_object(

@@ -1,0 +1,1 @@
+-- SQLite reads a CHECK once per statement it keeps: nothing is to be moved.
