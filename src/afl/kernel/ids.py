@@ -9,7 +9,8 @@ import uuid
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LETTERS = frozenset(_ALPHABET)
-_SHIFTS = range(125, -1, -5)
+_PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
+_SHIFTS = range(120, -1, -10)
 _guard = threading.Lock()
 _last = 0
 
@@ -31,7 +32,7 @@ def sortable_id() -> str:
         if number <= _last or number >> 80 == _last >> 80:
             number = _last + 1
         _last = number
-    return "".join([_ALPHABET[(number >> shift) & 31] for shift in _SHIFTS])
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def time_of(name: str) -> int | None:

@@ -8,6 +8,7 @@ may wait a little, and one statement does it for many rows.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -33,6 +34,9 @@ class Publishing:
         self._last: dict[str, int] = {}  # the last sequence of each subject, as this relay left it
         self._handed: list[Left] = []
         self._unrecorded: dict[int, Stored] = {}  # by position: the bus has them
+        self._recorded: deque[int] = deque(
+            maxlen=_ROWS
+        )  # of late: one may be handed over after a look has found it
         self._record_at: float | None = None
 
     def close(self) -> None:
@@ -58,16 +62,22 @@ class Publishing:
     async def publish_handed(self, lease: outbox.Lease) -> bool:
         """Publish what was handed over; False when something else must come before, which only a look can find."""
         rows: list[Stored] = []
-        known = set(self._unrecorded)
+        found: set[int] = set()
         handed, self._handed = self._handed, []
         for left in handed:
-            if left.before is not None and left.before not in known:
+            if self._has(left.row.position):
+                continue
+            if left.before is not None and left.before not in found and not self._has(left.before):
                 return False
             rows.append(left.row)
-            known.add(left.row.position)
+            found.add(left.row.position)
         if rows:
             await self._publish_or_record(rows, lease)
         return True
+
+    def _has(self, position: int) -> bool:
+        """Whether the bus has a row; of those that were recorded long ago nobody asks."""
+        return position in self._unrecorded or position in self._recorded
 
     async def find(self, lease: outbox.Lease) -> list[Stored]:
         """What is in the outbox and not on the bus. What was handed over is among it."""
@@ -97,6 +107,7 @@ class Publishing:
             raise FencedError("another relay has taken over")
         for position in taken:
             del self._unrecorded[position]
+            self._recorded.append(position)
         self._record_at = None
         self._bus.stored(done)
         return following

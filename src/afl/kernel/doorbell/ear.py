@@ -42,9 +42,12 @@ class Ear:
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
         """`wait` for asyncio."""
         loop = asyncio.get_running_loop()
-        news = loop.create_future()
+        news, here = loop.create_future(), threading.get_ident()
 
         def tell() -> None:
+            if threading.get_ident() == here:
+                _resolve(news)
+                return
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it this listener gone
                 loop.call_soon_threadsafe(_resolve, news)
 
@@ -53,9 +56,12 @@ class Ear:
                 self._tellers.add(tell)
                 if self._has_news():
                     _resolve(news)
+            timer = None if timeout is None else loop.call_later(timeout, _resolve, news)
             try:
-                await asyncio.wait([news], timeout=timeout)
+                await news
             finally:
+                if timer is not None:
+                    timer.cancel()
                 with self._condition:
                     self._tellers.discard(tell)
             with self._condition:

@@ -271,11 +271,12 @@ class TurnRun:
     def _settled(self, settled: Settled) -> bool:
         """After the commit: tell of it; whether the turn is out of this worker's hands."""
         scene = self._scene
-        self._tell(*events_of(scene, settled))
         if isinstance(settled, Ended):
             self.ended = settled.result
-            self._desk.engine.publish(settled.result)
+            self._desk.engine.publish(settled.result)  # the relay first: many may wait for what it publishes
+            asyncio.get_running_loop().call_soon(lambda: self._tell(*events_of(scene, settled)))
             return True
+        self._tell(*events_of(scene, settled))
         if isinstance(settled, Waiting):
             scene.moved(settled.head, settled.cards)
             self._desk.engine.relay.poke()
