@@ -50,9 +50,14 @@ class OneStatement(Transaction):
         raise StoreError(f"query {query.name} is many statements: use a transaction of its own")
 
 
-def alone(database: Database, work: Callable[[Transaction], T]) -> T:
-    """What `work` returns: its one statement is committed. Where statements cost no round trip, any number."""
-    return work(OneStatement(database)) if database.dialect == "postgres" else database.write(work)
+def alone(database: Database, work: Callable[[Transaction], T], *, passing: bool = False) -> T:
+    """What `work` returns: its one statement is committed. Where statements cost no round trip, any number.
+
+    `passing`: it is done once more should this machine go down, see `Database.write_passing`.
+    """
+    if database.dialect == "postgres":
+        return work(OneStatement(database))
+    return database.write_passing(work) if passing else database.write(work)
 
 
 class Alone:
@@ -67,8 +72,8 @@ class Alone:
         self._threads: list[threading.Thread] = []
         self._open = 0  # calls under way; the loop alone counts them
 
-    async def run(self, work: Callable[[Transaction], T]) -> T:
-        result: T = await self._called(lambda: alone(self._database, work))
+    async def run(self, work: Callable[[Transaction], T], *, passing: bool = False) -> T:
+        result: T = await self._called(lambda: alone(self._database, work, passing=passing))
         return result
 
     async def select(self, query: Query, **params: Any) -> list[Row]:

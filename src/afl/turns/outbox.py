@@ -79,6 +79,18 @@ def store_commands(
     return len(rows)
 
 
+def leave(tx: Transaction, rows: Iterable[Mapping[str, Any]]) -> tuple[Left, ...]:
+    """Rows of a transition on SQLite, and where they are: then the relay need not look for them."""
+    return tuple(_left(tx, row) for row in rows)
+
+
+def _left(tx: Transaction, row: Mapping[str, Any]) -> Left:
+    place = tx.one(Q.leave, **row)
+    assert place is not None
+    before = tx.one(Q.left_before, subject=row["subject"], position=place["position"])
+    return Left.of(row, {**place, "before": None if before is None else before["position"]})
+
+
 def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> Stored | None:
     """How a turn ended; None while it has not."""
     row = tx.one(Q.task_of_turn, project=project_id, turn=turn_id)

@@ -102,7 +102,9 @@ class Publishing:
         if not done:
             return []
         taken = {row.position: row.sequence or 0 for row in done}
-        following = await self._alone.run(lambda tx: outbox.record(tx, taken, lease, limit=_ROWS))
+        following = await self._alone.run(
+            lambda tx: outbox.record(tx, taken, lease, limit=_ROWS), passing=True
+        )
         if following is None:
             raise FencedError("another relay has taken over")
         for position in taken:

@@ -19,6 +19,7 @@ from afl.turns.publishing import Publishing
 
 NAME = "turns"
 _LOOK_SECONDS = 1.0
+_SPACING_SECONDS = 0.005  # on SQLite every commit rings, and most are of no concern here
 _FAREWELL_SECONDS = 2.0
 _KEPT_MS = 24 * 3600 * 1000  # commands, as long as a server would keep them
 _PRUNE_SECONDS = 600.0
@@ -46,6 +47,7 @@ class Relay:
         self._task: asyncio.Task[None] | None = None
         self._epoch: int | None = None  # of the lease, while this relay has it
         self._renew_at = self._prune_at = 0.0
+        self._look_at = self._looked_at = 0.0
         self._failures = 0
         self._closing = False
 
@@ -89,40 +91,49 @@ class Relay:
         if self._epoch is not None and self._ear is not None:
             if left:
                 self._publishing.hand(left)
-                self._ear.wake()
             else:
-                self._ear.hear([outbox.TOPIC])
+                self._look_at = 0.0
+            self._ear.wake()
         elif self._bell is not None:
             self._bell.ring(outbox.TOPIC)
 
     async def _work(self) -> None:
         assert self._ear is not None
-        look_at = 0.0  # a ring may be lost
-        heard: frozenset[str] = frozenset()
         while not self._closing:
-            delay, now = _LOOK_SECONDS, asyncio.get_running_loop().time()
             try:
                 if await self._hold():
-                    if heard or now >= look_at or not await self._publishing.publish_handed(self._lease()):
-                        look_at = now + _LOOK_SECONDS
-                        await self._publish_all()
-                    elif await self._publishing.record_when_due(self._lease()):
-                        await self._publish_all()
+                    await self._round()
                 self._failures = 0
-                delay = self._publishing.patience(_LOOK_SECONDS)
+                delay = self._publishing.patience(self._patience())
             except FencedError:
-                self._epoch, look_at = None, 0.0
+                self._epoch, self._look_at, delay = None, 0.0, _LOOK_SECONDS
                 self._publishing.forget()
             except StoreError as error:
-                delay, look_at = self._failed(error), 0.0
+                delay = self._failed(error)
             except Exception as error:  # whatever it is, the next round must not be the last
                 _log.exception("the relay stumbled")
-                delay, look_at = self._failed(error), 0.0
-            heard = await self._ear.wait_async(delay)
+                delay = self._failed(error)
+            if await self._ear.wait_async(delay):
+                self._look_at = min(self._look_at, self._looked_at + _SPACING_SECONDS)
+
+    async def _round(self) -> None:
+        """Publish what was handed over; look for what was not when that is due, or must come before."""
+        if self._patience() > 0 and await self._publishing.publish_handed(self._lease()):
+            if await self._publishing.record_when_due(self._lease()):
+                await self._publish_all()
+            return
+        self._looked_at = asyncio.get_running_loop().time()
+        self._look_at = self._looked_at + _LOOK_SECONDS  # a ring may be lost
+        await self._publish_all()
+
+    def _patience(self) -> float:
+        """For how many seconds no look is due."""
+        return max(0.0, self._look_at - asyncio.get_running_loop().time())
 
     def _failed(self, error: Exception) -> float:
         """How long to wait; it is told once per outage."""
         self._failures += 1
+        self._look_at = 0.0
         self._publishing.forget()
         _log.log(
             logging.WARNING if self._failures == 1 else logging.DEBUG,

@@ -97,12 +97,16 @@ class Database(ABC):
         return self.write(lambda tx: tx.all(query, **params))
 
     def passing(self, query: Query, /, **params: Any) -> list[Row]:
-        """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes.
+        """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes."""
+        return self.write_passing(lambda tx: tx.all(query, **params))
+
+    def write_passing(self, work: Callable[[Transaction], T]) -> T:
+        """`write` for what is void, or done once more, when this machine goes down.
 
         Where only this machine's processes have the store, it is not forced to the disk: that is half of the time.
         Nothing is out of order after a failure: it is durable before anything that is written later is.
         """
-        return self.atomic(query, **params)
+        return self.write(work)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole read transaction."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from afl.kernel.clock import steady_ms
-from afl.kernel.database.base import Database, Row, Transaction
-from afl.kernel.database.queries import Query
+from afl.kernel.database.base import Database, Transaction
 from afl.kernel.database.schema import Schema, ensure
 from afl.kernel.database.sqlite_file import close_file, open_file
 from afl.kernel.presence import Presence
@@ -39,10 +38,10 @@ class SqliteDatabase(Database):
     def now(self) -> int:
         return steady_ms() + self._file.shift
 
-    def passing(self, query: Query, /, **params: Any) -> list[Row]:
+    def write_passing(self, work: Callable[[Transaction], T]) -> T:
         thread = self._enter()
         try:
-            return self._file.writer.write(lambda tx: tx.all(query, **params), forced=False)
+            return self._file.writer.write(work, forced=False)
         finally:
             self._inside.discard(thread)
 

@@ -130,12 +130,12 @@ def _run(
         boxes.append(tx, head.project_id, box, turn, ids, last=last)
     tx.many(Q.add_new_edge, list(move.edges))
     tx.many(Q.wait_for, [{**_turn(head), **wait} for wait in move.waits])
-    tx.many(outbox.Q.store, list(move.outbox))
+    left = outbox.leave(tx, move.outbox)
     _close(tx, head, now, move)
     following = None
     if move.kind == "end_turn":
         following = dispatch_next(tx, head.project_id, head.agent_id, locked=True)
-    return Moved(now, following)
+    return Moved(now, following, left)
 
 
 def _close(tx: Transaction, head: Head, now: Head, move: Move) -> None:

@@ -60,10 +60,12 @@ update {schema:state}pmo_batches set status = :status, updated_at = {now}
 where project_id = :project and batch_id = :batch and status = 'running'
 
 -- name: ripe_batches
-select distinct b.project_id, b.batch_id from {schema:state}pmo_batches as b
-join {schema:state}pmo_batch_tasks as t on t.project_id = b.project_id and t.batch_id = b.batch_id
-left join {schema:state}outbox as o on o.project_id = t.project_id and o.agent_turn_id = t.current_agent_turn_id
-    and o.kind = 'task'
-where b.status = 'running'
-    and (b.deadline_at < {now} or (t.status in ('pending', 'dispatched') and o.status is not null))
+select b.project_id, b.batch_id from {schema:state}pmo_batches as b
+where b.status = 'running' and (b.deadline_at < {now} or exists (
+    select 1 from {schema:state}pmo_batch_tasks as t
+    join {schema:state}outbox as o on o.project_id = t.project_id and o.agent_turn_id = t.current_agent_turn_id
+    where t.project_id = b.project_id and t.batch_id = b.batch_id and t.status in ('pending', 'dispatched')
+        and t.current_agent_turn_id is not null and o.kind = 'task'
+))
+order by b.deadline_at
 limit :limit

@@ -27,9 +27,13 @@ order by position desc limit :limit
 select * from {schema:state}agent_inbox
 where project_id = :project and correlation_id = :correlation and message_type in ('tool_result', 'timeout')
 
+-- SQLite takes an index with a condition only for one that says the same in the same words: `status in (all that are
+-- not done)` stands beside what is wanted of it, here and elsewhere.
+
 -- name: next_queued
 select * from {schema:state}agent_inbox
 where project_id = :project and agent_id = :agent and status = 'queued'
+    and status in ('queued', 'pending', 'deferred', 'processing')
 order by position limit 1 {for_update}
 
 -- `is true` keeps PostgreSQL from the index of all that wait when it is told which row.
@@ -52,7 +56,7 @@ update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner,
 where position in (
     select position from {schema:state}agent_inbox
     where project_id = :project and agent_id = :agent and status in ('pending', 'deferred')
-        and next_retry_at <= {now}
+        and status in ('queued', 'pending', 'deferred', 'processing') and next_retry_at <= {now}
     order by next_retry_at, position limit :limit {skip_locked}
 )
 returning *
@@ -71,7 +75,7 @@ returning *
 
 -- name: release
 update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
-where status = 'processing' and claimed_by = :owner
+where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing' and claimed_by = :owner
 returning *
 
 -- name: release_rows
@@ -82,13 +86,15 @@ where project_id = :project and inbox_id {in:rows} and (status = 'processing') i
 update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
 where position in (
     select position from {schema:state}agent_inbox
-    where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing' and (processed_at < {now} - :older_ms or claimed_by {in:dead})
+    where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing'
+        and (processed_at < {now} - :older_ms or claimed_by {in:dead})
     order by processed_at limit :limit {skip_locked}
 )
 returning *
 
 -- name: claimers
-select distinct claimed_by from {schema:state}agent_inbox where status = 'processing'
+select distinct claimed_by from {schema:state}agent_inbox
+where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing'
 
 -- name: next_due
 select min(next_retry_at) as due from {schema:state}agent_inbox
@@ -96,10 +102,11 @@ where worker_target {in:targets} and status in ('pending', 'deferred')
 
 -- name: due_agents
 select distinct project_id, agent_id, channel_id, worker_target from {schema:state}agent_inbox
-where status in ('pending', 'deferred') and next_retry_at <= {now} - :older_ms
+where status in ('queued', 'pending', 'deferred', 'processing') and status in ('pending', 'deferred')
+    and next_retry_at <= {now} - :older_ms
 limit :limit
 
 -- name: open_rows
 select count(*) as open from {schema:state}agent_inbox
 where project_id = :project and agent_id = :agent and status in ('pending', 'deferred', 'processing')
-    and inbox_id <> :excluding
+    and status in ('queued', 'pending', 'deferred', 'processing') and inbox_id <> :excluding

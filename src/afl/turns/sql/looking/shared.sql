@@ -41,11 +41,13 @@ order by b.position desc limit 1
 
 -- name: queued_counts
 select agent_id, count(*) as queued from {schema:state}agent_inbox
-where project_id = :project and status = 'queued' group by agent_id
+where project_id = :project and status = 'queued' and status in ('queued', 'pending', 'deferred', 'processing')
+group by agent_id
 
 -- name: queue_ahead
 select count(*) as ahead from {schema:state}agent_inbox
-where project_id = :project and agent_id = :agent and status = 'queued' and position < (
+where project_id = :project and agent_id = :agent and status = 'queued'
+    and status in ('queued', 'pending', 'deferred', 'processing') and position < (
     select position from {schema:state}agent_inbox where project_id = :project and inbox_id = :turn
         and (message_type in ('turn', 'ui_action')) is true
 )
@@ -61,4 +63,5 @@ order by created_at, edge_id
 -- name: pending_of_agent
 select * from {schema:state}agent_inbox
 where project_id = :project and agent_id = :agent and status in ('pending', 'deferred', 'processing')
+    and status in ('queued', 'pending', 'deferred', 'processing')
 order by next_retry_at, position

@@ -27,5 +27,6 @@ order by updated_at limit :limit
 -- name: idle_with_queue
 select distinct i.project_id, i.agent_id from {schema:state}agent_inbox as i
 left join {schema:state}agent_state_head as h on h.project_id = i.project_id and h.agent_id = i.agent_id
-where i.status = 'queued' and coalesce(h.status, 'idle') = 'idle'
+where i.status in ('queued', 'pending', 'deferred', 'processing') and i.status = 'queued'
+    and coalesce(h.status, 'idle') = 'idle'
 limit :limit
