@@ -155,9 +155,10 @@ def test_what_is_told_has_the_fields_of_the_protocol_and_no_others(place: Place)
     async def work() -> None:
         async with office(place) as there:
             await there.overhear()
-            await there.hire(told_first([("add", {"a": 1, "b": 2})]))
             await there.agents.define("ada", tools=[add])
-            await there.agents.ask("ada", "go")
+            turn = await there.agents.send("ada", "go")  # nobody here can take it: workers elsewhere are woken
+            await there.hire(told_first([("add", {"a": 1, "b": 2})]))
+            await there.agents.wait(turn)
             await until(lambda: there.told("task") and len(there.told("step")) == 4)
             for kind, wanted in FIELDS.items():
                 assert there.told(kind), kind
