@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from afl.turns.errors import SubjectError
 
@@ -110,10 +111,10 @@ def check_command(text: str, project_id: str, channel_id: str) -> Subject:
 
 def matches(pattern: str, subject: str) -> bool:
     """Whether a subject fits a pattern with `*` for one part and a last `>` for all that follow."""
-    wanted, given = pattern.split("."), subject.split(".")
-    for place, token in enumerate(wanted):
-        if token == ">":
-            return len(given) > place
-        if place >= len(given) or token not in ("*", given[place]):
-            return False
-    return len(wanted) == len(given)
+    return _compiled(pattern).fullmatch(subject) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = [{"*": "[^.]*", ">": ".*"}.get(part, re.escape(part)) for part in pattern.split(".")]
+    return re.compile(r"\.".join(parts), re.DOTALL)

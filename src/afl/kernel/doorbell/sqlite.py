@@ -7,8 +7,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from urllib.parse import quote
 
 from afl.kernel.backoff import Backoff
@@ -24,6 +24,21 @@ _RETRY = Backoff(0.05, cap=2.0)
 _VERSION = "PRAGMA data_version"
 _DEAF_AFTER = 3
 _inherited: list[sqlite3.Connection] = []  # SQLite forbids to use or close what a parent process opened
+
+
+class _Attention(AbstractContextManager[None]):
+    """Somebody waits. Every wait begins and ends with it, so it is no generator."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        self._count(1)
+
+    def __exit__(self, *_: object) -> None:
+        self._count(-1)
 
 
 class SqliteWire(Wire):
@@ -58,14 +73,9 @@ class SqliteWire(Wire):
                     self._version = self._look()
         super().attach(ear)
 
-    @contextmanager
-    def attention(self) -> Iterator[None]:
+    def attention(self) -> AbstractContextManager[None]:
         self._begin()
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
+        return _Attention(self.count)
 
     def forked(self) -> None:
         super().forked()
@@ -77,7 +87,8 @@ class SqliteWire(Wire):
             _inherited.append(self._connection)
             self._connection = None
 
-    def _count(self, change: int) -> None:
+    def count(self, change: int) -> None:
+        """More, or fewer, wait."""
         with self._guard:
             self._waiting += change
             if self._waiting:

@@ -27,6 +27,7 @@ from afl.turns.subjects import matches, parse_subject
 
 PUBLISHED = "turns:published"
 _LOOK_SECONDS = 1.0  # a ring may be lost
+_SPACING_SECONDS = 0.02
 _ROWS = 200
 _UNHEARD = 10_000
 _log = logging.getLogger(__name__)
@@ -160,7 +161,10 @@ class _Running(Subscription):
                 _log.warning("cannot read the outbox: %s; trying again", error)
                 more = False
             if not more:
-                await self._ear.wait_async(_LOOK_SECONDS)
+                await self._rest()
+
+    async def _rest(self) -> None:
+        await self._ear.wait_async(_LOOK_SECONDS)
 
     @abstractmethod
     async def _look(self) -> bool:
@@ -188,11 +192,19 @@ class _Follower(_Running):
         await super().close()
         self._bus.forget(self, self._listener)
 
+    async def _rest(self) -> None:
+        """On SQLite every commit wakes us, and while the relay is here, what it publishes is given to us."""
+        if self._is_given():
+            await asyncio.sleep(_SPACING_SECONDS)
+        await super()._rest()
+
+    def _is_given(self) -> bool:
+        return time.monotonic() - self._bus.published_at < _LOOK_SECONDS and not self._behind
+
     async def _look(self) -> bool:
-        """Every commit wakes us. While the relay is here, what it publishes is given to us: a look is for safety."""
+        """What is given to us need not be looked for, but now and then, for safety."""
         now = time.monotonic()
-        is_given = now - self._bus.published_at < _LOOK_SECONDS and not self._behind
-        if is_given and now - self._looked_at < _LOOK_SECONDS:
+        if self._is_given() and now - self._looked_at < _LOOK_SECONDS:
             return False
         self._looked_at, self._behind = now, False
         found = await self._bus.following(self._after, _ROWS)

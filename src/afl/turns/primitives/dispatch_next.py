@@ -66,23 +66,33 @@ def told(leased: Mapping[str, Any] | None) -> L0Result:
 
 def lease_queued(tx: Transaction, message: InboxRow, context: TurnContext) -> Head | None:
     """Give a queued turn its agent: the head is dispatched, the message pending under the new epoch."""
-    turn, project = message.agent_turn_id, message.project_id
-    output = acquire(tx, project, message.payload["output_box_id"], turn)
+    head = lease_turn(tx, context, message.inbox_id, message.payload, message.context_headers)
+    if head is not None:
+        tx.run(inbox.Q.promote, project=message.project_id, inbox=message.inbox_id, epoch=head.turn_epoch)
+    return head
+
+
+def lease_turn(
+    tx: Transaction,
+    context: TurnContext,
+    inbox_id: str,
+    payload: Mapping[str, Any],
+    headers: Mapping[str, str],
+) -> Head | None:
+    """Give a turn its agent and its output box; None when the agent is busy."""
+    output = acquire(tx, context.project_id, payload["output_box_id"], context.agent_turn_id)
     lease = Lease(
-        project_id=project,
-        agent_id=message.agent_id,
-        agent_turn_id=turn,
-        channel_id=message.channel_id,
-        inbox_id=message.inbox_id,
+        project_id=context.project_id,
+        agent_id=context.agent_id,
+        agent_turn_id=context.agent_turn_id,
+        channel_id=context.channel_id,
+        inbox_id=inbox_id,
         output_box_id=output,
-        context_box_id=message.payload["context_box_id"],
-        profile_box_id=message.payload["profile_box_id"],
+        context_box_id=payload["context_box_id"],
+        profile_box_id=payload["profile_box_id"],
         recursion_depth=context.recursion_depth,
         parent_step_id=context.parent_step_id or None,
         trace_id=context.trace_id,
-        headers=message.context_headers,
+        headers=headers,
     )
-    head = lease_agent_turn_with_conn(tx, lease)
-    if head is not None:
-        tx.run(inbox.Q.promote, project=project, inbox=message.inbox_id, epoch=head.turn_epoch)
-    return head
+    return lease_agent_turn_with_conn(tx, lease)

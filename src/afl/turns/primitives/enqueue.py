@@ -6,30 +6,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from afl.kernel.codec import decode, encode_canonical, encode_rows
+from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import FencedError
 from afl.turns import inbox
 from afl.turns.boxes import create_output_box
 from afl.turns.context import TurnContext
-from afl.turns.edges import Q as HEADS
 from afl.turns.edges import add_edge
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.events import action_ack, wakeup_message
 from afl.turns.headers import without_identity
+from afl.turns.hosting import Hand
 from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import InboxRow, L0Result, Limits, accepted, busy, rejected
 from afl.turns.payloads import check_turn, check_ui_action
-from afl.turns.primitives.dispatch_next import dispatch_next, told
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
+from afl.turns.primitives.queueing import queue
 from afl.turns.primitives.sources import Q, check_source_status
 from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
 from afl.turns.statuses import (
     ActionStatus,
     BoxKind,
     DepthPolicy,
-    HeadStatus,
     InboxStatus,
     MessageType,
     WakeupReason,
@@ -37,18 +36,24 @@ from afl.turns.statuses import (
 
 
 def enqueue(
-    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits | None = None
+    tx: Transaction,
+    context: TurnContext,
+    intent: SpawnIntent,
+    limits: Limits | None = None,
+    hand: Hand | None = None,
 ) -> L0Result:
     """A new turn (T1, and T2 when the agent is idle), or a UI action (T2u, or busy and nothing written).
 
     The same correlation_id with the same target and payload again is the same turn: it is acknowledged, and
     nothing changes. Whoever asked for an action is told at once what becomes of it.
     """
-    result = _enqueued(tx, context, intent, limits or Limits())
+    result = _enqueued(tx, context, intent, limits or Limits(), hand)
     return _acknowledged(context, intent, result) if intent.message_type is MessageType.UI_ACTION else result
 
 
-def _enqueued(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> L0Result:
+def _enqueued(
+    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits, hand: Hand | None
+) -> L0Result:
     try:
         spawn = _checked(tx, context, intent, limits)
     except ProtocolViolation as violation:
@@ -58,7 +63,10 @@ def _enqueued(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits
         return known
     if intent.message_type is MessageType.UI_ACTION:
         return _begin_action(tx, spawn)
-    return _queue(tx, spawn)
+    queued = queue(tx, spawn, hand)
+    if queued is None:
+        return _known(tx, spawn) or rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {spawn.inbox_id} exists")
+    return queued
 
 
 def _acknowledged(context: TurnContext, intent: SpawnIntent, result: L0Result) -> L0Result:
@@ -76,35 +84,6 @@ def _acknowledged(context: TurnContext, intent: SpawnIntent, result: L0Result) -
         error=result.error,
     )
     return replace(result, signals=(*result.signals, ack))
-
-
-def _queue(tx: Transaction, spawn: Spawn) -> L0Result:
-    row, edge = message_of(spawn, InboxStatus.QUEUED, 0), edge_of(spawn)
-    following = (_queue_call if tx.dialect == "postgres" else _queue_run)(tx, row, edge)
-    if following is None:
-        return _known(tx, spawn) or rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {spawn.inbox_id} exists")
-    mine = following.payload.get("dispatched") == spawn.context.agent_turn_id
-    return accepted(acknowledgement(spawn, following.payload if mine else None), signals=following.signals)
-
-
-def _queue_call(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0Result | None:
-    """One call on PostgreSQL; None when there is such a message."""
-    answered = tx.one(Q.enqueue, message=encode_rows(row), edges=encode_rows([edge]))
-    assert answered is not None
-    answer = decode(answered["enqueued"])
-    return None if "known" in answer else told(answer.get("next"))
-
-
-def _queue_run(tx: Transaction, row: dict[str, Any], edge: dict[str, Any]) -> L0Result | None:
-    """The head is locked first: whoever ends a turn at this moment sees the message, or we see the idle head."""
-    project, agent = row["project"], row["agent"]
-    head = tx.one(HEADS.lock_head, project=project, agent=agent)
-    if not inbox.put(tx, row):
-        return None
-    add_edge(tx, edge)
-    if head is not None and head["status"] != HeadStatus.IDLE:
-        return told(None)
-    return dispatch_next(tx, project, agent, locked=True)
 
 
 def _begin_action(tx: Transaction, spawn: Spawn) -> L0Result:

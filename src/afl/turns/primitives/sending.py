@@ -11,7 +11,6 @@ from typing import Any
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Transaction
-from afl.turns import heads, inbox
 from afl.turns.boxes import open_boxes
 from afl.turns.card_store import card_row, row_in_box
 from afl.turns.cards import NewCard
@@ -20,12 +19,12 @@ from afl.turns.errors import ProtocolViolation
 from afl.turns.hosting import Hand
 from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
-from afl.turns.model import Begun, Head, L0Result, Limits, TurnRef, accepted
+from afl.turns.model import Begun, Head, L0Result, Limits, accepted
 from afl.turns.primitives.dispatch_next import told
 from afl.turns.primitives.enqueue import enqueue, unknown_agent
 from afl.turns.primitives.sources import Q
 from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
-from afl.turns.statuses import HeadStatus, InboxStatus, MessageType
+from afl.turns.statuses import InboxStatus, MessageType
 
 
 def send(
@@ -47,32 +46,16 @@ def send(
         return _call(tx, context, agent_id, rows, hand)
     read, written = open_boxes(tx, context.project_id, cards, limits)
     payload = {"context_box_id": read, "output_box_id": written}
-    result = enqueue(tx, context, SpawnIntent(agent_id, payload), limits)
+    result = enqueue(tx, context, SpawnIntent(agent_id, payload), limits, hand)
     if not result.accepted:
         raise refusal(result)
-    turn = TurnRef(context.project_id, agent_id, result.payload["agent_turn_id"])
-    entered = None if hand is None else _entered(tx, turn, hand)
-    return result if entered is None else _begun(result.payload, *entered, rows)
+    return result if result.begun is None else _reading(result, result.begun, rows)
 
 
 def refusal(result: L0Result) -> ProtocolViolation:
     """What was refused, as an exception."""
     why = result.error or "the turn was refused"
     return ProtocolViolation(why) if result.error_code is None else ProtocolViolation(why, result.error_code)
-
-
-def _entered(tx: Transaction, turn: TurnRef, hand: Hand) -> tuple[Head, str] | None:
-    """T3, if it is its agent's turn and the hand serves that; else it waits to be claimed."""
-    head = heads.read_head(tx, turn.project_id, turn.agent_id)
-    row = inbox.turn_row(tx, turn.project_id, turn.agent_turn_id)
-    if head is None or row is None or row.worker_target not in hand.targets:
-        return None
-    if (head.status, head.active_agent_turn_id) != (HeadStatus.DISPATCHED, turn.agent_turn_id):
-        return None
-    step = new_id("step")
-    return heads.enter_running(
-        tx, head, inbox_id=row.inbox_id, owner=hand.owner, step_id=step, lease_ms=hand.lease_ms
-    ), step
 
 
 def _call(
@@ -98,17 +81,17 @@ def _call(
     if "refused" in answered:
         raise unknown_agent(context, agent_id, known=bool(answered["refused"]))
     if "begun" in answered:
-        return _begun(acknowledgement(spawn), Head.of(answered["begun"]), step, cards)
+        head = Head.of(answered["begun"])
+        leased = {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}
+        return _reading(accepted(acknowledgement(spawn, leased)), Begun(head, step, ()), cards)
     following = told(answered.get("next"))
     mine = following.payload.get("dispatched") == turn
     answer = acknowledgement(spawn, following.payload if mine else None)
     return accepted(answer, signals=following.signals)
 
 
-def _begun(
-    answer: Mapping[str, Any], head: Head, step_id: str, cards: Sequence[Mapping[str, Any]]
-) -> L0Result:
-    """Nobody is woken, and what the turn reads need not be read: it was just written."""
+def _reading(result: L0Result, begun: Begun, cards: Sequence[Mapping[str, Any]]) -> L0Result:
+    """What the turn reads need not be read: it was just written."""
+    head = begun.head
     read = [row_in_box(head.context_box_id or "", card, head.updated_at) for card in cards]
-    found = {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}
-    return replace(accepted({**answer, **found}), begun=Begun(head, step_id, read))
+    return replace(result, begun=replace(begun, cards=read))
