@@ -64,24 +64,27 @@ begin
 end
 $body$;
 
--- The status of an agent's head, which is locked; null when a message waits for it although it is idle.
-create function state.lock_head_2(p_project text, p_agent text, out status text, out turn_epoch bigint)
-language plpgsql as $body$
+-- The epoch of an agent's head, which is locked, if it is idle; -1 when a message waits for it although it is, null when
+-- it has a turn. One number: a function that returns several takes the server longer than what it does here.
+create function state.idle_epoch_2(p_project text, p_agent text) returns bigint language plpgsql as $body$
+declare
+    found_status text;
+    epoch bigint;
 begin
-    select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
+    select h.status, h.turn_epoch into found_status, epoch from state.agent_state_head as h
     where h.project_id = p_project and h.agent_id = p_agent for update;
     if not found then
         insert into state.agent_state_head (project_id, agent_id, updated_at)
         values (p_project, p_agent, state.now_2()) on conflict do nothing;
-        select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
+        select h.status, h.turn_epoch into found_status, epoch from state.agent_state_head as h
         where h.project_id = p_project and h.agent_id = p_agent for update;
     end if;
-    if status = 'idle' and exists (
-        select 1 from state.agent_inbox as i
-        where i.project_id = p_project and i.agent_id = p_agent and i.status = 'queued'
-    ) then
-        status := null;
+    if found_status <> 'idle' then
+        return null;
     end if;
+    perform 1 from state.agent_inbox as i
+    where i.project_id = p_project and i.agent_id = p_agent and i.status = 'queued' limit 1;
+    return case when found then -1 else epoch end;
 end
 $body$;
 
@@ -150,24 +153,31 @@ begin
 end
 $body$;
 
+create function state.open_step_2(h state.agent_state_head, p_step text) returns void language plpgsql as $body$
+begin
+    insert into state.agent_steps (
+        project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
+        number, tool_call_ids, metadata, started_at
+    ) values (
+        h.project_id, h.agent_id, p_step, h.active_agent_turn_id, h.active_channel_id, h.parent_step_id, h.trace_id,
+        'started', h.turn_epoch, h.steps, '[]', '{}', h.updated_at
+    );
+end
+$body$;
+
 -- A dispatched turn is a worker's own, with its first step.
-create function state.enter_2(
-    p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text, out h state.agent_state_head
-) language plpgsql as $body$
+create function state.enter_2(p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text)
+returns json language plpgsql as $body$
 declare
+    h state.agent_state_head;
     at bigint := state.now_2();
 begin
     update state.agent_state_head set
         status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
         revision = revision + 1, updated_at = at
     where project_id = p_project and agent_id = p_agent returning * into h;
-    insert into state.agent_steps (
-        project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
-        number, tool_call_ids, metadata, started_at
-    ) values (
-        h.project_id, h.agent_id, p_step, h.active_agent_turn_id, h.active_channel_id, h.parent_step_id, h.trace_id,
-        'started', h.turn_epoch, h.steps, '[]', '{}', at
-    );
+    perform state.open_step_2(h, p_step);
+    return row_to_json(h);
 end
 $body$;
 
@@ -198,16 +208,16 @@ create function state.enqueue_2(p_message jsonb, p_edges jsonb) returns text lan
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
-    head record := state.lock_head_2(project, agent);
+    epoch bigint := state.idle_epoch_2(project, agent);
 begin
-    if head.status = 'idle' then
-        return state.begin_turn_2(p_message, p_edges, head.turn_epoch + 1, false, 'pending');
+    if epoch >= 0 then
+        return state.begin_turn_2(p_message, p_edges, epoch + 1, false, 'pending');
     end if;
     if not state.put_inbox_2(p_message, 'queued', 0) then
         return '{"known": true}';
     end if;
     perform state.add_edges_2(p_edges);
-    if head.status is null then
+    if epoch = -1 then
         return jsonb_build_object('next', state.dispatch_next_2(project, agent))::text;
     end if;
     return '{}';
@@ -225,7 +235,7 @@ declare
     agent text := p_message ->> 'agent';
     to_whom resource.project_agents;
     message jsonb;
-    head record;
+    epoch bigint;
 begin
     select * into to_whom from resource.project_agents where project_id = project and agent_id = agent;
     if to_whom.status is distinct from 'active' then
@@ -234,19 +244,17 @@ begin
     message := p_message || jsonb_build_object('target', to_whom.worker_target, 'payload', (
         (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
     )::text);
-    head := state.lock_head_2(project, agent);
-    if head.status is distinct from 'idle' then
+    epoch := state.idle_epoch_2(project, agent);
+    if epoch is null or epoch < 0 then
         perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
         return state.enqueue_2(message, p_edges);
     end if;
     perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
     if to_whom.worker_target = any(p_targets) then
-        perform state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true, 'consumed');
-        return json_build_object(
-            'begun', row_to_json(state.enter_2(project, agent, p_owner, p_lease_ms, p_step))
-        )::text;
+        perform state.begin_turn_2(message, p_edges, epoch + 1, true, 'consumed');
+        return json_build_object('begun', state.enter_2(project, agent, p_owner, p_lease_ms, p_step))::text;
     end if;
-    return state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true, 'pending');
+    return state.begin_turn_2(message, p_edges, epoch + 1, true, 'pending');
 end
 $body$;
 
@@ -259,6 +267,7 @@ declare
     h state.agent_state_head;
     target text;
     read json;
+    entered json;
     begun json[] := '{}';
     taken bigint := 0;
     at bigint := state.now_2();
@@ -284,7 +293,7 @@ begin
                 begun := begun || json_build_object('row', row_to_json(m));
                 continue;
             end if;
-            h := state.enter_2(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
+            entered := state.enter_2(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
             update state.agent_inbox set status = 'consumed', processed_at = at, archived_at = at
             where position = m.position;
             select json_agg(json_build_object(
@@ -300,7 +309,7 @@ begin
                 where one.project_id = b.project_id and one.card_id = b.card_id offset 0
             ) as c
             where b.project_id = h.project_id and b.box_id in (h.context_box_id, h.output_box_id);
-            begun := begun || json_build_object('head', row_to_json(h), 'step', p_step || taken, 'cards', read);
+            begun := begun || json_build_object('head', entered, 'step', p_step || taken, 'cards', read);
         end loop;
     end loop;
     return array_to_json(begun)::text;
@@ -471,13 +480,7 @@ begin
         where project_id = project and agent_turn_id = turn and ended_at is null;
     end if;
     if p ? 'open' then
-        insert into state.agent_steps (
-            project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
-            number, tool_call_ids, metadata, started_at
-        ) values (
-            project, agent, p ->> 'open', turn, h.active_channel_id, h.parent_step_id, h.trace_id, 'started',
-            h.turn_epoch, h.steps, '[]', '{}', at
-        );
+        perform state.open_step_2(h, p ->> 'open');
     end if;
     if p ? 'consume' then
         update state.agent_inbox set status = 'consumed', claimed_by = '', archived_at = at

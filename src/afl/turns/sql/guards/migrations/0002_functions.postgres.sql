@@ -13,19 +13,22 @@ begin
         'cardbox.cards', 'cardbox.card_boxes', 'state.agent_state_head', 'state.agent_inbox', 'state.execution_edges',
         'state.turn_waiting_tools', 'state.outbox'
     ]::regclass[] loop
-        select string_agg(distinct format('%I %s := new.%I;', a.attname, format_type(a.atttypid, -1), a.attname), ' ')
-        into columns
+        -- Columns become those of the new row. No word in a condition's quotes is the name of a column.
+        select format('\m(%s)\M', string_agg(distinct a.attname, '|')) into columns
         from pg_constraint as c join pg_attribute as a on a.attrelid = written and a.attnum = any(c.conkey)
         where c.conrelid = written and c.contype = 'c';
-        select string_agg(pg_get_expr(conbin, written), ' and ' order by conname),
-            string_agg(format('when not %s then %L', pg_get_expr(conbin, written), conname), ' ' order by conname),
-            string_agg(format('drop constraint %I', conname), ', ')
+        select string_agg(c.condition, ' and ' order by c.conname),
+            string_agg(format('when not %s then %L', c.condition, c.conname), ' ' order by c.conname),
+            string_agg(format('drop constraint %I', c.conname), ', ')
         into conditions, broken, drops
-        from pg_constraint where conrelid = written and contype = 'c';
+        from (
+            select conname, regexp_replace(pg_get_expr(conbin, written), columns, 'new.\1', 'g') as condition
+            from pg_constraint where conrelid = written and contype = 'c'
+        ) as c;
         execute format('create function %s_checked() returns trigger language plpgsql as %L', written, format(
-            'declare %s begin if not (%s) then raise exception using errcode = ''check_violation'', '
+            'begin if not (%s) then raise exception using errcode = ''check_violation'', '
             'message = ''%s: a row breaks '' || case %s end; end if; return new; end',
-            columns, conditions, written, broken
+            conditions, written, broken
         ));
         execute format(
             'create trigger checked before insert or update on %s for each row execute function %s_checked()',
