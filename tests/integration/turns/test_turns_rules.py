@@ -156,7 +156,9 @@ def test_what_is_told_has_the_fields_of_the_protocol_and_no_others(place: Place)
         async with office(place) as there:
             await there.overhear()
             await there.agents.define("ada", tools=[add])
-            turn = await there.agents.send("ada", "go")  # nobody here can take it: workers elsewhere are woken
+            turn = await there.agents.send(
+                "ada", "go"
+            )  # nobody here can take it: workers elsewhere are woken
             await there.hire(told_first([("add", {"a": 1, "b": 2})]))
             await there.agents.wait(turn)
             await until(lambda: there.told("task") and len(there.told("step")) == 4)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -15,6 +13,7 @@ from afl.kernel.database import Transaction
 from afl.models import PRICES, Model, Prices, Reply, Request, observed
 from afl.models.model import OnText
 from afl.turns.engine import L0Engine
+from afl.turns.threads import Threads
 from afl.turns.tools.calling import Caller
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.limits import WorkerLimits
@@ -39,7 +38,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.scenes = Scenes(self.toolbox)
         self.caller = Caller()
-        self._thinking = ThreadPoolExecutor(self.limits.concurrency, thread_name_prefix="afl-model")
+        self._thinking = Threads(self.limits.concurrency, "afl-model")
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """A transaction; what it left to publish is the caller's."""
@@ -58,12 +57,13 @@ class Desk:
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else lambda text: _relay(loop, on_text, text)
         call = partial(observed.complete, self.model_of(request.model), request, relay, self.prices)
-        return await loop.run_in_executor(self._thinking, copy_context().run, call)
+        reply: Reply = await self._thinking.call(call, leaving=True)
+        return reply
 
     def close(self) -> None:
         """A model that is still called is left alone: its answer comes too late for anybody."""
         self.caller.close()
-        self._thinking.shutdown(wait=False, cancel_futures=True)
+        self._thinking.close(wait=False)
 
 
 def _relay(loop: asyncio.AbstractEventLoop, on_text: OnText, text: str) -> None:
