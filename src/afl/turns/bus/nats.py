@@ -126,9 +126,11 @@ class NatsBus(Bus):
         except LOST as error:
             published.error = error
             return published
-        await asyncio.gather(
-            *(self._lane(lane, last.get(name, 0), published) for name, lane in lanes.items())
-        )
+        working = [self._lane(lane, last.get(name, 0), published) for name, lane in lanes.items()]
+        if len(working) == 1:  # the usual case needs no task of its own
+            await working[0]
+        else:
+            await asyncio.gather(*working)
         return published
 
     def stored(self, rows: Sequence[Stored]) -> None:
