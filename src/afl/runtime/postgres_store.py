@@ -17,6 +17,15 @@ from afl.runtime.sql_store.tables import Q
 
 _FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
 _FENCED = "afl: fenced"  # what the function raises
+_ID = STEP_VALUES.index("id")
+_CLOSED = (
+    "state",
+    "error",
+    "result",
+    "updated",
+    "owner",
+    "epoch",
+)  # what changes, and what the fence asks for
 
 
 class PostgresStore(SqlStore):
@@ -50,7 +59,7 @@ class PostgresStore(SqlStore):
             super()._commit_together(batch)
             return
         calls = [
-            self._parameters(changes, changes.run, rows)
+            self._described(changes, changes.run, rows)
             for changes, rows in prepared
             if changes.run is not None
         ]
@@ -63,28 +72,34 @@ class PostgresStore(SqlStore):
         self.bell.rung({topic for _, rows in prepared for topic in rows.topics})
 
     def _call(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
-        answer = self.database.atomic(Q.commit_changes, **self._parameters(changes, run, rows))
+        described = codec.encode_rows(self._described(changes, run, rows))
+        answer = self.database.atomic(Q.commit_changes, changes=described)
         if rows.topics:
             self.bell.rung(rows.topics)
         return bool(answer[0]["held"])
 
-    def _parameters(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
-        return {
-            "run": codec.encode_rows({**run_params(run), **_inputs(run, changes)}),
+    def _described(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
+        """One document for the function; what is not to be done is left out of it."""
+        parts = {
             "new": changes.new_run,
-            "lease_ms": self.lease_ms,
             "over": run.is_over,
-            "steps": _records(STEP_COLUMNS, rows.created_steps),
-            "old_steps": _records(STEP_VALUES, rows.updated_steps),
-            "consumed": list(changes.consumed_events) or None,
-            "events": _records(EVENT_COLUMNS, [*rows.created_events, *rows.updated_events]),
-            "tasks": codec.encode_rows(rows.created_tasks) if rows.created_tasks else None,
-            "policies": codec.encode_rows(rows.policies) if rows.policies else None,
-            "elsewhere": codec.encode_rows(rows.elsewhere) if rows.elsewhere else None,
-            "closed": codec.encode_rows(rows.updated_tasks) if rows.updated_tasks else None,
-            "logs": _records(LOG_COLUMNS, rows.logs),
-            "topics": rows.topics if rows.topics and self.bell.carried_by_commit else None,
+            "steps": [dict(zip(STEP_COLUMNS, row, strict=True)) for row in rows.created_steps],
+            "old_steps": {row[_ID]: dict(zip(STEP_VALUES, row, strict=True)) for row in rows.updated_steps},
+            "consumed": list(changes.consumed_events),
+            "events": [
+                dict(zip(EVENT_COLUMNS, row, strict=True))
+                for row in (*rows.created_events, *rows.updated_events)
+            ],
+            "tasks": rows.created_tasks,
+            "policies": {row["uuid"]: row for row in rows.policies},
+            "elsewhere": {row["uuid"]: row for row in rows.elsewhere},
+            "closed": {task["uuid"]: {name: task[name] for name in _CLOSED} for task in rows.updated_tasks},
+            "held": sum(1 for task in rows.updated_tasks if task["owner"]),
+            "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
+            "topics": rows.topics if self.bell.carried_by_commit else (),
         }
+        described = {name: part for name, part in parts.items() if part}
+        return described | {"run": {**run_params(run), **_inputs(run, changes)}, "lease_ms": self.lease_ms}
 
 
 def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:
@@ -92,8 +107,3 @@ def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:
     return (
         {"inputs": codec.encode(run.inputs, what="the input map")} if changes.new_run and run.inputs else {}
     )
-
-
-def _records(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str | None:
-    """Rows as JSON, which the server turns into records of a table."""
-    return codec.encode_rows([dict(zip(names, row, strict=True)) for row in rows]) if rows else None
