@@ -100,13 +100,14 @@ class Relay:
     async def _work(self) -> None:
         assert self._ear is not None
         while not self._closing:
+            delay = _LOOK_SECONDS
             try:
                 if await self._hold():
                     await self._round()
+                    delay = self._publishing.patience(self._patience())
                 self._failures = 0
-                delay = self._publishing.patience(self._patience())
             except FencedError:
-                self._epoch, self._look_at, delay = None, 0.0, _LOOK_SECONDS
+                self._epoch, self._look_at = None, 0.0
                 self._publishing.forget()
             except StoreError as error:
                 delay = self._failed(error)

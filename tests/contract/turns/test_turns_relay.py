@@ -16,6 +16,7 @@ from support.turns_house import House
 
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query
+from afl.kernel.doorbell import Ear, open_doorbell
 from afl.kernel.errors import FencedError
 from afl.turns import outbox
 from afl.turns.bus.local import LocalBus
@@ -23,7 +24,7 @@ from afl.turns.bus.nats import NatsBus
 from afl.turns.bus.nats_listening import MESSAGE_ID
 from afl.turns.ids import new_id
 from afl.turns.outbox import Stored
-from afl.turns.relay import Relay
+from afl.turns.relay import NAME, Relay
 from afl.turns.subjects import event_subject
 
 _projects = itertools.count()
@@ -277,6 +278,46 @@ def test_a_relay_that_lost_its_lease_records_nothing(house: House) -> None:
 
     asyncio.run(main())
     assert house.count("state.outbox", "sequence is null") == 1
+
+
+def test_a_relay_rests_whether_it_has_the_lease_or_not(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing to publish it looks once a second; while another one is the relay, it asks once a second."""
+    waits: list[float | None] = []
+
+    class Enough(BaseException):
+        pass
+
+    async def wait(self: Ear, timeout: float | None = None) -> frozenset[str]:
+        waits.append(timeout)
+        if len(waits) == 2:
+            raise Enough
+        return frozenset()
+
+    async def no_one() -> list[str]:
+        return []
+
+    async def main(*, free: bool) -> None:
+        bus = LocalBus(house.database)
+        await bus.start()
+        relay = Relay(house.database, bus)
+        mine = house.database.presence.id
+        await house.database.run("write", lambda tx: tx.run(outbox.Q.drop_relay, name=NAME, owner=mine))
+        if not free:
+            monkeypatch.setattr(relay, "_dead", no_one)
+            lease = {"name": NAME, "owner": "another", "lease_ms": 60_000, "dead": []}
+            await house.database.run("write", lambda tx: tx.one(outbox.Q.take_relay, **lease))
+        monkeypatch.setattr(Ear, "wait_async", wait)
+        relay._ear = open_doorbell(house.database).listen([outbox.TOPIC])
+        relay._owner = house.database.presence.id
+        with pytest.raises(Enough):
+            await relay._work()
+        assert (relay._epoch is not None) == free
+        await bus.close()
+
+    for free in (True, False):
+        waits.clear()
+        asyncio.run(main(free=free))
+        assert [wait is not None and wait > 0.5 for wait in waits] == [True, True], free
 
 
 def test_old_commands_are_forgotten_and_ends_of_turns_are_not(house: House) -> None:

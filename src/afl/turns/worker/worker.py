@@ -91,7 +91,8 @@ class Worker:
     async def stop(self, grace: float = 5.0) -> None:
         """Take no more messages, let what is under way end within `grace` seconds, and leave the rest to others."""
         self._stopping = True
-        self.desk.engine.hosts.remove(self)
+        if self in self.desk.engine.hosts:
+            self.desk.engine.hosts.remove(self)
         assert self._hands is not None and self._ear is not None
         claiming, *others = self._loops
         self._ear.wake()
