@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,7 @@ class Desk:
     def __init__(self, folder: Path, warm: WarmProcesses, place: dict[str, str]) -> None:
         self.folder = folder
         self._warm = warm
+        self.place = place
         self._place = {"AFL_POLL_INTERVAL_MS": "100", **place}
         (folder / "agents.py").write_text(AGENTS)
 
@@ -146,3 +149,48 @@ def test_without_nats_a_turn_is_asked_for_all_the_same(tmp_path: Path, postgres_
     assert "does not answer" in asked.err
     refused = afl_process("turns", "worker", "agents.py", folder=tmp_path, **nowhere)
     assert refused.code == 1 and "does not answer" in refused.err
+
+
+SENDER = """import asyncio, os, sys, time
+from pathlib import Path
+
+from afl.models import ScriptedModel
+from afl.turns.agents import open_agents
+
+
+def answer(request):
+    Path("thinking").touch()
+    while True:
+        time.sleep(1)
+
+
+async def main():
+    store, bus, project = sys.argv[1:]
+    async with open_agents(store, bus=bus or None, project=project, model=ScriptedModel(answer)) as agents:
+        await agents.define("porter", tools=["wait"])
+        print((await agents.send("porter", "hello")).agent_turn_id, flush=True)
+        await asyncio.Event().wait()
+
+
+asyncio.run(main())
+"""
+
+
+def test_who_sends_and_works_in_one_process_may_die_with_the_turn_in_hand(desk: Desk) -> None:
+    (desk.folder / "sender.py").write_text(SENDER)
+    place = desk.place
+    store = place.get("AFL_STORE", f"sqlite:///{desk.folder}/.afl/afl.db")
+    where = [store, place.get("AFL_BUS", ""), place.get("AFL_PROJECT", "main")]
+    (desk.folder / ".afl").mkdir(exist_ok=True)
+    command = [sys.executable, "sender.py", *where]
+    sender = subprocess.Popen(command, cwd=desk.folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert sender.stdout is not None
+        turn = sender.stdout.readline().strip()
+        eventually((desk.folder / "thinking").exists, lambda: turn)
+    finally:
+        sender.kill()
+        sender.communicate()
+    desk.worker()
+    shown = eventually(lambda: "heard: hello" in (said := desk.afl("show", turn)) and said, lambda: turn)
+    assert "heard: hello" in str(shown)
