@@ -95,6 +95,18 @@ def test_the_session_is_in_a_cookie_that_no_script_reads(
     expect(visitor.get_by_label("Token")).to_be_visible()
 
 
+def test_a_logout_reaches_the_other_pages_of_the_session(
+    visitor: Page, guarded: Guarded, context: BrowserContext
+) -> None:
+    """Nobody clicks there: the stream of that page ends, and it goes to the login by itself."""
+    log_in(visitor, guarded, "vera")
+    other = context.new_page()
+    other.goto(f"{guarded.url}/tasks")
+    expect(other.locator("[data-link-state]")).to_have_text("live")
+    visitor.get_by_role("button", name="Log out").click()
+    expect(other.get_by_label("Token")).to_be_visible()
+
+
 def test_a_viewer_has_no_buttons_that_act(visitor: Page, guarded: Guarded, seeds: Seeds) -> None:
     log_in(visitor, guarded, "vera")
     pages = (

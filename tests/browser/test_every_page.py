@@ -42,6 +42,7 @@ PAGES: dict[str, Callable[[Seeds], str]] = {
     "messages": lambda seeds: "/messages",
     "dead-letters": lambda seeds: "/messages/dead",
     "audit": lambda seeds: "/audit",
+    "api": lambda seeds: "/api/v1/docs",
     "search": lambda seeds: "/search?q=shop",
 }
 

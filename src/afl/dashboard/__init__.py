@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 _missing = [
     package
@@ -18,5 +18,5 @@ _missing = [
 ]
 if _missing:
     raise MissingExtraError(
-        f"the dashboard needs {', '.join(_missing)}. Install it with: pip install 'agentflow[dashboard]'"
+        f"the dashboard needs {', '.join(_missing)}. Install it with: {pip_install('dashboard')}"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TypeAlias
@@ -19,25 +18,27 @@ from starlette.routing import BaseRoute, Route
 from afl import __version__
 from afl.dashboard import login
 from afl.dashboard.api import answers
+from afl.dashboard.api.answers import is_api
 from afl.dashboard.api.routes import api_routes
+from afl.dashboard.defects import Defects
 from afl.dashboard.gate import Gate
 from afl.dashboard.headers import Headers, PayloadLimit
 from afl.dashboard.live import Hub
+from afl.dashboard.outside import METRICS
 from afl.dashboard.rendering import page
 from afl.dashboard.sessions import Doorkeeper
+from afl.dashboard.streams import line_seats, live_seats
 from afl.dashboard.threads import Threads
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.meters import CONTENT_TYPE
 from afl.kernel.settings import Settings
 from afl.operations.access import load_users
-from afl.operations.catalogue import API
 from afl.operations.metrics import metrics
 from afl.operations.problems import Problem, problem_of
 from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
 Life: TypeAlias = Callable[[Starlette], AbstractAsyncContextManager[None]]
-_log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starlette:
@@ -48,18 +49,19 @@ def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starl
         middleware=[
             Middleware(Headers),
             Middleware(PayloadLimit, limit=settings.max_payload_bytes),
+            Middleware(Defects),
             Middleware(Gate, settings=settings, keeper=keeper),
         ],
         exception_handlers={
             AgentFlowError: _refused,
             HTTPException: _refused_by_http,
-            Exception: _failed,
         },
         lifespan=_lifespan(settings, store),
     )
     app.state.settings = settings
     app.state.keeper = keeper
     app.state.threads = Threads()
+    app.state.live_seats, app.state.line_seats = live_seats(), line_seats()
     if store is not None:
         app.state.store = store
     return app
@@ -81,7 +83,7 @@ def _routes() -> list[BaseRoute]:
     pages: list[BaseRoute] = list(importlib.import_module("afl.dashboard.pages").ROUTES)
     return [
         Route("/health", _health),
-        Route("/metrics", _metrics),
+        Route(METRICS, _metrics),
         *login.routes,
         *api_routes(),
         *pages,
@@ -102,24 +104,16 @@ async def _metrics(request: Request) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AgentFlowError)
-    if _is_api(request):
+    if is_api(request.url.path):
         return answers.refused(error)
     return await page(request, "error.html", status=error.status, problem=problem_of(error))
 
 
 async def _refused_by_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if _is_api(request):
+    if is_api(request.url.path):
         return answers.refused_by_http(error)
     problem = Problem("", str(error.detail))
-    return await page(request, "error.html", status=error.status_code, problem=problem)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """A defect: its trace goes to the log, and nothing of it to the caller."""
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answers.defect()
-
-
-def _is_api(request: Request) -> bool:
-    return request.url.path.startswith(API)
+    response = await page(request, "error.html", status=error.status_code, problem=problem)
+    response.headers.update(error.headers or {})
+    return response

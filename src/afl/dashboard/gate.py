@@ -15,23 +15,25 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from afl.dashboard.api.answers import refused
+from afl.dashboard.api.answers import is_api
+from afl.dashboard.outside import METRICS, refuse
 from afl.dashboard.sessions import COOKIE, Doorkeeper
 from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations import audit
-from afl.operations.access import Caller, Role
-from afl.operations.catalogue import API
+from afl.operations.access import Caller, Role, operator
 from afl.operations.desk import LocalDesk
-from afl.operations.run.control import operator
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_OPEN_PATHS = ("/login", "/static/", "/health")
+_OPEN_PATHS = ("/login", "/static/", "/health", "/favicon.ico")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class Gate:
-    """Lets requests in, each with the desk of whoever asks as `request.state.desk`."""
+    """Lets requests in, each with the desk of whoever asks as `request.state.desk`.
+
+    `request.state.session` is the cookie of a session by which somebody came in; empty for those who came otherwise.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings, keeper: Doorkeeper) -> None:
         self._app = app
@@ -47,7 +49,7 @@ class Gate:
         request = Request(scope, receive)
         try:
             self._check_origin(request)
-            caller = self._identify(request)
+            caller, session = self._identify(request)
         except AccessError as error:
             await run_sync(self._note, request, error)
             response = self._turned_away(request, error)
@@ -56,6 +58,7 @@ class Gate:
         if caller is not None:
             state = scope.setdefault("state", {})
             state["desk"] = LocalDesk(request.app.state.store, self._settings, caller)
+            state["session"] = session
         await self._app(scope, receive, send)
 
     def _check_origin(self, request: Request) -> None:
@@ -66,7 +69,7 @@ class Gate:
             )
         site = request.headers.get("Sec-Fetch-Site", "none")
         navigates = request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
-        if site not in ("none", "same-origin") and not (navigates and not request.url.path.startswith(API)):
+        if site not in ("none", "same-origin") and not (navigates and not is_api(request.url.path)):
             raise Forbidden("a request from another site is not taken")
         origin = request.headers.get("Origin")
         if (
@@ -76,29 +79,29 @@ class Gate:
         ):
             raise Forbidden("a request from another site is not taken")
 
-    def _identify(self, request: Request) -> Caller | None:
-        """Who asks; None where that does not matter."""
+    def _identify(self, request: Request) -> tuple[Caller | None, str]:
+        """Who asks, and by which session; None where that does not matter."""
         where = client_address(request)
         if not self._keeper.demands_token:
-            return Caller(self._everybody, Role.ADMIN, where)
+            return Caller(self._everybody, Role.ADMIN, where), ""
         if request.url.path.startswith(_OPEN_PATHS):
-            return None
-        header = request.headers.get("Authorization", "")
+            return None, ""
+        header, session = request.headers.get("Authorization", ""), ""
         if header:
             kind, _, token = header.partition(" ")
             if kind.lower() != "bearer":
                 raise Unauthenticated("Authorization has to be `Bearer` and a token")
             user = self._keeper.check(token.strip(), where)
         else:
-            user = self._keeper.session(request.cookies.get(COOKIE, ""))
-        return Caller(user.name, user.role, where)
+            session = request.cookies.get(COOKIE, "")
+            user = self._keeper.session(session)
+        return Caller(user.name, user.role, where), session
 
     def _turned_away(self, request: Request, error: AccessError) -> Response:
-        wants_page = request.method == "GET" and not request.url.path.startswith(API)
-        if wants_page and isinstance(error, Unauthenticated):
+        if isinstance(error, Unauthenticated) and _opens_page(request):
             target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
-        return refused(error)
+        return refuse(request, error)
 
     def _note(self, request: Request, error: AccessError) -> None:
         """What was refused is written down, unless it only looked; not more of it than a person can read."""
@@ -120,6 +123,15 @@ def _hosts(settings: Settings, keeper: Doorkeeper) -> frozenset[str]:
     if named:
         return named | LOOPBACK
     return frozenset() if keeper.demands_token else LOOPBACK
+
+
+def _opens_page(request: Request) -> bool:
+    """Whether somebody would read a login page: no program, no scraper, and no script of an open page."""
+    if request.method != "GET" or is_api(request.url.path) or request.url.path == METRICS:
+        return False
+    return "X-Fragment" not in request.headers and "text/event-stream" not in request.headers.get(
+        "Accept", ""
+    )
 
 
 def host_name(host: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from anyio import move_on_after
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
-from afl.dashboard.api.answers import refusal
+from afl.dashboard.outside import answer
 from afl.operations.problems import Problem
 from afl.operations.remote import VERSION_HEADER
 
@@ -120,4 +121,6 @@ class PayloadLimit:
             if begun:
                 raise
             text = f"the request is larger than {self._limit:,} bytes"
-            await refusal(Problem("too-large", text), 413, {"Connection": "close"})(scope, receive, noted)
+            problem = Problem("too-large", text)
+            refused = answer(Request(scope), problem, 413, {"Connection": "close"})
+            await refused(scope, receive, noted)

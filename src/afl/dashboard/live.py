@@ -13,14 +13,15 @@ import json
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from afl.dashboard.streams import EventStream, Seats, user_of
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
 from afl.operations.run.pulse import bell_topics, pulse
@@ -34,8 +35,8 @@ _SHARE = 4  # looking takes at most one part in five of the time
 _COMMENT_SECONDS = 15.0  # so that proxies and dead peers are noticed
 _MOST_TOPICS = 24
 _LONGEST_TOPIC = 400
-_MOST_STREAMS = 1_000
 _MOST_WATCHED = 2_000  # topics in all: each is looked at several times a second
+_MOST_WATCHED_EACH = 500
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Subscription:
     """One browser: the topics it watches, and those that changed since it was last told."""
 
     topics: frozenset[str]
+    user: str
     loop: asyncio.AbstractEventLoop
     changed: set[str] = field(default_factory=set)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,9 +106,9 @@ class Hub:
         self._closed = False
 
     @contextmanager
-    def watch(self, topics: Iterable[str]) -> Iterator[Subscription]:
+    def watch(self, topics: Iterable[str], user: str = "") -> Iterator[Subscription]:
         """Hear of these topics from now on."""
-        subscription = Subscription(frozenset(topics), asyncio.get_running_loop())
+        subscription = Subscription(frozenset(topics), user, asyncio.get_running_loop())
         with self._lock:
             subscription.over = self._closed
             self._subscriptions.add(subscription)
@@ -121,11 +123,11 @@ class Hub:
                 self._subscriptions.discard(subscription)
             self._moved.set()
 
-    def has_room(self, topics: Iterable[str]) -> bool:
-        """Whether one more may watch these."""
+    def count_with(self, topics: Iterable[str], user: str | None = None) -> int:
+        """How many topics would be watched with these: by a user, or by all."""
         with self._lock:
-            watched = frozenset(topics).union(*(each.topics for each in self._subscriptions))
-            return len(self._subscriptions) < _MOST_STREAMS and len(watched) <= _MOST_WATCHED
+            others = [each for each in self._subscriptions if user in (None, each.user)]
+            return len(frozenset(topics).union(*(each.topics for each in others)))
 
     def close(self) -> None:
         """Tell everybody that it is over, and end the thread."""
@@ -198,18 +200,20 @@ async def events(request: Request) -> Response:
     """`GET /events?topic=...`: one event per topic that changed."""
     topics = [each for each in request.query_params.getlist("topic") if 0 < len(each) <= _LONGEST_TOPIC]
     topics = topics[:_MOST_TOPICS]
-    hub: Hub = request.app.state.hub
-    if not hub.has_room(topics):
+    hub, user = request.app.state.hub, user_of(request)
+    seats: Seats = request.app.state.live_seats
+    seats.check(user)
+    if hub.count_with(topics, user) > _MOST_WATCHED_EACH:
+        raise HTTPException(
+            429, f"{user} watches {_MOST_WATCHED_EACH} things already, the most that one user may"
+        )
+    if hub.count_with(topics) > _MOST_WATCHED:
         raise HTTPException(503, "too many pages are open at once; this one does not refresh itself")
-    return StreamingResponse(
-        _stream(hub, topics),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return EventStream(request, _stream(hub, topics, user), seats)
 
 
-async def _stream(hub: Hub, topics: list[str]) -> AsyncIterator[str]:
-    with hub.watch(topics) as subscription:
+async def _stream(hub: Hub, topics: list[str], user: str = "") -> AsyncGenerator[str, None]:
+    with hub.watch(topics, user) as subscription:
         yield "retry: 1000\nevent: open\ndata: {}\n\n"
         while not subscription.over:
             try:

@@ -1,4 +1,4 @@
-"""Who is logged in with a browser: sessions."""
+"""Who is logged in with a browser: sessions, and what ends with them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from afl.kernel.errors import Unauthenticated
 from afl.operations.access import User, Users, new_token
@@ -18,10 +19,17 @@ SESSION_SECONDS = 12 * 3600
 _MOST_SESSIONS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Session:
+    """`farewells` are called when it ends before its time."""
+
     user: User
     until: float
+    farewells: set[Callable[[], None]] = field(default_factory=set)
+
+    def end(self) -> None:
+        for farewell in list(self.farewells):
+            farewell()
 
 
 class Doorkeeper(Turnstile):
@@ -35,11 +43,13 @@ class Doorkeeper(Turnstile):
 
     def begin(self, user: User) -> str:
         """A session for a browser: the value of its cookie."""
-        value = new_token()
+        value, oldest = new_token(), None
         with self._lock:
             self._sessions[_digest(value)] = _Session(user, self._clock() + SESSION_SECONDS)
             if len(self._sessions) > _MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+                _, oldest = self._sessions.popitem(last=False)
+        if oldest is not None:
+            oldest.end()
         return value
 
     def session(self, value: str) -> User:
@@ -54,7 +64,26 @@ class Doorkeeper(Turnstile):
     def end(self, value: str) -> None:
         """Log out."""
         with self._lock:
-            self._sessions.pop(_digest(value), None)
+            ended = self._sessions.pop(_digest(value), None)
+        if ended is not None:
+            ended.end()
+
+    @contextmanager
+    def lasting(self, value: str, farewell: Callable[[], None]) -> Iterator[float]:
+        """For what lives as long as a session: how many seconds that is at most. `farewell` tells of an earlier end.
+
+        Sessions know what depends on them, so nothing that does has to ask whether they are still there.
+        """
+        with self._lock:
+            found = self._sessions.get(_digest(value))
+            if found is not None:
+                found.farewells.add(farewell)
+        try:
+            yield 0.0 if found is None else max(0.0, found.until - self._clock())
+        finally:
+            if found is not None:
+                with self._lock:
+                    found.farewells.discard(farewell)
 
 
 def _digest(value: str) -> str:

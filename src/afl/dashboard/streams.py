@@ -1,4 +1,4 @@
-"""Streams of server-sent events that end in order, whenever the browser goes.
+"""Streams of server-sent events that end in order, whenever the browser goes or its session ends.
 
 A response that is cut off is cancelled for good: nothing in it may wait any more, not even for a connection to be
 closed. So whatever has connections runs in a task of its own, which is told to end and takes its time.
@@ -7,26 +7,134 @@ closed. So whatever has connections runs in a task of its own, which is told to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import Generic, TypeVar
 
+from anyio import CancelScope, current_time, move_on_after
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from afl.dashboard.sessions import Doorkeeper
 
 T = TypeVar("T")
 _AHEAD = 100
-_MOST = 200
+_MOST_LIVE, _MOST_LIVE_EACH = 1_000, 200
+_MOST_LINES, _MOST_LINES_EACH = 200, 40
+_FAREWELL_SECONDS = 1.0  # for a browser that takes nothing any more
+_RETRY = {"Retry-After": "10"}
+_LEAVE = b"event: leave\ndata: {}\n\n"
 
 _ending: set[asyncio.Task[None]] = set()  # the loop itself only knows its tasks weakly
 
 
-def event_stream(events: AsyncIterator[str]) -> StreamingResponse:
-    """The response of a stream; each has a connection of its own to some server, so there are only so many."""
-    if len(_ending) >= _MOST:
-        raise HTTPException(503, "too many streams are open at once")
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+class Seats:
+    """How many streams of a kind may be open: in all, and of each user, so that nobody takes those of the others."""
+
+    def __init__(self, what: str, most: int, most_each: int) -> None:
+        self._what = what
+        self._most = most
+        self._most_each = most_each
+        self._taken: Counter[str] = Counter()
+
+    def check(self, user: str) -> None:
+        """Refuse one more: with 429 if it is the user's own doing, with 503 if it is that of all together."""
+        if self._taken[user] >= self._most_each:
+            raise HTTPException(429, self.too_many(user), _RETRY)
+        if self._taken.total() >= self._most:
+            raise HTTPException(
+                503, f"too many {self._what} are open at once: {self._most}, of all users", _RETRY
+            )
+
+    def too_many(self, user: str) -> str:
+        """What somebody is told who has all that one may have."""
+        return f"{user} has {self._most_each} {self._what} open, the most that one user may have; close some of them"
+
+    @contextmanager
+    def taken(self, user: str) -> Iterator[None]:
+        """One more is open."""
+        self._taken[user] += 1
+        try:
+            yield
+        finally:
+            self._taken[user] -= 1
+            if not self._taken[user]:
+                del self._taken[user]
+
+
+def live_seats() -> Seats:
+    """For pages that refresh themselves."""
+    return Seats("live pages", _MOST_LIVE, _MOST_LIVE_EACH)
+
+
+def line_seats() -> Seats:
+    """For lines and words as they come: each has a connection of its own to some server."""
+    return Seats("streams", _MOST_LINES, _MOST_LINES_EACH)
+
+
+class EventStream(StreamingResponse):
+    """Events for as long as the browser listens and its session lasts; the last one then says that it is over."""
+
+    def __init__(self, request: Request, events: AsyncGenerator[str, None], seats: Seats) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._events = events
+        self._seats = seats
+        self._user: str = user_of(request)
+        self._session: str = request.state.session
+        self._keeper: Doorkeeper = request.app.state.keeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        with self._seats.taken(self._user):
+            async with aclosing(self._events):
+                with CancelScope() as life, self._session_of(life):
+                    await super().__call__(scope, receive, noted)
+        if life.cancelled_caught:
+            if not begun:
+                raise HTTPException(401, "the session has ended")
+            with move_on_after(_FAREWELL_SECONDS):
+                await send({"type": "http.response.body", "body": _LEAVE, "more_body": False})
+
+    @contextmanager
+    def _session_of(self, life: CancelScope) -> Iterator[None]:
+        """The life ends with the session, by a logout or by its time; without a session it has no end."""
+        if not self._session:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def farewell() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and the browser gone
+                loop.call_soon_threadsafe(life.cancel)
+
+        with self._keeper.lasting(self._session, farewell) as seconds:
+            life.deadline = current_time() + seconds
+            yield
+
+
+def user_of(request: Request) -> str:
+    """Who asks."""
+    name: str = request.state.desk.caller.name
+    return name
+
+
+def event_stream(request: Request, events: AsyncGenerator[str, None]) -> EventStream:
+    """The response of a stream that has a connection of its own to some server."""
+    seats: Seats = request.app.state.line_seats
+    seats.check(user_of(request))
+    if len(_ending) >= _MOST_LINES:  # those of browsers that went, while their connections are being closed
+        raise HTTPException(503, "too many streams are open at once", _RETRY)
+    return EventStream(request, events, seats)
 
 
 class _End(Generic[T]):

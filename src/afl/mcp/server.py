@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ListResourcesResult, PaginatedRequestParams
 
 from afl import __version__
 from afl.mcp.desks import Asker, Desks
 from afl.mcp.other_tools import other_tools
+from afl.mcp.resource_list import listed
 from afl.mcp.resources import add_resources
 from afl.mcp.run_tools import run_tools
 
@@ -19,11 +22,28 @@ Start one with `run` (a source in AFL, or the name of a workflow that `list_work
 only with what a person decided. Ids may be shortened to a beginning that only one thing has."""
 
 
+class _Server(MCPServer[Any]):
+    """Lists the resources of the store, which are others for every store and at every moment.
+
+    What the package lists by itself are those whose address was known when the server was made.
+    """
+
+    def __init__(self, asker: Asker, **about: Any) -> None:
+        super().__init__("agentflow", **about)
+        self._asker = asker
+
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        context: Context[Any, Any] = Context(request_context=ctx, mcp_server=self)
+        return ListResourcesResult(resources=await listed(context, self._asker))
+
+
 def make_server(desks: Desks) -> MCPServer[Any]:
     """A server for whoever these desks belong to."""
     asker = Asker(desks)
-    server: MCPServer[Any] = MCPServer(
-        "agentflow",
+    server = _Server(
+        asker,
         title="AgentFlow",
         description="A durable runtime for agents: start, inspect and steer workflow runs.",
         instructions=_INSTRUCTIONS,

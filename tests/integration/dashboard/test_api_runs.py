@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
-from support.dashboards import API, SOURCE, served, settings_for
+from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
+from afl.operations.access import Role
 from afl.operations.program.submission import submit_source
 from afl.operations.remote import RemoteDesk
 from afl.operations.run.runs import opened
@@ -78,6 +79,31 @@ def test_a_key_that_comes_again_with_something_else_is_refused(client: TestClien
     assert submit(client, "k", inputs={"question": "a"}) == run
     other = client.post(f"{API}/runs", json={"source": SOURCE}, headers={"Idempotency-Key": "k"})
     assert (other.status_code, other.json()["error"]["code"]) == (422, "key-reused")
+
+
+def test_a_key_is_that_of_the_user_who_sends_it(store_url: str) -> None:
+    """Two who count their submissions from 1 neither get nor hear of each other's runs."""
+    body, found = {"source": SOURCE, "inputs": {"question": "a"}}, {}
+    with client_of(with_users(store_url)) as client:
+        assert (
+            client.post(f"{API}/workflows", json={"source": SOURCE}, headers=_of(Role.ADMIN)).status_code
+            == 200
+        )
+        for role in (Role.OPERATOR, Role.ADMIN):
+            headers = {**_of(role), "Idempotency-Key": "1"}
+            sent = [client.post(f"{API}/runs", json=body, headers=headers).json()["run"] for _ in range(2)]
+            assert sent[0] == sent[1]
+            found[role] = sent[0]
+        other = {"inputs": {"question": "b"}}
+        headers = {**_of(Role.ADMIN), "Idempotency-Key": "1"}
+        refused = client.post(f"{API}/workflows/Quiz/start", json=other, headers=headers).json()["error"]
+    assert found[Role.OPERATOR] != found[Role.ADMIN]
+    assert found[Role.ADMIN] in refused["message"] and found[Role.OPERATOR] not in refused["message"]
+    assert "key '1'" in refused["message"]
+
+
+def _of(role: Role) -> dict[str, str]:
+    return {"Authorization": f"Bearer {TOKENS[role]}"}
 
 
 def test_pages_neither_lose_nor_repeat_a_run_while_others_come(client: TestClient) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from support.agents import DOUBLE, run_of
+from support.mcp_clients import bad, good, tell
 
-from afl.kernel.settings import load_settings
-from afl.mcp.desks import OneDesk
-from afl.mcp.server import make_server
-from afl.operations.access import Caller, Role
+from afl.operations.access import Role
 from afl.operations.audit import read_audit
-from afl.operations.desk import LocalDesk
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.local_runner import LocalRunner
@@ -32,8 +28,6 @@ namespace pay {
     }
 }
 """
-SECONDS = 60.0
-Story = Callable[[Client], Awaitable[None]]
 
 
 @pytest.fixture
@@ -41,30 +35,6 @@ def store() -> Any:
     opened = MemoryStore()
     yield opened
     opened.close()
-
-
-def tell(store: MemoryStore, story: Story, role: Role = Role.ADMIN) -> None:
-    """A client that is connected to a server on the store, as somebody of that role."""
-    desk = LocalDesk(store, load_settings({"store": "memory://"}, environ={}), Caller("ada", role, "test"))
-
-    async def connected() -> None:
-        async with Client(make_server(OneDesk(desk))) as client:
-            await asyncio.wait_for(story(client), SECONDS)
-
-    asyncio.run(connected())
-
-
-async def good(client: Client, name: str, /, **given: Any) -> Any:
-    result = await client.call_tool(name, given)
-    assert not result.is_error, result.content
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
-    return result.structured_content
-
-
-async def bad(client: Client, name: str, /, **given: Any) -> str:
-    result = await client.call_tool(name, given)
-    assert result.is_error and result.structured_content is None
-    return str(result.content[0].text)  # type: ignore[union-attr]
 
 
 def work(store: MemoryStore, run: str) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from afl.kernel.errors import AgentFlowError
 from afl.operations import wire
+from afl.operations.catalogue import API
 from afl.operations.problems import Problem, Refusal, problem_of
 
-_log = logging.getLogger(__name__)
+DOCS = f"{API}/docs"
 _JSON = "application/json"
 _WORDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+
+
+def is_api(path: str) -> bool:
+    """Whether programs ask there, and get JSON; the page for people is none of it."""
+    return (path == API or path.startswith(f"{API}/")) and path != DOCS
 
 
 def success(result: object) -> Response:
@@ -38,8 +42,3 @@ def refused_by_http(error: HTTPException) -> Response:
     headers = dict(error.headers) if error.headers else None
     hint = "/api/v1/openapi.json lists what there is."
     return refusal(Problem(code, str(error.detail), hint), error.status_code, headers)
-
-
-def defect() -> Response:
-    """A defect of ours: what happened is in the server's log, and nowhere else."""
-    return refusal(Problem("defect", "the server failed; its log says where"), 500)

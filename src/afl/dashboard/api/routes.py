@@ -7,21 +7,23 @@ from collections.abc import Awaitable, Callable
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from afl.dashboard.api.answers import success
 from afl.dashboard.api.arguments import read_arguments
 from afl.dashboard.api.description import describe_api
+from afl.dashboard.api.manual import about_api, show_manual
 from afl.operations.catalogue import API, PUBLIC, Operation
 from afl.operations.desk import LocalDesk
 
 
-def api_routes() -> list[Mount]:
-    """Everything below /api/v1."""
+def api_routes() -> list[BaseRoute]:
+    """/api/v1 and everything below it."""
     # What is said in full counts before what stands for any name.
     ordered = sorted(PUBLIC, key=lambda each: (each.slashes, each.path.count("{")))
     routes = [Route(_route(each), _endpoint(each), methods=[each.method], name=each.name) for each in ordered]
-    return [Mount(API, routes=[Route("/openapi.json", describe_api), *routes])]
+    own = [Route("/", about_api), Route("/openapi.json", describe_api), Route("/docs", show_manual)]
+    return [Route(API, about_api), Mount(API, routes=[*own, *routes])]
 
 
 def _route(operation: Operation) -> str:

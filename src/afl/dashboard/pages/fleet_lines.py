@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -58,14 +58,14 @@ async def lines_stream(request: Request) -> Response:
     wanted = LineFilter.of(request)
     query = LogQuery(run=standing.run.run_id, task=wanted.task, text=wanted.text)
     chosen = LogFilter(query, [] if standing.workflow is None else [standing.workflow])
-    return event_stream(_events(query, chosen, _after(request)))
+    return event_stream(request, _events(query, chosen, _after(request)))
 
 
 def _after(request: Request) -> int:
     return number_of(request.headers.get("last-event-id") or request.query_params.get("after", ""))
 
 
-async def _events(query: LogQuery, chosen: LogFilter, after: int) -> AsyncIterator[str]:
+async def _events(query: LogQuery, chosen: LogFilter, after: int) -> AsyncGenerator[str, None]:
     template = ENVIRONMENT.get_template("fleet_lines.html")
     yield "retry: 2000\n\n"
     try:

@@ -39,6 +39,11 @@ async def home(request: Request) -> Response:
     return RedirectResponse("/runs", status_code=302)
 
 
+async def icon(request: Request) -> Response:
+    """Browsers ask for it where no page names one: beside JSON and plain text."""
+    return RedirectResponse("/static/mark.svg", status_code=308)
+
+
 async def theme(request: Request) -> Response:
     """Choose a theme without scripts."""
     form = await request.form()
@@ -70,6 +75,7 @@ async def navigation(request: Request) -> Response:
 routes: list[BaseRoute] = [
     Route("/", home),
     Route("/events", events),
+    Route("/favicon.ico", icon),
     Route("/theme", theme, methods=["POST"]),
     Route("/fragment/navigation", navigation),
     Mount("/static", Assets(packages=[("afl.dashboard", "static")]), name="static"),

@@ -7,7 +7,7 @@ the transcript grows step by step.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,10 +29,10 @@ async def words(request: Request) -> Response:
     """Pieces of text of one turn, for as long as the browser listens."""
     settings: Settings = request.app.state.settings
     agent, turn = request.path_params["agent"], request.path_params["turn"]
-    return event_stream(_pieces(settings, agent, turn))
+    return event_stream(request, _pieces(settings, agent, turn))
 
 
-async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncIterator[str]:
+async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncGenerator[str, None]:
     yield "retry: 3000\n\n"
     if not has_words(settings):
         return

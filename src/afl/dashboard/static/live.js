@@ -36,6 +36,11 @@ function connect() {
     refreshAll(); // what changed before we listened
   });
   source.addEventListener("change", (event) => refreshTopic(JSON.parse(event.data).topic));
+  // The session is over. A page that logs out itself is on its way already.
+  source.addEventListener("leave", () => {
+    disconnect();
+    setTimeout(() => location.reload(), 500);
+  });
   source.addEventListener("error", () => {
     show("lost", "reconnecting");
     if (source && source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);

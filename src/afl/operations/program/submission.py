@@ -46,14 +46,15 @@ def submit(
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
     key: str = "",
+    by: str = "",
 ) -> Submitted:
     """Store a run for the servers of a task list. InputError, and nothing stored, if an input does not fit.
 
-    The same `key` again, within a day, is the same run.
+    The same `key` again, within a day and `by` the same user, is the same run.
     """
     check_inputs(program, inputs or {})
     asked = [program.hash, inputs or {}, task_list, budget_usd, budget_tokens]
-    run = WorkflowId(_reserved(store, key, asked) if key else sortable_id())
+    run = WorkflowId(_reserved(store, key, by, asked) if key else sortable_id())
     if (
         budget_usd is not None or budget_tokens is not None
     ):  # before the run is there: somebody may begin it at once
@@ -74,6 +75,7 @@ def submit_source(
     budget_usd: Dollars | None = None,
     budget_tokens: Tokens | None = None,
     key: str = "",
+    by: str = "",
 ) -> Submitted:
     """Compile a source and store a run of its workflow (named, if it has several) for the servers of a task list.
 
@@ -88,6 +90,7 @@ def submit_source(
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         key=key,
+        by=by,
     )
 
 
@@ -100,6 +103,7 @@ def start_workflow(
     budget_usd: Dollars | None = None,
     budget_tokens: Tokens | None = None,
     key: str = "",
+    by: str = "",
 ) -> Submitted:
     """Store a run of a workflow that the store knows already, by its name."""
     return submit(
@@ -110,12 +114,16 @@ def start_workflow(
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         key=key,
+        by=by,
     )
 
 
-def _reserved(store: PersistenceAPI, key: str, asked: list[Any]) -> str:
-    """The run's id that belongs to a key: a lock of that name carries it, so of many at once one decides."""
-    lock = f"submit:{hashlib.sha256(key.encode()).hexdigest()}"
+def _reserved(store: PersistenceAPI, key: str, by: str, asked: list[Any]) -> str:
+    """The run's id that belongs to a user's key: a lock of that name carries it, so of many at once one decides.
+
+    Users choose keys without knowing of each other: nobody is given, or told of, the run of somebody else.
+    """
+    lock = f"submit:{hashlib.sha256(codec.encode_canonical([by, key])).hexdigest()}"
     mark = hashlib.sha256(codec.encode_canonical(asked)).hexdigest()
     while True:
         mine = sortable_id()
