@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel import collector
-from afl.language.ast import Program
+from afl.language.ast.declarations import Program
 from afl.language.diagnostics import CompileError, Diagnostic
 from afl.language.emitter import JSONEmitter
 from afl.language.names import Names

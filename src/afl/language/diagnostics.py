@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.errors import InputError
-from afl.language.node import SourceLocation
+from afl.language.ast.node import SourceLocation
 
 MAX_SHOWN = 100
 """How many findings the text of one error shows."""

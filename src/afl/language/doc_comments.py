@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from afl.language.ast import DocComment, DocEntry
+from afl.language.ast.declarations import DocComment, DocEntry
 
 _TAG = re.compile(r"(?:^|(?<=\s))@(param|returns?)\s+")
 

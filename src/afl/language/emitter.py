@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from afl.language import ast
+from afl.language.ast import blocks, declarations, expressions
+from afl.language.ast.node import ASTNode, SourceLocation
 from afl.language.emission.blocks import Place
 from afl.language.emission.declarations import DeclarationEmitter, doc_comment
 from afl.language.emission.expressions import Json
@@ -29,22 +30,22 @@ class JSONEmitter:
         self.source_registry = source_registry
         self.indent = indent
 
-    def emit(self, node: ast.ASTNode) -> str:
+    def emit(self, node: ASTNode) -> str:
         """The node as JSON text."""
         return json.dumps(self.emit_dict(node), indent=self.indent, ensure_ascii=False)
 
-    def emit_dict(self, node: ast.ASTNode) -> dict[str, Any]:
+    def emit_dict(self, node: ASTNode) -> dict[str, Any]:
         """The node as a dict. Ids derive from paths, so emitting twice gives equal dicts."""
         converted: dict[str, Any] = self._convert(node)
         return converted
 
-    def emit_program(self, program: ast.Program, names: Names) -> dict[str, Any]:
+    def emit_program(self, program: declarations.Program, names: Names) -> dict[str, Any]:
         """The program, with names that were resolved before."""
         return DeclarationEmitter(names, self._location).program(program)
 
     def _convert(self, node: Any) -> Any:
-        program = node if isinstance(node, ast.Program) else ast.Program()
-        if isinstance(node, ast.Namespace):
+        program = node if isinstance(node, declarations.Program) else declarations.Program()
+        if isinstance(node, declarations.Namespace):
             program.namespaces.append(node)
         emitter = DeclarationEmitter(Names(program), self._location)
         if emitter.expressions.handles(node):
@@ -54,7 +55,7 @@ class JSONEmitter:
                 return convert(emitter, node)
         raise ValueError(f"Unknown node type: {type(node).__name__}")
 
-    def _location(self, location: ast.SourceLocation | None) -> Json | None:
+    def _location(self, location: SourceLocation | None) -> Json | None:
         if location is None or not self.include_locations:
             return None
         data: Json = {"line": location.line, "column": location.column}
@@ -83,17 +84,17 @@ class JSONEmitter:
                 return {"type": "unknown"}
 
 
-def emit_json(ast: ast.ASTNode, include_locations: bool = True, indent: int | None = 2) -> str:
+def emit_json(ast: ASTNode, include_locations: bool = True, indent: int | None = 2) -> str:
     """The compiled program as JSON text."""
     return JSONEmitter(include_locations=include_locations, indent=indent).emit(ast)
 
 
-def emit_dict(ast: ast.ASTNode, include_locations: bool = True) -> dict[str, Any]:
+def emit_dict(ast: ASTNode, include_locations: bool = True) -> dict[str, Any]:
     """The compiled program as a dict."""
     return JSONEmitter(include_locations=include_locations).emit_dict(ast)
 
 
-def _standalone_block(emitter: DeclarationEmitter, node: ast.Block) -> Json:
+def _standalone_block(emitter: DeclarationEmitter, node: blocks.Block) -> Json:
     data: Json = {"type": "Block"}
     place = Place("block")
     emitter.add_block(data, node, place)
@@ -103,34 +104,34 @@ def _standalone_block(emitter: DeclarationEmitter, node: ast.Block) -> Json:
 
 
 _CONVERTERS: dict[type, Callable[[DeclarationEmitter, Any], Any]] = {
-    ast.Program: lambda e, n: e.program(n),
-    ast.Namespace: lambda e, n: e.namespace(n),
-    ast.FacetDecl: lambda e, n: e.facet(n, ""),
-    ast.EventFacetDecl: lambda e, n: e.facet(n, ""),
-    ast.WorkflowDecl: lambda e, n: e.facet(n, ""),
-    ast.ImplicitDecl: lambda e, n: e.implicit(n, ""),
-    ast.SchemaDecl: lambda e, n: e.schema(n, ""),
-    ast.UsesDecl: lambda e, n: e.uses(n),
-    ast.FacetSig: lambda e, n: e.signature(n),
-    ast.Parameter: lambda e, n: e.parameter(n, ""),
-    ast.SchemaField: lambda e, n: e.parameter(n, ""),
-    ast.ReturnClause: lambda e, n: [e.parameter(param, "") for param in n.params],
-    ast.TypeRef: lambda e, n: e.type_name(n, ""),
-    ast.ArrayType: lambda e, n: e.type_name(n, ""),
-    ast.MixinSig: lambda e, n: e.mixin(n, Place("mixin")),
-    ast.MixinCall: lambda e, n: e.mixin(n, Place("mixin")),
-    ast.CallExpr: lambda e, n: e.call(n, Place("call")),
-    ast.NamedArg: lambda e, n: e.argument(n),
-    ast.StepStmt: lambda e, n: e.step(n, Place(f"step-{n.name}")),
-    ast.SysLogStmt: lambda e, n: e.statement(n, Place("sys")),
-    ast.SysAssertStmt: lambda e, n: e.statement(n, Place("sys")),
-    ast.YieldStmt: lambda e, n: e.yield_(n, Place("yield")),
-    ast.Block: _standalone_block,
-    ast.AndThenBlock: lambda e, n: e.and_then(n, Place("block-0")),
-    ast.ForeachClause: lambda e, n: e.foreach(n),
-    ast.WhenBlock: lambda e, n: e.when(n, Place("when")),
-    ast.WhenCase: lambda e, n: e.when_case(n, Place("case-0")),
-    ast.CatchClause: lambda e, n: e.catch(n, Place("catch")),
-    ast.PromptBlock: lambda e, n: e.prompt(n),
-    ast.DocComment: lambda e, n: doc_comment(n),
+    declarations.Program: lambda e, n: e.program(n),
+    declarations.Namespace: lambda e, n: e.namespace(n),
+    declarations.FacetDecl: lambda e, n: e.facet(n, ""),
+    declarations.EventFacetDecl: lambda e, n: e.facet(n, ""),
+    declarations.WorkflowDecl: lambda e, n: e.facet(n, ""),
+    declarations.ImplicitDecl: lambda e, n: e.implicit(n, ""),
+    declarations.SchemaDecl: lambda e, n: e.schema(n, ""),
+    declarations.UsesDecl: lambda e, n: e.uses(n),
+    declarations.FacetSig: lambda e, n: e.signature(n),
+    declarations.Parameter: lambda e, n: e.parameter(n, ""),
+    declarations.SchemaField: lambda e, n: e.parameter(n, ""),
+    declarations.ReturnClause: lambda e, n: [e.parameter(param, "") for param in n.params],
+    declarations.TypeRef: lambda e, n: e.type_name(n, ""),
+    declarations.ArrayType: lambda e, n: e.type_name(n, ""),
+    expressions.MixinSig: lambda e, n: e.mixin(n, Place("mixin")),
+    expressions.MixinCall: lambda e, n: e.mixin(n, Place("mixin")),
+    expressions.CallExpr: lambda e, n: e.call(n, Place("call")),
+    expressions.NamedArg: lambda e, n: e.argument(n),
+    blocks.StepStmt: lambda e, n: e.step(n, Place(f"step-{n.name}")),
+    blocks.SysLogStmt: lambda e, n: e.statement(n, Place("sys")),
+    blocks.SysAssertStmt: lambda e, n: e.statement(n, Place("sys")),
+    blocks.YieldStmt: lambda e, n: e.yield_(n, Place("yield")),
+    blocks.Block: _standalone_block,
+    blocks.AndThenBlock: lambda e, n: e.and_then(n, Place("block-0")),
+    blocks.ForeachClause: lambda e, n: e.foreach(n),
+    blocks.WhenBlock: lambda e, n: e.when(n, Place("when")),
+    blocks.WhenCase: lambda e, n: e.when_case(n, Place("case-0")),
+    blocks.CatchClause: lambda e, n: e.catch(n, Place("catch")),
+    blocks.PromptBlock: lambda e, n: e.prompt(n),
+    declarations.DocComment: lambda e, n: doc_comment(n),
 }

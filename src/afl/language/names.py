@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from afl.language.ast import (
+from afl.language.ast.declarations import (
     EventFacetDecl,
     FacetDecl,
-    MixinSig,
     Namespace,
     Parameter,
     Program,
     SchemaDecl,
     WorkflowDecl,
 )
+from afl.language.ast.expressions import MixinSig
 from afl.language.parser import AFLParser
 
 PRELUDE_NAMESPACE = "sys"

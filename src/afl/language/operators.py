@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from afl.language.ast import BinaryExpr, ConcatExpr, Expression, SourceLocation
+from afl.language.ast.expressions import BinaryExpr, ConcatExpr, Expression
+from afl.language.ast.node import SourceLocation
 
 OR, AND, COMPARISON, CONCAT, SUM, PRODUCT = range(1, 7)
 

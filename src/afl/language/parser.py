@@ -13,7 +13,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from afl.kernel.errors import InputError
-from afl.language.ast import Program
+from afl.language.ast.declarations import Program
 from afl.language.builder import ProgramBuilder
 from afl.language.diagnostics import Diagnostic, render
 from afl.language.recovery import all_syntax_errors

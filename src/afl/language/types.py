@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from afl.language.ast import ArrayType, TypeExpr
+from afl.language.ast.declarations import ArrayType, TypeExpr
 from afl.language.names import FACETS, SCHEMAS, Found, Names, Symbol
 
 

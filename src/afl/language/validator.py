@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.language.ast import Program
+from afl.language.ast.declarations import Program
 from afl.language.checks import uniqueness
 from afl.language.checks.context import Context
 from afl.language.checks.declarations import Declarations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afl.language.ast import Parameter
+from afl.language.ast.declarations import Parameter
 from afl.language.names import FACETS, Names, Symbol
 
 

@@ -1,7 +1,7 @@
 """The runtime: AFL programs as durable runs.
 
 Every public name can be imported from here, save MongoStore, which needs an extra, and the state handlers and changers,
-which have modules of their own. The evaluator, the stores and the agents are loaded when they are first asked for.
+which have modules of their own. Each is loaded when it is first asked for: whoever lists runs evaluates none.
 """
 
 from __future__ import annotations
@@ -9,153 +9,102 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from afl.runtime.block import (
-    BlockAnalysis,
-    StatementDefinition,
-    StepAnalysis,
-)
-from afl.runtime.dependency import (
-    DependencyGraph,
-)
-from afl.runtime.entities import (
-    BlockDefinition,
-    Classifier,
-    FacetDefinition,
-    FileArtifact,
-    FlowDefinition,
-    FlowIdentity,
-    HandledCount,
-    InlineSource,
-    JarArtifact,
-    LockDefinition,
-    LockMetaData,
-    LogDefinition,
-    MixinDefinition,
-    NamespaceDefinition,
-    NoteImportance,
-    NoteOriginator,
-    NoteType,
-    Ownership,
-    Parameter,
-    ResourceSource,
-    RunDefinition,
-    RunnerDefinition,
-    RunnerState,
-    ScriptCode,
-    ServerDefinition,
-    ServerState,
-    SourceText,
-    StatementArguments,
-    StatementReferences,
-    TaskDefinition,
-    TaskState,
-    TextSource,
-    UserDefinition,
-    WorkflowDefinition,
-    WorkflowMetaData,
-)
-from afl.runtime.entities import (
-    StatementDefinition as EntityStatementDefinition,
-)
-from afl.runtime.errors import (
-    BlockNotFoundError,
-    ConcurrencyError,
-    DependencyNotSatisfiedError,
-    EvaluationError,
-    EventError,
-    InvalidStepStateError,
-    InvalidTransitionError,
-    ReferenceError,
-    ResultError,
-    RuntimeError,
-    StepFailure,
-    StepNotFoundError,
-    VersionMismatchError,
-)
-from afl.runtime.events import (
-    EventDispatcher,
-    EventManager,
-    LocalEventHandler,
-)
-from afl.runtime.expression import (
-    EvaluationContext,
-    ExpressionEvaluator,
-    evaluate_args,
-)
-from afl.runtime.persistence import (
-    EventDefinition,
-    IterationChanges,
-    PersistenceAPI,
-)
-from afl.runtime.states import (
-    BLOCK_TRANSITIONS,
-    EVENT_TRANSITIONS,
-    STEP_TRANSITIONS,
-    YIELD_TRANSITIONS,
-    EventState,
-    StepState,
-    get_next_state,
-    select_transitions,
-)
-from afl.runtime.step import (
-    StepDefinition,
-    StepTransition,
-)
-from afl.runtime.telemetry import (
-    Telemetry,
-    TelemetryEvent,
-)
-from afl.runtime.types import (
-    AttributeValue,
-    BlockId,
-    EventId,
-    FacetAttributes,
-    ObjectType,
-    StatementId,
-    StepId,
-    VersionInfo,
-    WorkflowId,
-    block_id,
-    event_id,
-    generate_id,
-    step_id,
-    workflow_id,
-)
-
 if TYPE_CHECKING:
-    from afl.runtime.agent import (
-        ClaudeAgentRunner,
+    from afl.runtime.agent import ClaudeAgentRunner
+    from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+    from afl.runtime.block import BlockAnalysis, StatementDefinition, StepAnalysis
+    from afl.runtime.dependency import DependencyGraph
+    from afl.runtime.entities import (
+        BlockDefinition,
+        Classifier,
+        FacetDefinition,
+        FileArtifact,
+        FlowDefinition,
+        FlowIdentity,
+        HandledCount,
+        InlineSource,
+        JarArtifact,
+        LockDefinition,
+        LockMetaData,
+        LogDefinition,
+        MixinDefinition,
+        NamespaceDefinition,
+        NoteImportance,
+        NoteOriginator,
+        NoteType,
+        Ownership,
+        Parameter,
+        ResourceSource,
+        RunDefinition,
+        RunnerDefinition,
+        RunnerState,
+        ScriptCode,
+        ServerDefinition,
+        ServerState,
+        SourceText,
+        StatementArguments,
+        StatementReferences,
+        TaskDefinition,
+        TaskState,
+        TextSource,
+        UserDefinition,
+        WorkflowDefinition,
+        WorkflowMetaData,
     )
-    from afl.runtime.agent_poller import (
-        AgentPoller,
-        AgentPollerConfig,
+    from afl.runtime.entities import StatementDefinition as EntityStatementDefinition
+    from afl.runtime.errors import (
+        BlockNotFoundError,
+        ConcurrencyError,
+        DependencyNotSatisfiedError,
+        EvaluationError,
+        EventError,
+        InvalidStepStateError,
+        InvalidTransitionError,
+        ReferenceError,
+        ResultError,
+        RuntimeError,
+        StepFailure,
+        StepNotFoundError,
+        VersionMismatchError,
     )
-    from afl.runtime.evaluator import (
-        Evaluator,
-        ExecutionContext,
-        ExecutionResult,
-        ExecutionStatus,
+    from afl.runtime.evaluator import Evaluator, ExecutionContext, ExecutionResult, ExecutionStatus
+    from afl.runtime.events import EventDispatcher, EventManager, LocalEventHandler
+    from afl.runtime.expression import EvaluationContext, ExpressionEvaluator, evaluate_args
+    from afl.runtime.memory_store import MemoryStore
+    from afl.runtime.persistence import EventDefinition, IterationChanges, PersistenceAPI
+    from afl.runtime.runner.config import RunnerConfig
+    from afl.runtime.runner.service import RunnerService
+    from afl.runtime.runner.system_tasks import RESUME_TASK_NAME
+    from afl.runtime.states import (
+        BLOCK_TRANSITIONS,
+        EVENT_TRANSITIONS,
+        STEP_TRANSITIONS,
+        YIELD_TRANSITIONS,
+        EventState,
+        StepState,
+        get_next_state,
+        select_transitions,
     )
-    from afl.runtime.memory_store import (
-        MemoryStore,
-    )
-    from afl.runtime.runner.config import (
-        RunnerConfig,
-    )
-    from afl.runtime.runner.service import (
-        RunnerService,
-    )
-    from afl.runtime.runner.system_tasks import (
-        RESUME_TASK_NAME,
-    )
-    from afl.runtime.store import (
-        open_store,
-    )
-    from afl.runtime.tool_definition import (
-        ToolDefinition,
-    )
-    from afl.runtime.tool_registry import (
-        ToolRegistry,
+    from afl.runtime.step import StepDefinition, StepTransition
+    from afl.runtime.store import open_store
+    from afl.runtime.telemetry import Telemetry, TelemetryEvent
+    from afl.runtime.tool_definition import ToolDefinition
+    from afl.runtime.tool_registry import ToolRegistry
+    from afl.runtime.types import (
+        AttributeValue,
+        BlockId,
+        EventId,
+        FacetAttributes,
+        ObjectType,
+        StatementId,
+        StepId,
+        VersionInfo,
+        WorkflowId,
+        block_id,
+        event_id,
+        generate_id,
+        step_id,
+        workflow_id,
     )
 
 __all__ = [
@@ -263,30 +212,61 @@ __all__ = [
     "workflow_id",
 ]
 
-_ON_DEMAND = {
-    "AgentPoller": "agent_poller",
-    "AgentPollerConfig": "agent_poller",
-    "ClaudeAgentRunner": "agent",
-    "Evaluator": "evaluator",
-    "ExecutionContext": "evaluator",
-    "ExecutionResult": "evaluator",
-    "ExecutionStatus": "evaluator",
-    "MemoryStore": "memory_store",
-    "open_store": "store",
-    "RESUME_TASK_NAME": "runner.system_tasks",
-    "RunnerConfig": "runner.config",
-    "RunnerService": "runner.service",
-    "ToolDefinition": "tool_definition",
-    "ToolRegistry": "tool_registry",
+_HOMES = {
+    "agent": "ClaudeAgentRunner",
+    "agent_poller": "AgentPoller AgentPollerConfig",
+    "block": "BlockAnalysis StatementDefinition StepAnalysis",
+    "dependency": "DependencyGraph",
+    "entities": (
+        "BlockDefinition Classifier FacetDefinition FileArtifact FlowDefinition FlowIdentity "
+        "HandledCount InlineSource JarArtifact LockDefinition LockMetaData LogDefinition MixinDefinition "
+        "NamespaceDefinition NoteImportance NoteOriginator NoteType Ownership Parameter ResourceSource "
+        "RunDefinition RunnerDefinition RunnerState ScriptCode ServerDefinition ServerState SourceText "
+        "StatementArguments StatementReferences TaskDefinition TaskState TextSource UserDefinition "
+        "WorkflowDefinition WorkflowMetaData"
+    ),
+    "errors": (
+        "BlockNotFoundError ConcurrencyError DependencyNotSatisfiedError EvaluationError EventError "
+        "InvalidStepStateError InvalidTransitionError ReferenceError ResultError RuntimeError "
+        "StepFailure StepNotFoundError VersionMismatchError"
+    ),
+    "evaluator": "Evaluator ExecutionContext ExecutionResult ExecutionStatus",
+    "events": "EventDispatcher EventManager LocalEventHandler",
+    "expression": "EvaluationContext ExpressionEvaluator evaluate_args",
+    "memory_store": "MemoryStore",
+    "persistence": "EventDefinition IterationChanges PersistenceAPI",
+    "runner.config": "RunnerConfig",
+    "runner.service": "RunnerService",
+    "runner.system_tasks": "RESUME_TASK_NAME",
+    "states": (
+        "BLOCK_TRANSITIONS EVENT_TRANSITIONS EventState STEP_TRANSITIONS StepState YIELD_TRANSITIONS "
+        "get_next_state select_transitions"
+    ),
+    "step": "StepDefinition StepTransition",
+    "store": "open_store",
+    "telemetry": "Telemetry TelemetryEvent",
+    "tool_definition": "ToolDefinition",
+    "tool_registry": "ToolRegistry",
+    "types": (
+        "AttributeValue BlockId EventId FacetAttributes ObjectType StatementId StepId VersionInfo "
+        "WorkflowId block_id event_id generate_id step_id workflow_id"
+    ),
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HOME_OF["EntityStatementDefinition"] = "entities"
+_OWN_NAMES = {"EntityStatementDefinition": "StatementDefinition"}  # two kinds of statements have one name
 
 
-def __getattr__(name: str) -> Any:
-    module = _ON_DEMAND.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
+
+    def __getattr__(name: str) -> Any:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{module}"), _OWN_NAMES.get(name, name))
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+    return sorted({*globals(), *_HOME_OF})

@@ -17,7 +17,8 @@ from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
 from afl.runtime.thread_pool import ThreadPool
-from afl.runtime.worker import Hooks, Terms, Worker
+from afl.runtime.worker import Worker
+from afl.runtime.worker_terms import Hooks, Terms
 
 DRAIN_SECONDS = 30.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 
-from afl.kernel import codec
+from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.runtime import tracing
@@ -15,10 +15,11 @@ from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
+from afl.runtime.program_cache import ProgramCache
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import WorkflowId
+from afl.runtime.task_in_hand import Done
+from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
-from afl.runtime.workbench import Done
 
 Observe = Callable[[Done, str | None], None]
 
@@ -60,6 +61,26 @@ class Answers:
         ignored.state, ignored.updated = TaskState.IGNORED, wall_ms()
         self._store.close_tasks([ignored])
         self._tell(each, "its answer came too late: nobody waits for it any more")
+
+    def leave(self, programs: ProgramCache, workflow_id: str, group: list[Done]) -> None:
+        """The run is somebody else's, or gone: leave the answers for its holder, as marks."""
+        steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
+        known = [each for each in group if each.task.step_id in steps]
+        outcomes = []
+        if known:
+            program = programs.of_run(WorkflowId(workflow_id))
+            outcomes = [self.outcome(program, steps[StepId(each.task.step_id)], each) for each in known]
+        crashpoint.reach("finish.before")
+        stored = self._store.finish(outcomes) if outcomes else []
+        crashpoint.reach("finish.after")
+        good = {}
+        for each, outcome, kept in zip(known, outcomes, stored, strict=True):
+            if kept:
+                good[each.task.uuid] = outcome
+                self.tell(each, outcome)
+        for each in group:
+            if each.task.uuid not in good:
+                self.ignore(each)
 
     def _retried(self, each: Done) -> bool:
         if each.error is None:

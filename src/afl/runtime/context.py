@@ -11,25 +11,27 @@ from afl.kernel.clock import wall_ms
 from afl.runtime import paths
 from afl.runtime.block import StatementDefinition
 from afl.runtime.changes import IterationChanges
+from afl.runtime.declaration import Declaration
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
-from afl.runtime.errors import EvaluationError, StepNotFoundError
+from afl.runtime.errors import EvaluationError
 from afl.runtime.failure import locate
 from afl.runtime.frame import Frame
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Declaration, Program
+from afl.runtime.program import Program
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress, StepDefinition
+from afl.runtime.step_memory import StepMemory
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 
 @dataclass
-class ExecutionContext:
+class ExecutionContext(StepMemory):
     """Everything mutable of one `execute` or `resume`; never shared between invocations.
 
     `arrivals` are steps to process in this iteration, `agenda` those to look at in the next one, `inbox` what the
-    children of a step reported to it. The caches can be dropped at any commit: the store has it all.
+    children of a step reported to it.
     """
 
     persistence: PersistenceAPI
@@ -61,55 +63,6 @@ class ExecutionContext:
             self.program = Program({"program": self.program_ast, "workflow": self.workflow_ast})
 
     # -- steps ------------------------------------------------------------------------------------------------
-
-    def step(self, step_id: StepId) -> StepDefinition | None:
-        """The step, from memory or the store."""
-        found = self._steps.get(step_id)
-        if found is None:
-            found = self.persistence.get_step(step_id)
-            if found is not None:
-                self._steps[step_id] = found
-        return found
-
-    def cached(self, step_id: StepId) -> StepDefinition | None:
-        """The step if it is in memory."""
-        return self._steps.get(step_id)
-
-    def known_step(self, step_id: StepId) -> StepDefinition | None:
-        """As `step`, but without asking the store for children of what was created in here."""
-        found = self._steps.get(step_id)
-        if found is not None or paths.parent(step_id) in self._fresh:
-            return found
-        return self.step(step_id)
-
-    def require_step(self, step_id: StepId) -> StepDefinition:
-        """The step, which must exist."""
-        found = self.step(step_id)
-        if found is None:
-            raise StepNotFoundError(step_id)
-        return found
-
-    def preload(self, step_ids: list[StepId]) -> list[StepId]:
-        """Bring steps into memory in one round trip; which were not there before."""
-        missing = [step_id for step_id in step_ids if step_id not in self._steps]
-        if not missing:
-            return []
-        loaded = self.persistence.get_steps(missing)
-        self._steps.update((step.id, step) for step in loaded)
-        return [step.id for step in loaded]
-
-    def forget_waiting(self, step_ids: list[StepId]) -> None:
-        """Drop steps at EventTransmit: they are their task's holder's to write, so these may be out of date."""
-        own = self.changes.changed_ids
-        for step_id in step_ids:
-            known = self._steps.get(step_id)
-            if known is not None and known.state == StepState.EVENT_TRANSMIT and step_id not in own:
-                del self._steps[step_id]
-
-    def adopt(self, step: StepDefinition) -> StepDefinition:
-        """Take a step read from the store into memory, in place of what was there."""
-        self._steps[step.id] = step
-        return step
 
     def create_step(
         self,
@@ -157,6 +110,10 @@ class ExecutionContext:
         if waiting:
             self.inbox.setdefault(waiting, []).append(step)
             self.agenda[waiting] = None
+
+    def begin_children(self, step: StepDefinition, count: int) -> None:
+        """Count a step's children anew: it is about to open that many."""
+        step.progress = BlockProgress(total=count, opened=count, active=count)
 
     def settle_children(self, step: StepDefinition) -> list[StepDefinition]:
         """Count what the children of a step reported; the first failure is kept on the step itself."""
@@ -292,44 +249,3 @@ class ExecutionContext:
         """A number that grows with every log entry of the run."""
         self._log_order = max(self._log_order + 1, self.now * 1000)
         return self._log_order
-
-    # -- memory -----------------------------------------------------------------------------------------------
-
-    def forget_closed(self, steps: list[StepDefinition]) -> None:
-        """Drop stored steps that nobody can refer to any more: finished ones below finished ones.
-
-        Yields stay while there is room, since their owner wants to read them once more.
-        """
-        for step in steps:
-            if step.is_terminal and step.object_type != ObjectType.YIELD_ASSIGNMENT:
-                holder = self._steps.get(paths.parent(step.id))
-                if holder is None or holder.is_terminal:
-                    self._drop(step.id)
-
-    def forget(self, step_ids: list[StepId]) -> None:
-        """Drop steps that were only read."""
-        for step_id in step_ids:
-            self._drop(step_id)
-
-    def forget_all(self) -> None:
-        """Drop every cache; what is still needed is read again from the store."""
-        self._steps.clear()
-        self._fresh.clear()
-        self._frames.clear()
-
-    clear_caches = forget_all
-
-    @property
-    def cached_steps(self) -> int:
-        """How many steps are in memory."""
-        return len(self._steps)
-
-    def _drop(self, step_id: StepId) -> None:
-        self._steps.pop(step_id, None)
-        self._fresh.discard(step_id)
-        self._fresh.discard(paths.parent(step_id))  # not all of its children are in memory any more
-        self._frames.pop(step_id, None)
-
-    def begin_children(self, step: StepDefinition, count: int) -> None:
-        """Count a step's children anew: it is about to open that many."""
-        step.progress = BlockProgress(total=count, opened=count, active=count)

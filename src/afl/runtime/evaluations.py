@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from copy import copy
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
-from afl.runtime import paths
 from afl.runtime.answers import Answers, Observe
 from afl.runtime.changes import EventDefinition, Outcome
-from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.kept_runs import KeptRuns
+from afl.runtime.read_ahead import marks_for, read_ahead
 from afl.runtime.session import Session
 from afl.runtime.states import StepState
+from afl.runtime.task_in_hand import Done
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.workbench import Done
 
 _log = logging.getLogger(__name__)
 
 _TOGETHER = 100
-_KEPT_RUNS = 256
-_KEPT_SECONDS = 1.0
-_IDLE_SECONDS = 0.05
 _TROUBLE_SECONDS = 10.0
 
 
@@ -49,23 +45,22 @@ class Evaluations:
         self._answers = Answers(self._store, observe)
         self._serves = serves
         self._expects = expects
-        self._kept: dict[str, tuple[Session, float]] = {}
+        self._kept = KeptRuns(self._store)
         self._troubled: dict[str, float] = {}
         self._born: list[TaskDefinition] = []
         self._undelivered: dict[str, list[Done]] = {}
-        self._orphans: list[RunDefinition] = []
         self._fed: dict[str, list[tuple[Done, Outcome]]] = {}
         self._held: frozenset[str] = frozenset()
 
     @property
     def busy(self) -> bool:
         """Whether anything is held: runs, or answers that are not stored yet."""
-        return bool(self._kept or self._undelivered or self._orphans)
+        return bool(self._kept.busy or self._undelivered)
 
     @property
     def held_runs(self) -> frozenset[str]:
         """The runs that are held: kept ones, and those being evaluated now."""
-        return self._held | frozenset(list(self._kept))
+        return self._held | frozenset(self._kept.ids)
 
     def pending_births(self) -> list[TaskDefinition]:
         """Tasks that were born here and are not on the bench."""
@@ -103,7 +98,7 @@ class Evaluations:
             delivered = self._go_on(judged)
             for run, group in judged.items():
                 if run not in delivered:
-                    self._leave_marks(run, group)
+                    self._answers.leave(self._evaluator.programs, run, group)
             for run in batch:
                 del self._undelivered[run]
             self._go_on(
@@ -120,35 +115,14 @@ class Evaluations:
 
     def heed_marks(self) -> None:
         """Go on with runs we hold that others answered for."""
-        if self._kept:
-            marks = self._store.get_marks_of([WorkflowId(run) for run in self._kept])
+        kept = self._kept.ids
+        if kept:
+            marks = self._store.get_marks_of([WorkflowId(run) for run in kept])
             self._go_on({mark.workflow_id: [] for mark in marks})
 
     def evaluate(self, workflow_id: str) -> bool:
         """Go on with one run; False if somebody else has it."""
         return workflow_id in self._go_on({workflow_id: []})
-
-    def _leave_marks(self, workflow_id: str, group: list[Done]) -> None:
-        """The run is somebody else's, or gone: leave the answers for its holder."""
-        steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
-        known = [each for each in group if each.task.step_id in steps]
-        outcomes = []
-        if known:
-            program = self._evaluator.programs.of_run(WorkflowId(workflow_id))
-            outcomes = [
-                self._answers.outcome(program, steps[StepId(each.task.step_id)], each) for each in known
-            ]
-        crashpoint.reach("finish.before")
-        stored = self._store.finish(outcomes) if outcomes else []
-        crashpoint.reach("finish.after")
-        good = {}
-        for each, outcome, kept in zip(known, outcomes, stored, strict=True):
-            if kept:
-                good[each.task.uuid] = outcome
-                self._answers.tell(each, outcome)
-        for each in group:
-            if each.task.uuid not in good:
-                self._answers.ignore(each)
 
     # -- runs together ----------------------------------------------------------------------------------------
 
@@ -156,12 +130,12 @@ class Evaluations:
         """Evaluate runs, each with the answers for it; which of them could be had and stored."""
         if not work:
             return set()
-        self._release_orphans()
+        self._kept.release_orphans()
         sessions = self._take(list(work))
         self._held = frozenset(sessions)
         try:
-            marks = self._marks(sessions)
-            self._read_ahead(sessions, work, marks)
+            marks = marks_for(self._store, sessions)
+            read_ahead(self._store, sessions, work, marks)
             advanced = [
                 session
                 for run, session in sessions.items()
@@ -176,46 +150,19 @@ class Evaluations:
             self._held = frozenset()
 
     def _take(self, runs: list[str]) -> dict[str, Session]:
-        sessions = {run: self._kept[run][0] for run in runs if run in self._kept}
+        sessions = self._kept.among(runs)
         others = [WorkflowId(run) for run in runs if run not in sessions]
         for run in self._evaluator.take_all(others):
             try:
                 sessions[run.workflow_id] = self._evaluator.session(run, self._serves)
             except StoreUnavailable:
-                self._orphans.append(run)
+                self._kept.orphan_run(run)
                 raise
             except Exception:
-                self._orphans.append(run)
+                self._kept.orphan_run(run)
                 self._put_off(run.workflow_id)
-        self._release_orphans()
+        self._kept.release_orphans()
         return sessions
-
-    def _marks(self, sessions: dict[str, Session]) -> dict[str, list[EventDefinition]]:
-        """What others did for these runs meanwhile."""
-        found: dict[str, list[EventDefinition]] = defaultdict(list)
-        waiting = [WorkflowId(run) for run, session in sessions.items() if session.run.waiting > 0]
-        for mark in self._store.get_marks_of(waiting) if waiting else []:
-            found[mark.workflow_id].append(mark)
-        return found
-
-    def _read_ahead(
-        self,
-        sessions: dict[str, Session],
-        work: dict[str, list[Done]],
-        marks: dict[str, list[EventDefinition]],
-    ) -> None:
-        """Bring the steps that were answered, and all that is above them, into memory in one round trip."""
-        wanted: dict[StepId, Session] = {}
-        for run, session in sessions.items():
-            marked = [mark.step_id for mark in marks.get(run, [])]
-            session.context.forget_waiting(marked)
-            for step_id in {*marked, *(each.task.step_id for each in work[run])}:
-                above = StepId(step_id)
-                while above and above not in wanted and session.context.cached(above) is None:
-                    wanted[above] = session
-                    above = paths.parent(above)
-        for step in self._store.get_steps(list(wanted)) if wanted else []:
-            wanted[step.id].context.adopt(step)
 
     def _advance(self, session: Session, group: list[Done], marks: list[EventDefinition]) -> bool:
         """Evaluate one run in memory; False if that failed."""
@@ -243,7 +190,7 @@ class Evaluations:
         except FencedError:
             self._drop(session)
             return False
-        self._kept.pop(session.run.workflow_id, None)
+        self._kept.forget(session.run.workflow_id)
         return True
 
     def _feed(self, session: Session, group: list[Done]) -> None:
@@ -282,9 +229,10 @@ class Evaluations:
         self._born += session.tasks
         for each, outcome in self._fed.pop(workflow_id, []):
             self._answers.tell(each, outcome)
-        self._kept.pop(workflow_id, None)
         if keep and not session.run.is_over:
-            self._kept[workflow_id] = (session, time.monotonic())
+            self._kept.keep(session)
+        else:
+            self._kept.forget(workflow_id)
 
     def _refused(self, session: Session, problem: AgentFlowError) -> bool:
         """What becomes of a run that could not be stored; True if that itself is stored."""
@@ -313,20 +261,12 @@ class Evaluations:
     def _drop(self, session: Session) -> None:
         """Something it wrote to was taken away: what it has in memory is of no use any more."""
         self._orphan(session)
-        self._release_orphans()
+        self._kept.release_orphans()
 
     def _orphan(self, session: Session) -> None:
-        """Forget a session, but not that its run is to be released."""
-        self._kept.pop(session.run.workflow_id, None)
+        """Forget a session, but not that its run is to be released; what it was fed is not stored."""
         self._fed.pop(session.run.workflow_id, None)
-        held = copy(session.run)
-        held.owner = self._store.owner_id
-        self._orphans.append(held)
-
-    def _release_orphans(self) -> None:
-        while self._orphans:
-            self._store.release_run(self._orphans[-1])
-            self._orphans.pop()
+        self._kept.orphan(session)
 
     def _forget_trouble(self) -> None:
         now = time.monotonic()
@@ -341,26 +281,19 @@ class Evaluations:
 
     def tidy(self) -> None:
         """Let go of runs that nothing happened to for a while, and of the oldest if there are many."""
-        self._release_orphans()
-        now = time.monotonic()
-        idle = [
-            run
-            for run, (_, last) in self._kept.items()
-            if now - last > (_KEPT_SECONDS if self._expects(run) else _IDLE_SECONDS)
-        ]
-        surplus = list(self._kept)[: max(0, len(self._kept) - _KEPT_RUNS)]
-        for workflow_id in dict.fromkeys([*idle, *surplus]):
+        self._kept.release_orphans()
+        for workflow_id in self._kept.stale(self._expects):
             self.let_go(workflow_id)
 
     def let_go_all(self) -> None:
         """Let go of every run."""
-        for workflow_id in list(self._kept):
+        for workflow_id in self._kept.ids:
             self.let_go(workflow_id)
 
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
-        kept = self._kept.pop(workflow_id, None)
+        kept = self._kept.forget(workflow_id)
         if kept is not None:
-            self._store.release_run(kept[0].run)
+            self._store.release_run(kept.run)
             if self._store.get_marks(WorkflowId(workflow_id), limit=1):
                 self.evaluate(workflow_id)

@@ -11,17 +11,17 @@ from afl.kernel.errors import HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.runtime import tracing
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import IterationChanges, Outcome
+from afl.runtime.changes import Outcome
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.execution import ExecutionResult, ExecutionStatus, PendingEvents
+from afl.runtime.execution import ExecutionResult, ExecutionStatus, result_of
 from afl.runtime.inputs import check_inputs
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.program_cache import ProgramCache
-from afl.runtime.reopening import reopen
+from afl.runtime.reopening import retry_run
 from afl.runtime.session import Pace, Session
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
@@ -233,20 +233,7 @@ class Evaluator:
 
     def result(self, run: RunDefinition, iterations: int, *, timed_out: bool = False) -> ExecutionResult:
         """The result that a run's record amounts to."""
-        workflow_id = WorkflowId(run.workflow_id)
-        result = ExecutionResult(True, workflow_id, iterations=iterations)
-        if run.state == RunnerState.COMPLETED:
-            result.outputs = run.outputs
-        elif run.is_over:
-            result.success, result.status = False, ExecutionStatus.ERROR
-            result.error = StepFailure.from_dict(run.error or {"message": f"the run was {run.state}"})
-        elif timed_out:
-            result.success, result.status = False, ExecutionStatus.TIMEOUT
-            result.error = StepFailure(f"not finished after {iterations} iterations", "Timeout")
-        else:
-            result.status = ExecutionStatus.PAUSED
-            result.pending_events = PendingEvents(self.persistence, workflow_id)
-        return result
+        return result_of(self.persistence, run, iterations, timed_out=timed_out)
 
     def _broken(self, workflow_id: WorkflowId, error: Exception) -> ExecutionResult:
         self.telemetry.log_workflow_error(workflow_id, error)
@@ -291,24 +278,7 @@ class Evaluator:
 
         How many steps are tried again. The run goes on as soon as somebody evaluates it.
         """
-        run = self._get_run(workflow_id)
-        if run.state not in (RunnerState.FAILED, RunnerState.CANCELLED):
-            raise InputError(
-                f"run {workflow_id} is {run.state}; only a failed or cancelled run can be retried"
-            )
-        changes = IterationChanges(run=run)
-        changes.consumed_events += [mark.id for mark in self.persistence.get_marks(workflow_id)]
-        steps = self.persistence.get_steps_by_workflow(workflow_id)
-        open_ones = not steps or any(not step.is_terminal for step in steps)
-        stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones
-        tried = reopen(steps, changes, step_id or workflow_id)
-        if not tried and not stopped:
-            raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
-        run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
-        run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
-        run.updated, run.reason = wall_ms(), ""
-        self.persistence.commit(changes)
-        return tried or 1
+        return retry_run(self.persistence, self._get_run(workflow_id), step_id)
 
     def _step_at_transmit(self, step_id: StepId) -> StepDefinition | None:
         step = self.persistence.get_step(step_id)

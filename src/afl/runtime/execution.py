@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any, overload
 
 from afl.runtime.changes import EventDefinition
+from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.errors import StepFailure
 from afl.runtime.events import EventManager
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
@@ -66,3 +68,23 @@ class ExecutionResult:
     status: str = ExecutionStatus.COMPLETED
     pending_events: Sequence[EventDefinition] = field(default_factory=list)
     held_by: str = ""
+
+
+def result_of(
+    persistence: PersistenceAPI, run: RunDefinition, iterations: int, *, timed_out: bool = False
+) -> ExecutionResult:
+    """The result that a run's record amounts to."""
+    workflow_id = WorkflowId(run.workflow_id)
+    result = ExecutionResult(True, workflow_id, iterations=iterations)
+    if run.state == RunnerState.COMPLETED:
+        result.outputs = run.outputs
+    elif run.is_over:
+        result.success, result.status = False, ExecutionStatus.ERROR
+        result.error = StepFailure.from_dict(run.error or {"message": f"the run was {run.state}"})
+    elif timed_out:
+        result.success, result.status = False, ExecutionStatus.TIMEOUT
+        result.error = StepFailure(f"not finished after {iterations} iterations", "Timeout")
+    else:
+        result.status = ExecutionStatus.PAUSED
+        result.pending_events = PendingEvents(persistence, workflow_id)
+    return result

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel import codec
-from afl.runtime.program import Declaration
+from afl.runtime.declaration import Declaration
 
 _PLACE = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 

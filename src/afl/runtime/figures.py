@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError
 from afl.kernel.meters import Labels, Sample, render
-from afl.runtime.census import TaskCount
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.pulses import TaskCount
 
 _RUNS = (
     RunnerState.CREATED,

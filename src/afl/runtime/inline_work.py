@@ -7,9 +7,10 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
+from afl.runtime.task_in_hand import Done
 from afl.runtime.thread_pool import ThreadPool
-from afl.runtime.workbench import Done, Workbench
-from afl.runtime.worker import Counted
+from afl.runtime.workbench import Workbench
+from afl.runtime.worker_terms import Counted
 
 INLINE_LEASE_MS = 60_000  # nothing renews the lease of a task that is worked on without threads
 

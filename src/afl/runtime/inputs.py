@@ -7,7 +7,8 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.program import Program, constant_context
+from afl.runtime.declaration import constant_context
+from afl.runtime.program import Program
 from afl.runtime.values import misfit, unknown_name
 
 

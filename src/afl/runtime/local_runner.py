@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError
@@ -25,38 +25,21 @@ from afl.runtime.lease_keeper import Claim, Holding, LeaseKeeper
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
+from afl.runtime.run_observer import Observer
 from afl.runtime.session import Session
 from afl.runtime.step import StepDefinition
 from afl.runtime.sweep import reclaim
+from afl.runtime.task_in_hand import Done
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.topics import RUNS_TOPIC, run_topic
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
-from afl.runtime.workbench import Done, Workbench
+from afl.runtime.workbench import Workbench
 
 _OTHERS_SECONDS = 1.0
 _STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
 _DUE_SECONDS = 0.01
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
-
-
-class Observer(Protocol):
-    """Somebody who watches a run, such as a progress display. Called from the thread that drives the run."""
-
-    def began(self, workflow_id: str, workflow_name: str) -> None:
-        """The run exists."""
-
-    def stored(self, steps: list[StepDefinition]) -> None:
-        """These steps were stored as they stand now."""
-
-    def task_started(self, task: TaskDefinition) -> None:
-        """A handler begins."""
-
-    def task_ended(self, task: TaskDefinition, error: str | None) -> None:
-        """A handler ended."""
-
-    def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
-        """A handler failed, and is called again after a delay: the workflow has a policy for it."""
 
 
 class LocalRunner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.kernel.database import connect
 from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.rows import step_from
+from afl.runtime.sql_store.step_rows import step_from
 from afl.runtime.sql_store.tables import Q
 from afl.runtime.step import StepDefinition
 

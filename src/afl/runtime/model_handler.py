@@ -17,13 +17,13 @@ from afl.models.messages import MAX_TOKENS
 from afl.models.model import Model, OnText
 from afl.models.schema import PythonTool, tool_from
 from afl.models.usage import PRICES, Prices
+from afl.runtime.declaration import Declaration
 from afl.runtime.errors import ResultError
 from afl.runtime.facet_prompt import facet_prompt
 from afl.runtime.handler import HandlerContext
 from afl.runtime.metered_model import MeteredModel, Place
 from afl.runtime.outcome import check_result
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Declaration
 from afl.runtime.program_cache import ProgramCache
 from afl.runtime.tool_definition import ToolDefinition
 from afl.runtime.types import WorkflowId

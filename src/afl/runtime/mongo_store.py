@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     from afl.runtime.mongo.store import MongoStore
@@ -10,7 +10,7 @@ except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] not in ("pymongo", "bson"):
         raise
     raise MissingExtraError(
-        "pymongo is required for MongoStore. Install it with: pip install agentflow[mongo]"
+        f"pymongo is required for MongoStore. Install it with: {pip_install('mongo')}"
     ) from missing
 
 __all__ = ["MongoStore"]

@@ -9,10 +9,11 @@ from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.runtime.changes import EventDefinition, Outcome
+from afl.runtime.declaration import Declaration
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ResultError, StepFailure
 from afl.runtime.events import step_continue
-from afl.runtime.program import Declaration, Program
+from afl.runtime.program import Program
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId

@@ -12,10 +12,10 @@ from typing import Any
 
 from afl.kernel.backoff import Backoff
 from afl.runtime.block import MixinUse, StatementDefinition
+from afl.runtime.declaration import Declaration, constant_context
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
-from afl.runtime.program import Declaration, constant_context
 
 NAMESPACE = "sys."
 TIMEOUT_ERROR = "Timeout"

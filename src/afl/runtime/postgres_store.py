@@ -11,7 +11,9 @@ from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.rows import EVENT_COLUMNS, LOG_COLUMNS, STEP_COLUMNS, STEP_VALUES, run_params
+from afl.runtime.sql_store.run_rows import run_params
+from afl.runtime.sql_store.servers import LOG_COLUMNS
+from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_COLUMNS, STEP_VALUES
 from afl.runtime.sql_store.store import ChangeRows
 from afl.runtime.sql_store.tables import Q
 

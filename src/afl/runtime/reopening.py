@@ -8,11 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
 from afl.runtime import paths
 from afl.runtime.changes import IterationChanges
+from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import FacetAttributes, StepId
+from afl.runtime.types import FacetAttributes, StepId, WorkflowId
+
+
+def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId | None) -> int:
+    """Let what failed in a run be tried again: all of it, or what failed in one step. How many steps."""
+    if run.state not in (RunnerState.FAILED, RunnerState.CANCELLED):
+        raise InputError(
+            f"run {run.workflow_id} is {run.state}; only a failed or cancelled run can be retried"
+        )
+    workflow_id = WorkflowId(run.workflow_id)
+    changes = IterationChanges(run=run)
+    changes.consumed_events += [mark.id for mark in persistence.get_marks(workflow_id)]
+    steps = persistence.get_steps_by_workflow(workflow_id)
+    open_ones = not steps or any(not step.is_terminal for step in steps)
+    stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones
+    tried = reopen(steps, changes, step_id or workflow_id)
+    if not tried and not stopped:
+        raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
+    run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
+    run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
+    run.updated, run.reason = wall_ms(), ""
+    persistence.commit(changes)
+    return tried or 1
 
 
 def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:

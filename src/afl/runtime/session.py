@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from afl.kernel import collector, crashpoint, telemetry
 from afl.kernel.clock import wall_ms
@@ -19,6 +18,7 @@ from afl.runtime import recovery, tracing
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
 from afl.runtime.context import ExecutionContext
+from afl.runtime.ending import end_failed, end_if_over
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.outcome import completed
@@ -239,7 +239,8 @@ class Session:
     def conclude(self, *, keep: bool) -> IterationChanges:
         """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""
         if not self.timed_out:
-            self._conclude()
+            self.run.iterations = self._earlier + self.iterations
+            end_if_over(self.run, self.context)
         if not keep or self.run.is_over:
             self.run.owner = ""
         self.run.settled, self.run.updated = not self.timed_out, wall_ms()
@@ -261,31 +262,12 @@ class Session:
         except PayloadError as error:
             self.fail_unstorable(error)
 
-    def _conclude(self) -> None:
-        run = self.run
-        root = self.context.cached(
-            StepId(run.workflow_id)
-        )  # one that ended, ended here; it may be too big to read
-        run.iterations = self._earlier + self.iterations
-        if root is not None and root.is_complete:
-            run.state, run.ended = RunnerState.COMPLETED, wall_ms()
-            run.outputs = _outputs(root, self.context.program)
-        elif root is not None and root.is_error:
-            self._end_failed(root.transition.error or StepFailure("Workflow error"))
-        elif run.waiting <= 0 and not self.context.agenda:
-            self._end_failed(StepFailure("Workflow did not complete", step=run.workflow_name))
-
-    def _end_failed(self, error: Exception) -> None:
-        self.run.state, self.run.ended = RunnerState.FAILED, wall_ms()
-        failure = error if isinstance(error, StepFailure) else StepFailure(str(error), type(error).__name__)
-        self.run.error = failure.to_dict()
-
     def fail_unstorable(self, error: PayloadError) -> None:
         """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
         new = self.context.changes.new_run
         self.context.changes = IterationChanges(run=self.run, new_run=new)
         self.run.outputs, self.run.owner, self.context.claimed = {}, "", []
-        self._end_failed(StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
+        end_failed(self.run, StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
         tracing.run_ended(self.run)
 
@@ -294,11 +276,3 @@ class Session:
         """Tasks this session claimed at their birth and that nobody has taken from it yet; empties the list."""
         claimed, self.context.claimed = self.context.claimed, []
         return claimed
-
-
-def _outputs(root: StepDefinition, program: Program) -> dict[str, Any]:
-    """What the root returned, in the order of the return clause; its caught error is no output unless declared."""
-    values = {name: attribute.value for name, attribute in root.attributes.returns.items()}
-    declared = [field.name for field in program.workflow.returns or ()]
-    others = [name for name in values if name not in declared and name not in ("error", "error_type")]
-    return {name: values[name] for name in [*declared, *others] if name in values}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.models.messages import Tool
-from afl.runtime.program import Declaration, Field
+from afl.runtime.declaration import Declaration, Field
 from afl.runtime.values import TypeSpec, type_text
 
 Schema = dict[str, Any]

@@ -11,55 +11,30 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 
-from afl.kernel import crashpoint, telemetry
+from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
-from afl.kernel.clock import wall_ms
 from afl.kernel.doorbell import Ear
-from afl.kernel.errors import AgentFlowError, PayloadError, StoreConflict, StoreError
+from afl.kernel.errors import AgentFlowError, StoreError
 from afl.runtime.answers import close_stepless
-from afl.runtime.entities import LogDefinition, TaskDefinition
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
+from afl.runtime.intake import Intake
 from afl.runtime.lease_keeper import Holding, LeaseKeeper
+from afl.runtime.log_writer import LogWriter
 from afl.runtime.sweep import reclaim
+from afl.runtime.task_in_hand import Done
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
-from afl.runtime.workbench import Done, Workbench
+from afl.runtime.workbench import Workbench
+from afl.runtime.worker_terms import Hooks, Terms
 
 _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
-_LOG_BATCH = 1000
 _RETRY = Backoff(0.1, cap=5.0)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a worker works."""
-
-    task_list: str = "default"
-    slots: int = 5
-    poll_seconds: float = 2.0
-    lock_ms: int = 0
-    lock_every_ms: int = 0
-    evaluates: bool = False  # also runs that none of its tasks belong to
-    system_tasks: tuple[str, ...] = ()
-
-
-Counted = Callable[[str, bool], None]
-
-
-@dataclass
-class Hooks:
-    """What a face adds: tasks of the system, chores at each poll, and who counts."""
-
-    system: Callable[[TaskDefinition], None] | None = None
-    chores: list[Callable[[], object]] = field(default_factory=list)
-    counted: Counted | None = None
-    told: Callable[[Done, str | None], None] | None = None
 
 
 class Worker:
@@ -75,24 +50,20 @@ class Worker:
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
-        self._handlers = handlers
         self._terms = terms
         self._hooks = hooks or Hooks()
         self._stopping = threading.Event()
         self._ear: Ear | None = None
         self.abandoned = 0  # handlers that had not returned when `drain` ended
-        self._logs: list[LogDefinition] = []
+        self._logs = LogWriter(self._store)
         self._stepless: list[Done] = []
-        self._system: list[TaskDefinition] = []
-        self._look_for_tasks = self._look_for_runs = True
-        self._woken = False
-        self._unmarked: list[TaskDefinition] = []
+        self._look_for_runs = True
         self._polled = self._swept = -1e9
         self._poll_chores = True
-        self._delayed: float | None = None
         self.bench = Workbench(
-            self._store, handlers, executor, terms.slots, write=self._logs.append, rang=self.wake
+            self._store, handlers, executor, terms.slots, write=self._logs.write, rang=self.wake
         )
+        self._intake = Intake(self._store, handlers, self.bench, terms, self._hooks, self._mind_leases)
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
         self._keeper = LeaseKeeper(
             self._store,
@@ -136,20 +107,20 @@ class Worker:
         if CANCEL_TOPIC in rung and self.bench.running:
             self._keeper.renew_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
-        self._woken = tasks_topic(self._terms.task_list) in rung and not self.bench.running
-        self._look_for_tasks = self._look_for_tasks or tasks_topic(self._terms.task_list) in rung
+        self._intake.woken = tasks_topic(self._terms.task_list) in rung and not self.bench.running
+        self._intake.wanted = self._intake.wanted or tasks_topic(self._terms.task_list) in rung
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
-        if self._look_for_runs or (self._look_for_tasks and self.bench.room > 0):
+        if self._look_for_runs or (self._intake.wanted and self.bench.room > 0):
             return 0.0
         now = time.monotonic()
         waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
         deadline = self.bench.next_deadline()
         if deadline is not None:
             waits.append(deadline)
-        if self._delayed is not None:
-            waits.append(self._delayed - now)
+        if self._intake.delayed is not None:
+            waits.append(self._intake.delayed - now)
         if self.evaluations.busy and not self.bench.running:
             waits.append(_TIDY_SECONDS)
         return max(0.0, min(waits))
@@ -159,17 +130,17 @@ class Worker:
         now = time.monotonic()
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
-            self._poll_chores = self._look_for_tasks = True
+            self._poll_chores = self._intake.wanted = True
         self._deliver()
-        self._do_system_tasks()
-        self._claim()  # first of all that may be new: somebody waits for it
+        self._intake.do_system_tasks()
+        self._intake.claim()  # first of all that may be new: somebody waits for it
         self._sweep()
         if self._look_for_runs:
             self._go_on_with_runs()
         self.evaluations.tidy()
-        self._begin(self.evaluations.born())
-        self._mark_begun()
-        self._write_logs()
+        self._intake.begin(self.evaluations.born())
+        self._intake.mark_begun()
+        self._logs.flush()
 
     def _go_on_with_runs(self) -> None:
         """Others answered for runs we hold, or left runs that nobody holds."""
@@ -178,8 +149,8 @@ class Worker:
         self.evaluations.heed_marks()
         if self._terms.evaluates:
             self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
-        self._begin(self.evaluations.born())
-        self._claim()
+        self._intake.begin(self.evaluations.born())
+        self._intake.claim()
         self._mind_leases()
 
     # -- tasks ------------------------------------------------------------------------------------------------
@@ -187,9 +158,9 @@ class Worker:
     def _deliver(self) -> None:
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
-            self._look_for_tasks = True
+            self._intake.wanted = True
             self._store_answers(done)
-            self._begin(self.evaluations.born())
+            self._intake.begin(self.evaluations.born())
             self._mind_leases()
 
     def _store_answers(self, done: list[Done]) -> None:
@@ -199,76 +170,20 @@ class Worker:
         close_stepless(self._store, self._stepless, self._count)
         self._stepless = []
 
-    def _claim(self) -> None:
-        late = self._delayed is not None and time.monotonic() >= self._delayed
-        room = self.bench.room
-        if room < 1 or not (self._look_for_tasks or late):
-            return
-        tasks = self._store.claim_tasks(
-            [*self._handlers.names, *self._terms.system_tasks],
-            self._terms.task_list,
-            limit=room,
-            lease_ms=self._store.lease_ms,
-            lock_ms=self._terms.lock_ms,
-            any_event=self._handlers.any_event,
-        )
-        crashpoint.reach("claim.after")
-        self._look_for_tasks = len(tasks) == room
-        self._begin(tasks)
-        self._woken = False
-        if not self._look_for_tasks:
-            wait = self._store.next_due(self._terms.task_list)
-            self._delayed = None if wait is None else time.monotonic() + wait / 1000
-
     def _holding(self) -> Holding:
         """What is in hand, for the thread that renews it."""
-        others = [*self.evaluations.pending_claims(), *self._system, *(done.task for done in self._stepless)]
+        others = [
+            *self.evaluations.pending_claims(),
+            *self._intake.system,
+            *(done.task for done in self._stepless),
+        ]
         claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
         return Holding(frozenset(claims), self.evaluations.held_runs)
-
-    def _begin(self, tasks: list[TaskDefinition]) -> None:
-        self.bench.forget_offers()
-        if not tasks:
-            return
-        now = wall_ms()
-        mine = [task for task in tasks if task.name not in self._terms.system_tasks]
-        self.bench.start(mine)
-        self._unmarked += [task for task in mine if not task.started]
-        self._system += [task for task in tasks if task.name in self._terms.system_tasks]
-        self._mind_leases()
-        if telemetry.is_metering():
-            self._measure(tasks, now)
-        self._do_system_tasks()
-
-    def _measure(self, tasks: list[TaskDefinition], now: int) -> None:
-        """How many were claimed, and how long they waited for their first claim. The handlers have begun by now."""
-        task_list = self._terms.task_list
-        telemetry.count("afl.claims", len(tasks), list=task_list)
-        for task in tasks:
-            if task.deliveries <= 1:
-                waited = max(0, now - task.created) / 1000
-                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
-                if self._woken:
-                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
-
-    def _do_system_tasks(self) -> None:
-        while self._system and self._hooks.system is not None:
-            self._hooks.system(self._system[0])
-            del self._system[0]
-
-    def _mark_begun(self) -> None:
-        """Events become Processing; of work that is over before anyone could look, nobody needs to know."""
-        if self._unmarked and not self._look_for_tasks:
-            working = {(task.uuid, task.epoch) for task in self.bench.tasks}
-            self._store.start_tasks([t for t in self._unmarked if (t.uuid, t.epoch) in working])
-            self._unmarked = []
-        elif len(self._unmarked) > self.bench.limit:
-            self._unmarked = self._unmarked[-self.bench.limit :]
 
     def _keeps(self, task: TaskDefinition) -> bool:
         """Whether a task born here stays here: only when nobody older waits for a slot."""
         return (
-            not self._look_for_tasks
+            not self._intake.wanted
             and not self._stopping.is_set()
             and task.task_list_name == self._terms.task_list
             and self.bench.serves(task)
@@ -276,7 +191,7 @@ class Worker:
 
     def _expects(self, workflow_id: str) -> bool:
         """Whether more answers for a run are to come soon: its tasks are in hand, or the queue is not empty."""
-        return self._look_for_tasks or self.bench.works_for(workflow_id)
+        return self._intake.wanted or self.bench.works_for(workflow_id)
 
     def _count(self, done: Done, problem: str | None) -> None:
         if self._hooks.counted is not None:
@@ -290,7 +205,7 @@ class Worker:
         now = time.monotonic()
         if now >= self._swept + _DEATH_SECONDS:
             self._swept = now
-            self._look_for_tasks = True  # while awake: a lost ring costs no more than this
+            self._intake.wanted = True  # while awake: a lost ring costs no more than this
             if reclaim(self._evaluator):
                 self._look_for_runs = True
             self._mind_leases()
@@ -307,25 +222,8 @@ class Worker:
 
     def _mind_leases(self) -> None:
         """Renew leases as long as anything is held, and only then."""
-        held = self.bench.running or self.evaluations.busy or self._stepless or self._system
+        held = self.bench.running or self.evaluations.busy or self._stepless or self._intake.system
         self._keeper.want(bool(held))
-
-    def _write_logs(self) -> None:
-        while self._logs:
-            batch = self._logs[:_LOG_BATCH]
-            try:
-                self._store.save_logs(batch)
-            except (PayloadError, StoreConflict):
-                self._write_singly(batch)
-            del self._logs[: len(batch)]
-
-    def _write_singly(self, batch: list[LogDefinition]) -> None:
-        """One of them is refused: it cannot be stored at all, or it is there already, its reply having been lost."""
-        for entry in batch:
-            try:
-                self._store.save_logs([entry])
-            except (PayloadError, StoreConflict) as error:
-                _log.debug("a line of log is not stored: %s", error)
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -343,17 +241,17 @@ class Worker:
             given_up = self.bench.give_up()
             self.abandoned = len(given_up)
             self._store.return_tasks(given_up, begun=True)
-            self._write_logs()
+            self._logs.flush()
             self.evaluations.let_go_all()
         finally:
             self._keeper.close()
 
     def _give_back_unbegun(self) -> None:
-        unbegun = [*self.bench.waiting, *self._system, *self.evaluations.pending_births()]
+        unbegun = [*self.bench.waiting, *self._intake.system, *self.evaluations.pending_births()]
         self._store.return_tasks(unbegun)
         self.bench.unstarted()
         self.evaluations.born()
-        self._system = []
+        self._intake.system = []
 
     def _until(self, until: float, work: Callable[[], None]) -> None:
         """Try again while the store fails, as long as there is time."""
@@ -376,7 +274,7 @@ class Worker:
     def _store_last_answers(self, done: list[Done]) -> None:
         try:
             self._store_answers(done)
-            self._write_logs()
+            self._logs.flush()
         except StoreError as error:
             _log.warning("the store fails, trying again: %s", error)
             time.sleep(_RETRY.delay(1))

@@ -16,7 +16,7 @@ import afl.source
 import afl.validator
 from afl.kernel.errors import InputError
 from afl.language import CompileError, compile_input, compile_source, prelude
-from afl.language import ast as nodes
+from afl.language.ast.declarations import FacetDecl, FacetSig, Program
 from afl.language.diagnostics import Diagnostic, render
 from afl.language.loader import SourceLoader
 from afl.language.source import (
@@ -98,7 +98,7 @@ def test_the_built_in_policies() -> None:
         "sys.Message": ["name", "priority"],
         "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
     }
-    assert all(isinstance(symbol.node, nodes.FacetDecl) and symbol.node.doc for symbol in prelude())
+    assert all(isinstance(symbol.node, FacetDecl) and symbol.node.doc for symbol in prelude())
 
 
 # ---- sources ------------------------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ def test_the_loader(tmp_path: Path) -> None:
 
 
 def test_the_public_modules_offer_the_same_things() -> None:
-    assert afl.ast.Program is nodes.Program
-    assert afl.parser.parse("facet A()") == nodes.Program(facets=[nodes.FacetDecl(nodes.FacetSig("A"))])
+    assert afl.ast.Program is Program
+    assert afl.parser.parse("facet A()") == Program(facets=[FacetDecl(FacetSig("A"))])
     assert afl.emitter.emit_dict(afl.parser.parse(""))["type"] == "Program"
     assert afl.validator.validate(afl.parser.parse("")).is_valid
     assert afl.source.FileOrigin is FileOrigin

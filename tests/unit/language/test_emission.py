@@ -10,17 +10,9 @@ from uuid import UUID
 import pytest
 
 from afl.language import AFLParser, JSONEmitter, emit_dict, emit_json, parse
-from afl.language.ast import (
-    Block,
-    CallExpr,
-    Literal,
-    MixinCall,
-    Reference,
-    StepStmt,
-    TypeRef,
-    UsesDecl,
-    YieldStmt,
-)
+from afl.language.ast.blocks import Block, StepStmt, YieldStmt
+from afl.language.ast.declarations import TypeRef, UsesDecl
+from afl.language.ast.expressions import CallExpr, Literal, MixinCall, Reference
 from afl.language.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceRegistry
 
 

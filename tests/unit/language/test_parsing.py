@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from afl.language import AFLParser, ParseError, SourceRegistry, parse
-from afl.language.ast import (
-    AndThenBlock,
+from afl.language.ast.blocks import AndThenBlock, PromptBlock, StepStmt, SysAssertStmt, SysLogStmt
+from afl.language.ast.declarations import ArrayType, Program, TypeRef
+from afl.language.ast.expressions import (
     ArrayLiteral,
-    ArrayType,
     BinaryExpr,
     ConcatExpr,
     Expression,
@@ -21,13 +21,7 @@ from afl.language.ast import (
     MapEntry,
     MapLiteral,
     NamedArg,
-    Program,
-    PromptBlock,
     Reference,
-    StepStmt,
-    SysAssertStmt,
-    SysLogStmt,
-    TypeRef,
     UnaryExpr,
 )
 from afl.language.source import CompilerInput, FileOrigin, SourceEntry

@@ -14,9 +14,9 @@ from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.task_in_hand import Done
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId
-from afl.runtime.workbench import Done
 
 Told = list[tuple[str, str | None]]
 

@@ -8,7 +8,8 @@ import pytest
 from runtime_programs import ASK_TWICE, NUMBER, compiled, giving, step
 
 from afl.kernel.errors import InputError
-from afl.runtime.program import Program, constant_context
+from afl.runtime.declaration import constant_context
+from afl.runtime.program import Program
 
 SOURCE = """
 namespace lib.text {

@@ -13,8 +13,9 @@ from support.agents import LONG, SECONDS, Gate
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_in_hand import Done, TimedOut
 from afl.runtime.thread_pool import ThreadPool
-from afl.runtime.workbench import Done, TimedOut, Workbench
+from afl.runtime.workbench import Workbench
 
 
 class Manual(Executor):
@@ -111,7 +112,7 @@ def test_few_wait_where_handlers_are_slow_and_many_where_they_are_quick(
     assert bench.limit == 2, "nobody knows yet how quick they are"
     bench.start([task()])
     with monkeypatch.context() as patch:
-        patch.setattr("afl.runtime.workbench.time.monotonic", lambda: next(clock))
+        patch.setattr("afl.runtime.handler_threads.time.monotonic", lambda: next(clock))
         executor.run()
     assert [each.seconds for each in bench.collect_now()] == [seconds]
     assert least <= bench.limit <= most
@@ -270,7 +271,7 @@ def test_a_handler_that_returns_while_its_time_is_judged_has_answered(store: Mem
     bench._working["t0", 1].ends = 0.0  # between the collection of answers and the look at the clock
     assert bench._expired() == []
     assert [each.error for each in bench.collect_now()] == [None]
-    assert bench._busy == 0
+    assert bench._threads.busy == 0
     bench.start([task(1), task(2)])
     assert len(executor.jobs) == 1, "one slot is one handler at a time"
 

@@ -32,7 +32,8 @@ from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.types import EventId, StepId
-from afl.runtime.worker import Hooks, Terms, Worker
+from afl.runtime.worker import Worker
+from afl.runtime.worker_terms import Hooks, Terms
 
 Work = Callable[[dict[str, Any]], Any]
 
@@ -394,7 +395,7 @@ def test_work_that_begins_while_leases_are_renewed_is_not_taken_for_lost(store: 
 @pytest.mark.parametrize("method", ["commit", "get_marks", "take_run"])
 def test_answers_survive_a_store_that_fails(store: MemoryStore, method: str) -> None:
     """The handler is not called again for it, nor is the task lost while other work goes on."""
-    store.lease_ms = 50
+    store.lease_ms = 500
     gate = Gate()
     run = begin(store)
     with Crew(store, gate).at_work() as crew:

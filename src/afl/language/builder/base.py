@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from lark import Token
 
+from afl.language.ast.node import ASTNode, SourceLocation
 from afl.language.diagnostics import Diagnostic
-from afl.language.node import ASTNode, SourceLocation
 
 Children: TypeAlias = list[Any]
 

@@ -7,24 +7,23 @@ from typing import TypeVar
 
 from lark import Token
 
-from afl.language.ast import (
-    Body,
+from afl.language.ast.blocks import Body, PromptBlock
+from afl.language.ast.declarations import (
     Declaration,
     EventFacetDecl,
     FacetDecl,
     FacetSig,
     ImplicitDecl,
-    MixinSig,
     Namespace,
     Parameter,
     Program,
-    PromptBlock,
     ReturnClause,
     SchemaDecl,
     SchemaField,
     UsesDecl,
     WorkflowDecl,
 )
+from afl.language.ast.expressions import MixinSig
 from afl.language.builder.base import Children
 from afl.language.builder.statements import StatementBuilder, body_of
 from afl.language.doc_comments import parse_doc

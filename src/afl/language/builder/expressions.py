@@ -7,9 +7,9 @@ from typing import Any
 
 from lark import Token
 
-from afl.language.ast import (
+from afl.language.ast.declarations import ArrayType, TypeExpr, TypeRef
+from afl.language.ast.expressions import (
     ArrayLiteral,
-    ArrayType,
     Expression,
     IndexExpr,
     Literal,
@@ -17,8 +17,6 @@ from afl.language.ast import (
     MapLiteral,
     NamedArg,
     Reference,
-    TypeExpr,
-    TypeRef,
     UnaryExpr,
 )
 from afl.language.builder.base import MAX_EXPRESSION_DEPTH, BaseBuilder, Children

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 from lark import Token
 
-from afl.language.ast import (
+from afl.language.ast.blocks import (
     AndThenBlock,
     Block,
-    CallExpr,
     CatchClause,
     ForeachClause,
-    MixinCall,
-    NamedArg,
-    Reference,
     Statement,
     StepStmt,
     SysAssertStmt,
@@ -24,9 +20,10 @@ from afl.language.ast import (
     YieldStmt,
     clauses,
 )
+from afl.language.ast.expressions import CallExpr, MixinCall, NamedArg, Reference
+from afl.language.ast.node import ASTNode
 from afl.language.builder.base import MAX_BLOCK_DEPTH, Children
 from afl.language.builder.expressions import ExpressionBuilder
-from afl.language.node import ASTNode
 
 
 class StatementBuilder(ExpressionBuilder):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afl.language.ast import (
+from afl.language.ast.blocks import (
     AndThenBlock,
     Block,
     Body,
     CatchClause,
-    Expression,
     ForeachClause,
     StepStmt,
     SysAssertStmt,
@@ -17,6 +16,7 @@ from afl.language.ast import (
     WhenBlock,
     clauses,
 )
+from afl.language.ast.expressions import Expression
 from afl.language.checks.calls import Calls
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions

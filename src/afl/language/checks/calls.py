@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from afl.language.ast import CallExpr, MixinCall, MixinSig, NamedArg
+from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
 from afl.language.checks.policies import Policies

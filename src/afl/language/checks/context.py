@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
-from afl.language.ast import ASTNode, ImplicitDecl, Program
+from afl.language.ast.declarations import ImplicitDecl, Program
+from afl.language.ast.node import ASTNode
 from afl.language.checks.signatures import Signatures
 from afl.language.diagnostics import Diagnostic, ValidationResult
 from afl.language.names import CALLABLE, Names, Symbol

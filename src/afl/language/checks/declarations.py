@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from afl.language.ast import (
-    ArrayType,
-    ImplicitDecl,
-    Namespace,
-    Parameter,
-    PromptBlock,
-    SchemaDecl,
-    StepStmt,
-    TypeExpr,
-    clauses,
-)
+from afl.language.ast.blocks import PromptBlock, StepStmt, clauses
+from afl.language.ast.declarations import ArrayType, ImplicitDecl, Namespace, Parameter, SchemaDecl, TypeExpr
 from afl.language.checks import uniqueness
 from afl.language.checks.blocks import CAUGHT, Blocks
 from afl.language.checks.calls import Receiver

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from afl.language.ast import (
+from afl.language.ast.expressions import (
     ArrayLiteral,
     BinaryExpr,
     ConcatExpr,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afl.language.ast import ASTNode, BinaryExpr, UnaryExpr
+from afl.language.ast.expressions import BinaryExpr, UnaryExpr
+from afl.language.ast.node import ASTNode
 from afl.language.checks.context import Context
 from afl.language.types import BOOLEAN, DOUBLE, STRING, UNKNOWN, Type, array_of, common, widest
 

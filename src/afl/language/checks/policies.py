@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.language.ast import Expression, ImplicitDecl, Literal, MixinCall, MixinSig, UnaryExpr
+from afl.language.ast.declarations import ImplicitDecl
+from afl.language.ast.expressions import Expression, Literal, MixinCall, MixinSig, UnaryExpr
 from afl.language.checks.context import Context
 from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Symbol
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from afl.language.ast import ASTNode, MixinSig, SchemaDecl
+from afl.language.ast.declarations import SchemaDecl
+from afl.language.ast.expressions import MixinSig
+from afl.language.ast.node import ASTNode
 from afl.language.checks.context import Context
 from afl.language.names import EVENT_FACET, FACET, SCHEMA, WORKFLOW, Symbol
 

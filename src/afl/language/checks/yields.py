@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.language.ast import Block, YieldStmt
+from afl.language.ast.blocks import Block, YieldStmt
 from afl.language.checks.calls import Calls, Receiver
 from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope

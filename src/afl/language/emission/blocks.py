@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afl.language.ast import (
+from afl.language.ast.blocks import (
     AndThenBlock,
-    ArrayType,
-    ASTNode,
     Block,
     Body,
-    CallExpr,
     CatchClause,
     ForeachClause,
-    MixinCall,
-    MixinSig,
-    NamedArg,
-    Parameter,
     PromptBlock,
     Statement,
     StepStmt,
     SysLogStmt,
-    TypeExpr,
     WhenBlock,
     WhenCase,
     YieldStmt,
 )
+from afl.language.ast.declarations import ArrayType, Parameter, TypeExpr
+from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
+from afl.language.ast.node import ASTNode
 from afl.language.emission.expressions import ExpressionEmitter, Json, Locate
 from afl.language.emission.ids import path_id
 from afl.language.names import Names, Symbol

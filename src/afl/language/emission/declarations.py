@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from afl.language.ast import (
+from afl.language.ast.declarations import (
     DocComment,
     EventFacetDecl,
     FacetDecl,

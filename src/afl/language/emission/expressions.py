@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from afl.language.ast import (
+from afl.language.ast.expressions import (
     ArrayLiteral,
     BinaryExpr,
     ConcatExpr,
@@ -14,9 +14,9 @@ from afl.language.ast import (
     Literal,
     MapLiteral,
     Reference,
-    SourceLocation,
     UnaryExpr,
 )
+from afl.language.ast.node import SourceLocation
 
 Json: TypeAlias = dict[str, Any]
 Locate: TypeAlias = Callable[[SourceLocation | None], Json | None]

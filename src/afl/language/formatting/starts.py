@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from afl.language.ast import (
-    ASTNode,
-    Block,
-    Body,
-    CatchClause,
-    FacetLike,
-    Namespace,
-    Program,
-    StepStmt,
-    WhenBlock,
-    clauses,
-)
+from afl.language.ast.blocks import Block, Body, CatchClause, StepStmt, WhenBlock, clauses
+from afl.language.ast.declarations import FacetLike, Namespace, Program
+from afl.language.ast.node import ASTNode
 
 
 @dataclass(frozen=True)

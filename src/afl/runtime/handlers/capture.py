@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from afl.runtime import paths
+from afl.runtime.declaration import constant_context
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
-from afl.runtime.program import constant_context
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import AttributeValue, StepId

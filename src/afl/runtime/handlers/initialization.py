@@ -6,12 +6,12 @@ from typing import Any
 
 from afl.runtime import paths, policies
 from afl.runtime.block import StatementDefinition
+from afl.runtime.declaration import Declaration, constant_context
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.handlers.event import EventTransmitHandler
 from afl.runtime.handlers.system import assert_condition, write_log
-from afl.runtime.program import Declaration, constant_context
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.types import AttributeValue, ObjectType
 from afl.runtime.values import misfit, unknown_name

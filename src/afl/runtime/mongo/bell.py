@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from afl.kernel.doorbell import Doorbell
 from afl.kernel.doorbell.wire import Wire
-from afl.kernel.errors import InputError, MissingExtraError
+from afl.kernel.errors import InputError, MissingExtraError, pip_install
 from afl.kernel.setting_kinds import mask_url
 
 
@@ -34,7 +34,7 @@ def _nats_wire(url: str) -> Wire:
         from afl.kernel.doorbell.nats import NatsWire  # noqa: PLC0415  needs an extra
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the doorbell needs {error.name}, which is not installed; `pip install 'agentflow[nats]'`"
+            f"the doorbell needs {error.name}, which is not installed; `{pip_install('nats')}`"
         ) from error
     return NatsWire(url)
 

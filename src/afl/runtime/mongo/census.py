@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from afl.runtime.census import TaskCount
 from afl.runtime.entities import TaskState
 from afl.runtime.mongo.collections import Collections
+from afl.runtime.persistence.pulses import TaskCount
 
 _OPEN = {"state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}
 _ALIKE = {"task_list": "$task_list_name", "name": "$name", "state": "$state", "hold": "$hold", "via": "$via"}

@@ -50,7 +50,7 @@ class _Terms:
 
 
 class ClaimCollection(Collections):
-    """`claim_task` and `claim_tasks` of the TaskStore protocol."""
+    """`claim_task` and `claim_tasks` of the ClaimStore protocol."""
 
     def claim_task(
         self,

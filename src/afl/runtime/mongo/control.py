@@ -19,7 +19,7 @@ from afl.runtime.mongo.commits import runner_end
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.elsewhere import UNTOLD, begins, elsewhere_or
 from afl.runtime.mongo.logs import counter_key
-from afl.runtime.persistence import UNTOLD_MS
+from afl.runtime.persistence.runs import UNTOLD_MS
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
@@ -34,7 +34,7 @@ _CANCELED: Document = {"$cond": [{"$eq": [{"$ifNull": ["$via", ""]}, ""]}, "", U
 
 
 class ControlCollection(Collections):
-    """The part of the RunStore protocol that operators use."""
+    """The ControlStore protocol."""
 
     def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         def pause(database: Database[Document], session: ClientSession) -> bool:

@@ -48,7 +48,7 @@ def begins(length: str, start: Any) -> Document:
 
 
 class ElsewhereCollection(Collections):
-    """The part of the TaskStore protocol that is about work which goes on elsewhere."""
+    """The ElsewhereStore protocol."""
 
     def hand_over(
         self, task: TaskDefinition, via: str, bridge: dict[str, Any] | None = None, *, patience_ms: int = 0

@@ -20,7 +20,7 @@ _PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUS
 
 
 class LeaseCollection(Collections):
-    """The part of the TaskStore protocol that is about keeping and losing a claim."""
+    """Keeping and losing a claim: the rest of ClaimStore, and `requeue` and `return_tasks` of TaskStore."""
 
     def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
         delayed: Document = {

@@ -31,7 +31,7 @@ _RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "du
 
 
 class RunCollection(Collections):
-    """The RunStore protocol."""
+    """The RunStore and RunnerStore protocols."""
 
     def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
         found = self._one("runs", {"uuid": workflow_id})

@@ -20,7 +20,7 @@ CLAIM_ORDER = [("priority", -1), ("seq", 1), ("uuid", 1)]
 
 
 class TaskCollection(Collections):
-    """The TaskStore protocol, apart from claims, leases and outcomes."""
+    """The TaskStore protocol, apart from what leases and outcomes have."""
 
     def get_task(self, uuid: str) -> TaskDefinition | None:
         found = self._one("tasks", {"uuid": uuid})

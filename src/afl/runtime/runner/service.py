@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from types import FrameType
 from typing import Any
 
 from afl.kernel.clock import wall_ms
@@ -21,23 +18,20 @@ from afl.runtime.handler import Handlers
 from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
+from afl.runtime.runner.chores import chores_of
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.runner.status_server import StatusServer
+from afl.runtime.runner.stop_signals import StopSignals
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
-from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.sweep import continue_lost_steps, reclaim
+from afl.runtime.task_in_hand import Done
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.tool_registry import ToolRegistry
-from afl.runtime.workbench import Done
-from afl.runtime.worker import Hooks, Terms, Worker
+from afl.runtime.worker import Worker
+from afl.runtime.worker_terms import Hooks, Terms
 
 __all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
-
-_LOST_STEPS_SECONDS = 30.0
-_RETENTION_SECONDS = 60.0
-_RETENTION_BATCH = 20
-_DAY_MS = 86_400_000
 
 
 class RunnerService:
@@ -116,7 +110,7 @@ class RunnerService:
             self._persistence, self._server(), self._config.heartbeat_interval_ms
         )
         try:
-            with _signals(worker.stop):  # before anyone can see it running, and so expect it to heed them
+            with StopSignals(worker.stop):  # before anyone can see it running, and so expect it to heed them
                 self._registration.enter()
                 self._began = wall_ms()
                 if self._config.http:
@@ -180,28 +174,11 @@ class RunnerService:
         worker = Worker(self._evaluator, self._handlers, terms, lambda: self._pool, hooks)
         system = SystemTasks(self._evaluator, worker.evaluations.evaluate)
         hooks.system = lambda task: self._registration_handled(task.name, system.do(task))
-        hooks.chores = self._chores()
+        hooks.chores = chores_of(self._persistence, self._evaluator, config.retention_days)
         return worker
 
     def _registration_handled(self, name: str, good: bool) -> None:
         self._registration.handled(name, good)
-
-    def _chores(self) -> list[Callable[[], object]]:
-        """What is done for all at each poll, some of it less often."""
-        capabilities = self._persistence.capabilities
-        chores: list[Callable[[], object]] = [
-            _rarely(_LOST_STEPS_SECONDS, lambda: continue_lost_steps(self._evaluator))
-        ]
-        schedules = WorkflowSchedules.of(self._persistence)
-        if schedules is not None:
-            chores.append(schedules.fire_due)
-        if self._config.retention_days and "retention" in capabilities:
-            chores.append(_rarely(_RETENTION_SECONDS, self._prune))
-        return chores
-
-    def _prune(self) -> int:
-        before = wall_ms() - self._config.retention_days * _DAY_MS
-        return self._persistence.delete_runs(before, _RETENTION_BATCH)
 
     # -- one cycle, without threads ---------------------------------------------------------------------------
 
@@ -284,39 +261,3 @@ class RunnerService:
 def _only_as_task(payload: dict[str, Any]) -> dict[str, Any]:
     """`afl:execute` is a task of the system; the registry has the name so that nobody else takes it."""
     raise RuntimeError(f"{EXECUTE_TASK_NAME} is a task of the runner itself; it is no facet")
-
-
-def _rarely(seconds: float, chore: Callable[[], object]) -> Callable[[], object]:
-    """A chore that is done at most every so often."""
-    last = -seconds
-
-    def when_due() -> object:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < seconds:
-            return None
-        last = now
-        return chore()
-
-    return when_due
-
-
-class _signals:
-    """SIGTERM and SIGINT end the service, while this lasts; only the main thread can hear them."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._heard)
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        # A thread does it: the main thread may hold the very lock that stopping needs.
-        threading.Thread(target=self._stop, name="afl-stop", daemon=True).start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.runtime.census import TaskCount
+from afl.runtime.persistence.pulses import TaskCount
 from afl.runtime.sql_store.tables import Q, Tables
 
 

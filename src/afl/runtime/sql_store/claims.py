@@ -12,15 +12,15 @@ from afl.kernel.doorbell import Rings
 from afl.kernel.presence import Life
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.sql_store.concurrency import promote
-from afl.runtime.sql_store.rows import task_from
 from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.task_rows import task_from
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 
 _QUIET_SECONDS = 0.02
 
 
 class ClaimTables(Tables):
-    """The part of the TaskStore protocol that is about who has which task."""
+    """The ClaimStore protocol."""
 
     def claim_task(
         self,

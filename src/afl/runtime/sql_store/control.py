@@ -9,7 +9,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
-from afl.runtime.persistence import UNTOLD_MS
+from afl.runtime.persistence.runs import UNTOLD_MS
 from afl.runtime.sql_store.concurrency import lock_keys, promote
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.usage import forget
@@ -18,7 +18,7 @@ from afl.runtime.types import WorkflowId
 
 
 class ControlTables(Tables):
-    """The part of the RunStore protocol that operators use."""
+    """The ControlStore protocol."""
 
     def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         return self.ringing(partial(_pause, workflow_id=workflow_id, reason=reason))

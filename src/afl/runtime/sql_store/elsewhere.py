@@ -9,13 +9,13 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.sql_store.rows import bridge_text, task_from
 from afl.runtime.sql_store.tables import Q, Tables, via_range
+from afl.runtime.sql_store.task_rows import bridge_text, task_from
 from afl.runtime.topics import ELSEWHERE_TOPIC
 
 
 class ElsewhereTables(Tables):
-    """The part of the TaskStore protocol that is about work which goes on elsewhere."""
+    """The ElsewhereStore protocol."""
 
     def hand_over(
         self, task: TaskDefinition, via: str, bridge: dict[str, Any] | None = None, *, patience_ms: int = 0

@@ -8,8 +8,9 @@ from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.events import event_of
-from afl.runtime.sql_store.rows import event_from, event_row, task_from
+from afl.runtime.sql_store.step_rows import event_from, event_row
 from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.task_rows import task_from
 from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import EventId, WorkflowId
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.sql_store.rows import task_from
 from afl.runtime.sql_store.tables import Q, Tables
+from afl.runtime.sql_store.task_rows import task_from
 from afl.runtime.step import StepLine
 from afl.runtime.types import StepId, WorkflowId
 

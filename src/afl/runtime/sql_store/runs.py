@@ -10,14 +10,14 @@ from afl.kernel.doorbell import Rings
 from afl.kernel.errors import HeldError
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.sql_store.rows import run_from, run_params, runner_from
+from afl.runtime.sql_store.run_rows import run_from, run_params, runner_from
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables
 from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import WorkflowId
 
 
 class RunTables(Tables):
-    """The RunStore protocol."""
+    """The RunStore and RunnerStore protocols."""
 
     def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
         rows = self.database.select(Q.get_run, workflow_id=workflow_id)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from afl.kernel import codec
 from afl.kernel.database import Row, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
-from afl.runtime.sql_store.rows import server_from
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.topics import logs_topic
 
+LOG_COLUMNS = ("uuid", "runner_id", "position", "time", "record")
 _LAST_POSITION = 2**63 - 1
 
 
@@ -147,6 +148,11 @@ def _append(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, 
         tx.one(Q.lock_key, key=f"logs:{runner_id}")
         rings.add(tx, logs_topic(runner_id))
     tx.many(Q.insert_log, rows)
+
+
+def server_from(row: Row) -> ServerDefinition:
+    """The server of a row; the heartbeat writes the ping time alone."""
+    return replace(codec.decode_as(row["record"], ServerDefinition), ping_time=row["ping_time"])
 
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.runtime.sql_store.rows import step_from, step_row
+from afl.runtime.sql_store.step_rows import step_from, step_row
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId

@@ -20,19 +20,13 @@ from afl.runtime.sql_store.elsewhere import ElsewhereTables
 from afl.runtime.sql_store.events import EventTables
 from afl.runtime.sql_store.flows import FlowTables
 from afl.runtime.sql_store.pulses import PulseTables
-from afl.runtime.sql_store.rows import (
-    event_row,
-    new_elsewhere,
-    new_policy,
-    run_params,
-    step_row,
-    step_values,
-    task_params,
-)
+from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.runs import RunTables
 from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
+from afl.runtime.sql_store.step_rows import event_row, step_row, step_values
 from afl.runtime.sql_store.steps import StepTables
 from afl.runtime.sql_store.tables import SCHEMA, Q
+from afl.runtime.sql_store.task_rows import new_elsewhere, new_policy, task_params
 from afl.runtime.sql_store.tasks import TaskTables, close_all
 from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 

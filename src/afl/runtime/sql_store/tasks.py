@@ -12,17 +12,9 @@ from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome, leaves_word
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.sql_store.concurrency import promote
-from afl.runtime.sql_store.rows import (
-    bridge_text,
-    error_data,
-    event_row,
-    extra_text,
-    policy_params,
-    task_from,
-    task_params,
-    values_text,
-)
+from afl.runtime.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
+from afl.runtime.sql_store.task_rows import bridge_text, policy_params, task_from, task_params
 from afl.runtime.states import StepState
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId

@@ -1,0 +1,72 @@
+"""Runs: what evaluators hold, and the record people see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.runtime.entities.flows import Parameter, UserDefinition, WorkflowDefinition
+
+
+class RunnerState:
+    """States of a run's record."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+@dataclass
+class RunDefinition:
+    """One run of a workflow, held by at most one evaluator at a time under (owner, epoch, lease_until).
+
+    `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
+    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
+    """
+
+    workflow_id: str
+    workflow_name: str
+    program_hash: str
+    state: str = RunnerState.RUNNING
+    runner_id: str = ""
+    flow_id: str = ""
+    task_list: str = "default"
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] | None = None
+    iterations: int = 0
+    waiting: int = 0
+    settled: bool = False
+    created: int = 0
+    updated: int = 0
+    ended: int = 0
+    owner: str = ""
+    epoch: int = 0
+    lease_until: int = 0
+    reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run ended."""
+        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED)
+
+
+@dataclass
+class RunnerDefinition:
+    """The record people see of one run; it follows the run's state."""
+
+    uuid: str
+    workflow_id: str
+    workflow: WorkflowDefinition
+    parameters: list[Parameter] = field(default_factory=list)
+    step_id: str | None = None
+    user: UserDefinition | None = None
+    start_time: int = 0
+    end_time: int = 0
+    duration: int = 0
+    retain: int = 0
+    state: str = RunnerState.CREATED

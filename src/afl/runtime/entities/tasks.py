@@ -1,0 +1,82 @@
+"""Tasks: claimable pieces of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class TaskState:
+    """States of a task."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    IGNORED = "ignored"
+    CANCELED = "canceled"
+
+
+class TaskHold:
+    """Why a pending task is not to be claimed."""
+
+    CONCURRENCY = "concurrency"  # as many as allowed with its key are under way
+    PAUSED = "paused"  # its run is
+    POISONED = "poisoned"  # too many workers died on it; a sweep will fail its step
+    TIMEOUT = "timeout"  # its time was up; a sweep will try it again or fail its step
+    ELSEWHERE = (
+        "elsewhere"  # an agent, the fleet, a message or a person has it; on an ended task: not told yet
+    )
+
+
+@dataclass
+class TaskDefinition:
+    """A claimable piece of work.
+
+    `runner_id` is the creator, `owner` the claimer; `epoch` grows with every claim, and a write under an older
+    epoch has no effect. `started` is when the handler of the current claim began, `deliveries` counts claims,
+    `deaths` those that ended with the owner's death, `failures` those after which it was tried again.
+
+    `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; `hold` says why a pending
+    task is not to be claimed (a word of TaskHold), `last_owner` who had it before. `not_before`, `deadline`,
+    `lease_until` and `lock_until` are times of the store's clock; 0: none.
+
+    Work that goes on elsewhere says where by `via` ("agent:researcher", "fleet:etl.daily", "message:translator",
+    "human:finance"; "" for all other tasks), and `bridge` has what else is to be known there. After `patience_ms`
+    of waiting for a person somebody else is asked; when, says `lease_until`.
+    """
+
+    uuid: str
+    name: str
+    runner_id: str
+    workflow_id: str
+    flow_id: str
+    step_id: str
+    state: str = TaskState.PENDING
+    created: int = 0
+    updated: int = 0
+    error: dict[str, Any] | None = None
+    task_list_name: str = "default"
+    data_type: str = ""
+    data: dict[str, Any] | None = None
+    priority: int = 0
+    owner: str = ""
+    epoch: int = 0
+    lease_until: int = 0
+    started: int = 0
+    deliveries: int = 0
+    deaths: int = 0
+    result: dict[str, Any] | None = None
+    timeout_ms: int = 0
+    retry: dict[str, Any] | None = None
+    concurrency_key: str = ""
+    concurrency_limit: int = 0
+    hold: str = ""
+    not_before: int = 0
+    deadline: int = 0
+    failures: int = 0
+    lock_until: int = 0
+    last_owner: str = ""
+    via: str = ""
+    bridge: dict[str, Any] | None = None
+    patience_ms: int = 0

@@ -1,0 +1,106 @@
+"""What a worker takes from the queue, and how the work on it begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from afl.kernel import crashpoint, telemetry
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.handler import Handlers
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.workbench import Workbench
+from afl.runtime.worker_terms import Hooks, Terms
+
+
+class Intake:
+    """Claims as many tasks as the bench has room for, and has them begun there; tasks of the system are done at once.
+
+    `wanted` says that there may be something to claim, `woken` that the doorbell said so. `taken` is called when
+    tasks have come into our hands.
+    """
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        handlers: Handlers,
+        bench: Workbench,
+        terms: Terms,
+        hooks: Hooks,
+        taken: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._bench = bench
+        self._terms = terms
+        self._hooks = hooks
+        self._taken = taken
+        self.wanted = True
+        self.woken = False
+        self.delayed: float | None = None  # when the first of the tasks that are not due yet will be
+        self.system: list[TaskDefinition] = []
+        self._unmarked: list[TaskDefinition] = []
+
+    def claim(self) -> None:
+        """Take what there is room for."""
+        late = self.delayed is not None and time.monotonic() >= self.delayed
+        room = self._bench.room
+        if room < 1 or not (self.wanted or late):
+            return
+        tasks = self._store.claim_tasks(
+            [*self._handlers.names, *self._terms.system_tasks],
+            self._terms.task_list,
+            limit=room,
+            lease_ms=self._store.lease_ms,
+            lock_ms=self._terms.lock_ms,
+            any_event=self._handlers.any_event,
+        )
+        crashpoint.reach("claim.after")
+        self.wanted = len(tasks) == room
+        self.begin(tasks)
+        self.woken = False
+        if not self.wanted:
+            wait = self._store.next_due(self._terms.task_list)
+            self.delayed = None if wait is None else time.monotonic() + wait / 1000
+
+    def begin(self, tasks: list[TaskDefinition]) -> None:
+        """Have these tasks, which are ours, worked on."""
+        self._bench.forget_offers()
+        if not tasks:
+            return
+        now = wall_ms()
+        mine = [task for task in tasks if task.name not in self._terms.system_tasks]
+        self._bench.start(mine)
+        self._unmarked += [task for task in mine if not task.started]
+        self.system += [task for task in tasks if task.name in self._terms.system_tasks]
+        self._taken()
+        if telemetry.is_metering():
+            self._measure(tasks, now)
+        self.do_system_tasks()
+
+    def _measure(self, tasks: list[TaskDefinition], now: int) -> None:
+        """How many were claimed, and how long they waited for their first claim. The handlers have begun by now."""
+        task_list = self._terms.task_list
+        telemetry.count("afl.claims", len(tasks), list=task_list)
+        for task in tasks:
+            if task.deliveries <= 1:
+                waited = max(0, now - task.created) / 1000
+                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
+                if self.woken:
+                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
+
+    def do_system_tasks(self) -> None:
+        """Do the tasks of the system; what the store kept from being done is tried again."""
+        while self.system and self._hooks.system is not None:
+            self._hooks.system(self.system[0])
+            del self.system[0]
+
+    def mark_begun(self) -> None:
+        """Events become Processing; of work that is over before anyone could look, nobody needs to know."""
+        if self._unmarked and not self.wanted:
+            working = {(task.uuid, task.epoch) for task in self._bench.tasks}
+            self._store.start_tasks([t for t in self._unmarked if (t.uuid, t.epoch) in working])
+            self._unmarked = []
+        elif len(self._unmarked) > self._bench.limit:
+            self._unmarked = self._unmarked[-self._bench.limit :]

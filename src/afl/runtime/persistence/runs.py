@@ -1,0 +1,98 @@
+"""What a store does with runs: who holds them, what operators do to them, and the records people see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from afl.runtime.entities import RunDefinition, RunnerDefinition
+from afl.runtime.types import WorkflowId
+
+UNTOLD_MS = 86_400_000  # for so long an ended run is kept whose work elsewhere has not been called off yet
+
+
+class RunStore(Protocol):
+    """Runs. One is held by at most one evaluator at a time."""
+
+    def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
+        """The run, or None."""
+
+    def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
+        """The newest runs, newest first."""
+
+    def find_runs(
+        self,
+        *,
+        prefix: str = "",
+        state: str = "",
+        workflow: str = "",
+        before: str = "",
+        text: str = "",
+        since: int = 0,
+        until: int = 0,
+        limit: int = 100,
+    ) -> list[RunDefinition]:
+        """The newest runs that have all that is asked for, newest first, inputs left out.
+
+        `before` is the id of a run: only older ones, for paging. `text` stands, in whatever case, in its id, its
+        workflow's name, its error or its reason; it was created at `since` or later, before `until` (wall clock, ms).
+        """
+
+    def insert_run(self, run: RunDefinition) -> bool:
+        """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""
+
+    def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
+        """Runs that need an evaluator and have none: with unconsumed marks, or between fixed points. Oldest first."""
+
+    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
+        """Hold a run as this process, with epoch + 1, its inputs left out; None if there is no such run.
+
+        HeldError when a holder whose lease runs and whose death is not proven has it.
+        """
+
+    def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
+        """`take_run` for several in one round trip: those that could be taken. Inputs come with runs not begun yet."""
+
+    def release_run(self, run: RunDefinition) -> None:
+        """End the hold that this run (owner, epoch) describes; nothing if it ended already."""
+
+
+class ControlStore(Protocol):
+    """Runs that somebody pauses, cancels or removes."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        """Stop a run where it stands: no evaluator, none of its tasks claimed. False if it is over or paused already.
+
+        Tasks that run go on, and their results wait as marks.
+        """
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        """Let a paused run go on (one that had not begun is created again); False if it is not paused."""
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        """End a run, and its tasks as canceled, whoever holds them. False if it is over already."""
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        """Remove up to so many runs that ended before a time (wall clock, ms), with all that belongs to them."""
+
+
+class RunnerStore(Protocol):
+    """Runner records."""
+
+    def get_runner(self, uuid: str) -> RunnerDefinition | None:
+        """The runner record, or None."""
+
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        """Insert or replace a runner record."""
+
+    def update_runner_state(self, uuid: str, state: str) -> bool:
+        """Set a runner record's state; False if there is none."""
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        """Runner records in a state, newest first."""
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+        """Runner records of a run, newest first."""
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        """The newest runner records, newest start first."""
