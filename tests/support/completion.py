@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from afl.runtime import local_runner
-from afl.runtime.workbench import Done, Workbench
+from afl.runtime.task_in_hand import Done
+from afl.runtime.workbench import Workbench
 
 
 class Pool:

@@ -162,7 +162,7 @@ def test_extras_that_are_named_exist() -> None:
     named = {
         (page.name, extra)
         for page in LINKING
-        for extras in re.findall(r"pip install '?(?:\.|agentflow)\[([\w,]+)\]", page.read_text())
+        for extras in re.findall(r"pip install ['\"]?(?:\.|agentflow)\[([\w,]+)\]", page.read_text())
         for extra in extras.split(",")
     }
     assert len(named) >= 5 and [each for each in named if each[1] not in known] == []

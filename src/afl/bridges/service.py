@@ -21,7 +21,7 @@ from afl.bridges.lane import Lane
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
 from afl.kernel.doorbell import Ear
-from afl.kernel.errors import AgentFlowError, StoreError
+from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.sweep import reclaim
@@ -34,8 +34,8 @@ _CLAIMED = 100
 _PEOPLE = "human"
 _NEEDS = {
     "agent": "turns need a store on SQLite or PostgreSQL",
-    "fleet": "pip install 'agentflow[fleet]'",
-    "message": "pip install 'agentflow[coordination]'",
+    "fleet": pip_install("fleet"),
+    "message": pip_install("coordination"),
 }
 
 

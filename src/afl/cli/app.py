@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from afl import __version__
-from afl.cli.problems import report
 from afl.kernel.errors import MissingExtraError
 
 
@@ -37,7 +36,7 @@ COMMANDS = {
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
     "logs": Entry("logs_command", "logs", "Print what a run logged; -f follows it."),
     "why": Entry("why_command", "why", "Say why a run, step, task or server does not move."),
-    "tasks": Entry("list_command", "tasks", "List tasks: the work of agents."),
+    "tasks": Entry("tasks_command", "tasks", "List tasks: the work of agents."),
     "ps": Entry("ps_command", "ps", "List the servers: liveness, handlers, load."),
     "retry": Entry("control_command", "retry", "Try failed steps of a run again."),
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
@@ -146,6 +145,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("AFL_DEBUG"):
             raise
+        from afl.cli.problems import report  # noqa: PLC0415  rich is not loaded for nothing
+
         report(error)
         return 1
     return 0

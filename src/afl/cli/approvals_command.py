@@ -10,10 +10,11 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.approval_text import print_approval
-from afl.cli.console import output, print_json, say
+from afl.cli.console import can_ask, output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.tables import Table, shortened
 from afl.kernel.clock import wall_ms
+from afl.operations.desk import Desk
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
@@ -139,8 +140,14 @@ def approve(
 def reject(
     id: _Id,
     feedback: Annotated[
-        str, typer.Option("--feedback", "-m", metavar="TEXT", help="Why; the workflow can read it.")
-    ] = "",
+        str | None,
+        typer.Option(
+            "--feedback",
+            "-m",
+            metavar="TEXT",
+            help="Why; the workflow can read it. Without it you are asked, on a terminal.",
+        ),
+    ] = None,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
@@ -154,7 +161,8 @@ def reject(
       afl approvals reject 01jd3v --feedback "too much; ask again below 100"
     """
     with desk_for(store, server) as desk:
-        done = desk.do(operations.reject, id, feedback)
+        why = _feedback(desk, id, as_json) if feedback is None else feedback
+        done = desk.do(operations.reject, id, why)
     _tell(done, as_json)
 
 
@@ -195,6 +203,17 @@ def _values(view: ApprovalView, given: list[str]) -> dict[str, Any] | None:
 def _pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return name, value
+
+
+def _feedback(desk: Desk, id: str, as_json: bool) -> str:
+    """Asked for once, where somebody is at a terminal; that there is such an approval is looked up before."""
+    if as_json or not can_ask():
+        return ""
+    title = shortened(desk.do(operations.show_approval, id).approval.title)
+    given: str = typer.prompt(
+        f"Why is it rejected: {title} (may be empty)", default="", show_default=False, err=True
+    )
+    return given.strip()
 
 
 def _tell(done: Answered, as_json: bool) -> None:

@@ -36,6 +36,11 @@ def say(text: str | Text, style: str = "") -> None:
     errors().print(text if isinstance(text, Text) else Text(text), style=style)
 
 
+def can_ask() -> bool:
+    """Whether there is somebody at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def duration(milliseconds: float) -> str:
     """A duration as people read it."""
     if milliseconds < 1000:

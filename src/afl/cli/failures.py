@@ -12,7 +12,7 @@ from rich.text import Text
 from afl.cli.console import say
 from afl.cli.problems import problem
 from afl.language.diagnostics import Diagnostic, render
-from afl.operations.run.runs import UnknownRun
+from afl.operations.run.run_store import UnknownRun
 from afl.runtime.errors import StepFailure
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import typer
 from afl.cli.console import say
 from afl.cli.fleet_options import Host, Limit, Port, chosen
 from afl.fleet.settings import FleetSettings, load_fleet_settings
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
 from afl.operations.fleet.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
@@ -120,7 +120,7 @@ def _open_ui(settings: FleetSettings) -> None:
         if (missing.name or "").partition(".")[0] != "textual":
             raise
         raise MissingExtraError(
-            "textual is required for the terminal interface. Install it with: pip install 'agentflow[fleet]'"
+            f"textual is required for the terminal interface. Install it with: {pip_install('fleet')}"
         ) from missing
     module.FleetApp(settings).run()
 

@@ -9,7 +9,7 @@ import typer
 from afl.cli import options
 from afl.cli.console import say
 from afl.cli.desks import chosen
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 
 try:
@@ -24,7 +24,7 @@ except ModuleNotFoundError as missing:
         "pydantic",
     ):
         raise
-    raise MissingExtraError("the MCP server needs `pip install 'agentflow[mcp]'`") from missing
+    raise MissingExtraError(f"the MCP server needs `{pip_install('mcp')}`") from missing
 
 
 def mcp(

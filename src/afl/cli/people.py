@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import typer
@@ -23,11 +22,6 @@ def waits_for_people(result: RunReport) -> bool:
     """Whether nothing but answers of people keeps a run."""
     waiting = result.waiting_for if result.status == ExecutionStatus.PAUSED and not result.reason else []
     return bool(waiting) and all(each.via.startswith(_HUMAN) for each in waiting)
-
-
-def can_ask() -> bool:
-    """Whether there is somebody at a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask_people(store: PersistenceAPI, run: str) -> bool:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from afl.cli.console import duration
 from afl.operations.spans import clock
+from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 
 _COLOURS = {
@@ -25,6 +26,12 @@ _COLOURS = {
 }
 _SPEAKERS = {"task.deliverable": "delivers", "task.result_fields": "asks for", "agent.error": "error"}
 _NAME_WIDTH = 14
+
+
+def reason_text(reason: TurnReason, colour: str) -> Text:
+    """Why a turn does not move, and what to do."""
+    about = Text.assemble((f"turn {reason.turn} of {reason.agent}", "bold"), ": ", (reason.sentence, colour))
+    return about.append(f"\n  {reason.action}", "dim")
 
 
 def status_text(status: str) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -10,15 +10,15 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import say
 from afl.cli.stuck_threads import left_behind
-from afl.cli.turns_chat import converse
 from afl.cli.turns_options import Bus, ModelName, Module, Project, chosen
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import observe
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings
-from afl.operations.turn.turn_module import TurnModule, load_turn_module
-from afl.operations.turn.turn_service import WorkerOptions, serve
+
+if TYPE_CHECKING:
+    from afl.operations.turn.turn_module import TurnModule
 
 
 def worker(
@@ -57,6 +57,9 @@ def worker(
       afl turns worker agents.py
       afl turns worker agents.py --store postgresql://db/afl --bus nats://bus:4222 --concurrency 100
     """
+    from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415  loads all that handlers need
+    from afl.operations.turn.turn_service import WorkerOptions, serve  # noqa: PLC0415  for the same reason
+
     settings = chosen(store, bus, project)
     offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
     observe(settings, "afl-turns")
@@ -98,6 +101,9 @@ def chat(
       afl turns chat guide --module agents.py --after guide
       afl turns chat guide --module agents.py --say "Is it warm in Oslo?"
     """
+    from afl.cli.turns_chat import converse  # noqa: PLC0415  for the reason above
+    from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415
+
     settings = chosen(store, bus, project)
     offered = load_turn_module(module, model) if module else None
     if offered is None and not agent:

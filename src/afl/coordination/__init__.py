@@ -3,7 +3,7 @@
 The same names are importable from `tta_agent_coordination`.
 """
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     import pydantic  # noqa: F401 - only to say what is missing
@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
     if missing.name not in ("pydantic", "redis"):
         raise
     raise MissingExtraError(
-        f"{missing.name} is required for coordination. Install it with: pip install agentflow[coordination]"
+        f"{missing.name} is required for coordination. Install it with: {pip_install('coordination')}"
     ) from missing
 
 from afl.coordination.agent_events import AgentEvent

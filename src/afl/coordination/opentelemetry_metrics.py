@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     from opentelemetry.metrics import Meter, get_meter
@@ -10,7 +10,7 @@ except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "opentelemetry":
         raise
     raise MissingExtraError(
-        "opentelemetry is required for these metrics. Install it with: pip install agentflow[telemetry]"
+        f"opentelemetry is required for these metrics. Install it with: {pip_install('telemetry')}"
     ) from missing
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
@@ -10,7 +10,7 @@ except ModuleNotFoundError as missing:
     if missing.name != "prometheus_client":
         raise
     raise MissingExtraError(
-        "prometheus_client is required for these metrics. Install it with: pip install agentflow[telemetry]"
+        f"prometheus_client is required for these metrics. Install it with: {pip_install('telemetry')}"
     ) from missing
 
 

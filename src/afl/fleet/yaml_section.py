@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.fleet.problems import Problem, WorkflowFileError, suggestion
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     import yaml
 except ImportError as missing:
-    raise MissingExtraError("workflow files need PyYAML: pip install 'agentflow[fleet]'") from missing
+    raise MissingExtraError(f"workflow files need PyYAML: {pip_install('fleet')}") from missing
 
 _DEEPEST = 50  # the loader in C recurses without looking at its stack
 _MOST_NODES = 100_000  # aliases of aliases could unfold without end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
     import zmq
@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] != "zmq":
         raise
     raise MissingExtraError(
-        "pyzmq is required for the fleet. Install it with: pip install 'agentflow[fleet]'"
+        f"pyzmq is required for the fleet. Install it with: {pip_install('fleet')}"
     ) from missing
 
 __all__ = ["zmq"]

@@ -168,6 +168,11 @@ class MissingExtraError(
     """An optional dependency is not installed; the text says which extra to install."""
 
 
+def pip_install(extra: str) -> str:
+    """The command that installs an extra, for the texts above; it is quoted, since zsh takes brackets for a pattern."""
+    return f'pip install "agentflow[{extra}]"'
+
+
 class ServerError(
     AgentFlowError,
     hint="Read the end of its log in the text; `afl down`, then `afl up` starts afresh.",

@@ -9,10 +9,8 @@ import sys
 from typing import Any
 
 from afl.kernel import telemetry
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.log import configure_logging
-from afl.kernel.meters import process_meters
-from afl.kernel.otel import OpenTelemetryTracer
 from afl.kernel.settings import Settings
 
 _LAST_SECONDS = 5.0
@@ -26,7 +24,8 @@ def observe(settings: Settings, service: str, *, level: str = "") -> None:
     configure_logging(level or settings.log_level, json=settings.log_format == "json")
     if settings.metrics and _serving is None:
         serving = importlib.import_module("afl.kernel.metrics_server")  # few commands need an HTTP server
-        _serving = serving.MetricsServer(settings.metrics, process_meters().render)
+        meters = importlib.import_module("afl.kernel.meters")
+        _serving = serving.MetricsServer(settings.metrics, meters.process_meters().render)
     start_tracing(settings.telemetry, service)
 
 
@@ -44,7 +43,8 @@ def start_tracing(kind: str, service: str) -> None:
         _running = sdk.TracerProvider(resource=_resource(service), shutdown_on_exit=False)
         _running.add_span_processor(_processor(kind))
         api.set_tracer_provider(_running)
-    telemetry.trace(OpenTelemetryTracer(_running.get_tracer("afl")))
+    otel = importlib.import_module("afl.kernel.otel")  # few processes are traced
+    telemetry.trace(otel.OpenTelemetryTracer(_running.get_tracer("afl")))
     atexit.register(stop_tracing)
 
 
@@ -84,6 +84,4 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError(
-            "AFL_TELEMETRY needs OpenTelemetry; `pip install 'agentflow[telemetry]'`"
-        ) from error
+        raise MissingExtraError(f"AFL_TELEMETRY needs OpenTelemetry; `{pip_install('telemetry')}`") from error

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.telemetry import Attribute, Ended, Span
 from afl.kernel.trace_ids import split
 
@@ -134,6 +134,4 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError(
-            "OpenTelemetry is not installed; `pip install 'agentflow[telemetry]'`"
-        ) from error
+        raise MissingExtraError(f"OpenTelemetry is not installed; `{pip_install('telemetry')}`") from error

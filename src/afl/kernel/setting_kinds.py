@@ -128,8 +128,8 @@ class Choice(Kind):
 
     @property
     def expects(self) -> str:
-        words = [*self.words, self.otherwise.expects] if self.otherwise else list(self.words)
-        return _listed(words)
+        words = [word or "an empty text" for word in self.words]
+        return _listed([*words, self.otherwise.expects] if self.otherwise else words)
 
     def read(self, value: Any) -> Any:
         word = value.upper() if self.upper and isinstance(value, str) else value

@@ -2,17 +2,23 @@
 
 Everything above this floor speaks to a `Model` and does not know whose it is. `afl.models.claude` needs the extra
 `claude` and is imported by those who want it.
+
+Every name is loaded when it is first asked for: a store keeps what models cost, and needs none of them.
 """
 
 from __future__ import annotations
 
-from afl.models.conversation import Answer, Question, ask
-from afl.models.errors import AnswerError, ModelError, ModelRejected, ModelUnavailable
-from afl.models.messages import Block, Message, Opaque, Reply, Request, Text, Tool, ToolResult, ToolUse
-from afl.models.model import Model, complete_async
-from afl.models.schema import PythonTool, tool_from
-from afl.models.scripted import ScriptedModel
-from afl.models.usage import PRICES, Price, Prices, Usage
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from afl.models.conversation import Answer, Question, ask
+    from afl.models.errors import AnswerError, ModelError, ModelRejected, ModelUnavailable
+    from afl.models.messages import Block, Message, Opaque, Reply, Request, Text, Tool, ToolResult, ToolUse
+    from afl.models.model import Model, complete_async
+    from afl.models.schema import PythonTool, tool_from
+    from afl.models.scripted import ScriptedModel
+    from afl.models.usage import PRICES, Price, Prices, Usage
 
 __all__ = [
     "PRICES",
@@ -41,3 +47,46 @@ __all__ = [
     "complete_async",
     "tool_from",
 ]
+
+_HOMES = {
+    "Answer": "conversation",
+    "AnswerError": "errors",
+    "Block": "messages",
+    "Message": "messages",
+    "Model": "model",
+    "ModelError": "errors",
+    "ModelRejected": "errors",
+    "ModelUnavailable": "errors",
+    "Opaque": "messages",
+    "PRICES": "usage",
+    "Price": "usage",
+    "Prices": "usage",
+    "PythonTool": "schema",
+    "Question": "conversation",
+    "Reply": "messages",
+    "Request": "messages",
+    "ScriptedModel": "scripted",
+    "Text": "messages",
+    "Tool": "messages",
+    "ToolResult": "messages",
+    "ToolUse": "messages",
+    "Usage": "usage",
+    "ask": "conversation",
+    "complete_async": "model",
+    "tool_from": "schema",
+}
+
+
+if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
+
+    def __getattr__(name: str) -> Any:
+        module = _HOMES.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{module}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

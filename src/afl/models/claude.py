@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.models.errors import ModelError, ModelRejected, ModelUnavailable
 from afl.models.messages import (
     Block,
@@ -33,7 +33,7 @@ except ModuleNotFoundError as missing:
     if missing.name != "anthropic":
         raise
     raise MissingExtraError(
-        "anthropic is required to speak to Claude. Install it with: pip install agentflow[claude]"
+        f"anthropic is required to speak to Claude. Install it with: {pip_install('claude')}"
     ) from missing
 
 DEFAULT_MODEL = "claude-sonnet-4-6"

@@ -5,6 +5,7 @@ A token is 32 random bytes; only its hash is kept, so a configuration file that 
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import hmac
 import secrets
@@ -40,6 +41,14 @@ class Caller:
     name: str
     role: Role
     origin: str = ""
+
+
+def operator() -> str:
+    """Who gives the order: the user of this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user on this machine, as in some containers
+        return "unknown"
 
 
 @dataclass(frozen=True, slots=True)

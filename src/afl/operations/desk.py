@@ -19,10 +19,9 @@ from afl.kernel.errors import Forbidden
 from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import Settings
 from afl.operations import audit
-from afl.operations.access import Caller, Role
+from afl.operations.access import Caller, Role, operator
 from afl.operations.catalogue import Needs, Operation, operation_of
-from afl.operations.run.control import operator
-from afl.operations.run.runs import opened
+from afl.operations.run.run_store import opened
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from afl.kernel.setting_kinds import mask_urls
 from afl.language.diagnostics import CompileError
 from afl.operations import wire
 from afl.operations.people.forms import FormError
-from afl.operations.run.runs import UnknownRun
+from afl.operations.run.run_store import UnknownRun
 from afl.runtime.entities import RunDefinition
 
 

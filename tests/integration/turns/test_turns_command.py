@@ -113,6 +113,19 @@ def test_turns_wait_for_a_worker_and_can_be_stopped(afl: Afl, folder: Path) -> N
     assert json.loads(afl("turns", "stop", second, "--json").out)["late"] is True
 
 
+def test_whoever_waits_is_told_that_no_worker_serves_the_agent(
+    afl: Afl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.operations.turn.turn_wait._PATIENCE", 0)
+    afl(*CHAT, "--say", "Oslo?")
+    done = afl("turns", "send", "guide", "x", "--wait", "--timeout", "1")
+    assert (done.code, done.out) == (3, "")
+    why = afl("turns", "why", "guide").out.splitlines()
+    assert "no worker of" in why[0] and "start one: afl turns worker MODULE" in why[1]
+    assert done.err.count("no worker of") == 1 and why[1] in done.err.splitlines()
+    assert "Still waiting" in done.err
+
+
 def test_tables(afl: Afl, folder: Path) -> None:
     afl(*CHAT, "--say", "Oslo?")
     agents = afl("turns", "agents").out

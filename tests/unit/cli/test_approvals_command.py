@@ -143,6 +143,30 @@ def test_reject(afl: Afl, waiting: str) -> None:
     assert f"approval {waiting} is rejected by {told['by']} already" in again.err
 
 
+def test_whoever_rejects_on_a_terminal_is_asked_why(
+    afl: Afl, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.cli.approvals_command.can_ask", lambda: True)
+    done = afl("approvals", "reject", waiting, stdin="too much\n")
+    assert done.code == 0
+    assert done.err.startswith("Why is it rejected: Check the bill (may be empty):")
+    assert result(afl("approvals", "show", waiting, "--json"))["approval"]["feedback"] == "too much"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "more", "stdin"),
+    [(True, (), "\n"), (True, ("--feedback", ""), ""), (True, ("--json",), ""), (False, (), "unread\n")],
+)
+def test_feedback_may_be_empty_and_is_not_asked_for_without_a_terminal(
+    afl: Afl, waiting: str, monkeypatch: pytest.MonkeyPatch, terminal: bool, more: tuple[str, ...], stdin: str
+) -> None:
+    monkeypatch.setattr("afl.cli.approvals_command.can_ask", lambda: terminal)
+    done = afl("approvals", "reject", waiting, *more, stdin=stdin)
+    assert done.code == 0
+    assert ("Why is it rejected" in done.err) == (terminal and not more)
+    assert result(afl("approvals", "show", waiting, "--json"))["approval"]["feedback"] == ""
+
+
 @pytest.mark.parametrize(
     ("command", "ok"), [(["approve"], True), (["reject"], False), (["approve", "-s", "ok=no"], False)]
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import afl
 from afl.kernel.database import Query, queries
 from afl.kernel.database.scan import statements
 from afl.kernel.errors import InputError
@@ -56,8 +57,25 @@ def test_an_unknown_name_points_to_the_near_one(folder: Path) -> None:
 def test_a_bad_file_is_refused_by_name(folder: Path, text: str, message: str) -> None:
     (folder / "shared.sql").write_text(text)
     with pytest.raises(InputError, match=message) as caught:
-        queries("sample_queries")
+        _ = queries("sample_queries").a
     assert "sample_queries/sql" in str(caught.value)
+
+
+def test_a_query_is_made_once_when_it_is_asked_for(folder: Path) -> None:
+    (folder / "shared.sql").write_text("-- name: good\nselect 1\n-- name: bad\nselect 1; select 2\n")
+    found = queries("sample_queries")
+    assert found.good is found.good
+    with pytest.raises(InputError, match="query bad must be one statement"):
+        _ = found.bad
+
+
+_FOLDERS = sorted({path.parent for path in Path(afl.__file__).parent.rglob("shared.sql")})
+
+
+@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_every_query_of_the_project_can_be_made(folder: Path) -> None:
+    found = queries("afl", str(folder.relative_to(Path(afl.__file__).parent)))
+    assert all(getattr(found, name).name == name for name in found)
 
 
 def test_a_folder_without_queries_is_refused(folder: Path) -> None:

@@ -93,6 +93,11 @@ def test_an_empty_variable_counts_as_unset() -> None:
         ("AFL_STORE", "afl.db", "an address that begins with sqlite://, memory://"),
         ("AFL_STORE", "mysql://x", "postgresql://"),
         ("AFL_DOORBELL", "maybe", "auto, none or an address that begins with nats:// or tls://"),
+        (
+            "AFL_SERVER",
+            "host:8765",
+            "expected an empty text or an address that begins with http:// or https://",
+        ),
         ("AFL_LOG_LEVEL", "LOUD", "DEBUG, INFO, WARNING or ERROR"),
         ("AFL_TASK_LIST", "  ", "a text that is not empty"),
     ],

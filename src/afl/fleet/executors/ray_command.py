@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from afl.fleet.workflow import Ray, Task
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 
 _DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ray_driver.py")
 
@@ -17,7 +17,7 @@ _DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ray_driver.p
 def ray_argv(config: Ray, task: Task) -> tuple[str, ...]:
     """Run the driver by its path: what it sends to the cluster must not need AgentFlow there."""
     if importlib.util.find_spec("ray") is None:
-        raise MissingExtraError("!Ray tasks need Ray: pip install agentflow[ray]")
+        raise MissingExtraError(f"!Ray tasks need Ray: {pip_install('ray')}")
     work = {
         "argv": [config.cmd, *config.args] if config.cmd is not None else None,
         "function": config.function,

@@ -11,7 +11,7 @@ from afl.kernel.database.address import safe_url
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema, ensure
-from afl.kernel.errors import MissingExtraError, StoreUnavailable
+from afl.kernel.errors import MissingExtraError, StoreUnavailable, pip_install
 from afl.kernel.presence import Presence
 
 try:
@@ -28,7 +28,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("psycopg"):
         raise
-    raise MissingExtraError("PostgreSQL needs its driver: pip install 'agentflow[postgres]'") from missing
+    raise MissingExtraError(f"PostgreSQL needs its driver: {pip_install('postgres')}") from missing
 
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 
 from afl.kernel.database.dialect import Dialect, numbered, render
@@ -63,22 +64,29 @@ class Query:
 
 
 class Queries:
-    """The queries of one folder as attributes: `Q.claim_tasks`."""
+    """The queries of one folder as attributes: `Q.claim_tasks`.
 
-    def __init__(self, where: str, found: dict[str, Query]) -> None:
+    Each is made when it is first asked for: a command uses a dozen of a hundred, and making them takes a while.
+    """
+
+    def __init__(self, where: str, makers: dict[str, Callable[[], Query]]) -> None:
         self._where = where
-        self.__dict__.update(found)
+        self._makers = makers
 
     def __getattr__(self, name: str) -> Query:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in self._makers:
+            made = self._makers[name]()
+            self.__dict__[name] = made
+            return made
         names = list(self)
         close = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
         raise AttributeError(f"no query {name!r} in {self._where}: {hint}")
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.__dict__ if not name.startswith("_"))
+        return iter(self._makers)
 
 
 def queries(package: str, folder: str = "sql") -> Queries:
@@ -93,7 +101,7 @@ def queries(package: str, folder: str = "sql") -> Queries:
     if not texts:
         raise InputError(f"{where} has no shared.sql, sqlite.sql or postgres.sql")
     names = dict.fromkeys(name for blocks in texts.values() for name in blocks)
-    return Queries(where, {name: _query(name, texts, where) for name in names})
+    return Queries(where, {name: partial(_query, name, texts, where) for name in names})
 
 
 def _query(name: str, texts: dict[str, dict[str, str]], where: str) -> Query:

@@ -13,7 +13,7 @@ from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.doorbell.bell import Doorbell
 from afl.kernel.doorbell.sqlite import SqliteWire
 from afl.kernel.doorbell.wire import Wire
-from afl.kernel.errors import InputError, MissingExtraError
+from afl.kernel.errors import InputError, MissingExtraError, pip_install
 from afl.kernel.setting_kinds import mask_url
 
 _Key = tuple[str, object]
@@ -54,7 +54,7 @@ def _extra(module: str, name: str, url: str) -> Wire:
         found = importlib.import_module(f"afl.kernel.doorbell.{module}")
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the doorbell needs {error.name}, which is not installed; `pip install 'agentflow[{module}]'`"
+            f"the doorbell needs {error.name}, which is not installed; `{pip_install(module)}`"
         ) from error
     wire: Wire = getattr(found, name)(url)
     return wire

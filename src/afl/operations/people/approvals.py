@@ -12,6 +12,7 @@ from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
+from afl.operations.access import operator
 from afl.operations.bounds import Limit
 from afl.operations.people.forms import Form, FormError, answer_form
 from afl.operations.people.questions import (
@@ -25,8 +26,7 @@ from afl.operations.people.questions import (
     still_open,
     verdict_field,
 )
-from afl.operations.run import runs
-from afl.operations.run.control import operator
+from afl.operations.run import run_store
 from afl.runtime import paths
 from afl.runtime.elsewhere import Elsewhere
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
@@ -93,7 +93,7 @@ def list_approvals(
 
 def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]:
     """All that a run waits for; nobody answers so many at once that they need pages."""
-    tasks = store.get_tasks_by_workflow(WorkflowId(runs.find(store, run).workflow_id))
+    tasks = store.get_tasks_by_workflow(WorkflowId(run_store.find(store, run).workflow_id))
     asked = [task for task in tasks if task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE]
     kinds = (task.via.partition(":") for task in asked)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from afl.language.ast import Program as Ast
+from afl.language.ast.declarations import Program as Ast
 from afl.language.compiler import Compiled, compile_input
 from afl.language.diagnostics import CompileError, Diagnostic
 from afl.language.emitter import JSONEmitter

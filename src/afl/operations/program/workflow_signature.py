@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.program import Declaration, Field, Program
+from afl.runtime.declaration import Declaration, Field
+from afl.runtime.program import Program
 from afl.runtime.values import type_text
 
 

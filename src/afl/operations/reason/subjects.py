@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from afl.kernel.errors import InputError, NotFoundError
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
@@ -42,7 +42,7 @@ class UnknownSubject(NotFoundError, hint="`afl list`, `afl tasks` and `afl ps` l
 def find(store: PersistenceAPI, name: str | None) -> Subject:
     """What is meant; without a name the latest run."""
     if name is None:
-        return runs.find(store)
+        return run_store.find(store)
     if "/" in name:
         return find_step(store, name)
     found = _exact(store, name)
@@ -62,7 +62,7 @@ def find(store: PersistenceAPI, name: str | None) -> Subject:
 def find_step(store: PersistenceAPI, name: str) -> StepPlace:
     """The step of an id or of a readable path."""
     head, _, rest = name.partition("/")
-    run = runs.find(store, head)
+    run = run_store.find(store, head)
     exact = StepId(f"{run.workflow_id}/{rest}" if rest else run.workflow_id)
     step = store.get_step(exact)
     if step is not None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel import telemetry
 from afl.kernel.errors import InputError
+from afl.operations.access import operator
 from afl.operations.bounds import Dollars, Tokens
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.spending import set_budget
 from afl.runtime import tracing
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
@@ -52,17 +52,9 @@ class Continued:
     changed: bool
 
 
-def operator() -> str:
-    """Who gives the order: the user of this process."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no such user on this machine, as in some containers
-        return "unknown"
-
-
 def pause(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
     """Stop a run where it stands. Tasks that run go on; their results wait."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     reason = f"paused by operator {by or operator()}"
     return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
 
@@ -71,7 +63,7 @@ def unpause(
     store: PersistenceAPI, run: str, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
 ) -> Change:
     """Let a paused run go on, with another budget if one is given."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     if budget_usd is not None or budget_tokens is not None:
         set_budget(store, found.workflow_id, usd=budget_usd, tokens=budget_tokens)
     return _change(store, found, store.unpause_run(WorkflowId(found.workflow_id)))
@@ -79,7 +71,7 @@ def unpause(
 
 def cancel(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
     """End a run and its tasks, whoever works on them."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     reason = f"cancelled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
     if changed:
@@ -115,7 +107,7 @@ def retry(store: PersistenceAPI, name: str) -> Retried:
     elif isinstance(subject, StepPlace):
         run, step_id = subject.run, _begun(subject)
     else:
-        run, step_id = runs.find(store, subject.workflow_id), StepId(subject.step_id)
+        run, step_id = run_store.find(store, subject.workflow_id), StepId(subject.step_id)
     steps = Evaluator(store).retry(WorkflowId(run.workflow_id), step_id)
     return Retried(run.workflow_id, run.workflow_name, steps)
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 
 from afl.runtime.block import StatementDefinition
+from afl.runtime.declaration import Declaration
 from afl.runtime.dependency import DependencyGraph
 from afl.runtime.policies import BRIDGES, NAMESPACE
-from afl.runtime.program import Declaration, Program
+from afl.runtime.program import Program
 
 _CASE = re.compile(r"case\s+(.+?)\s*=>", re.DOTALL)
 _LONGEST = 2_000  # characters of a condition that are looked at

@@ -10,7 +10,7 @@ from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import Limit, Position
 from afl.operations.program.program_shelf import shelf
 from afl.operations.reason.scene import first_line
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
 from afl.operations.run.run_tree import Counts
 from afl.runtime import paths
@@ -70,7 +70,7 @@ def show_place(
     below: bool = False,
 ) -> PlaceView:
     """The steps at a place such as `0/desk/0/#/story`; with `below`, those in the bodies of the step at that path."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     workflow_id = WorkflowId(found.workflow_id)
     lines = store.get_step_lines(workflow_id)
     mine = [line for line in lines if _belongs(line, workflow_id, path, below)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import LongPoll
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
@@ -46,7 +46,7 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
 
 def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
     """Where a run stands when it is over, or after so many seconds; `timed_out` tells which."""
-    return wait(store, runs.find(store, run or None).workflow_id, timeout)
+    return wait(store, run_store.find(store, run or None).workflow_id, timeout)
 
 
 def _end(run: RunDefinition) -> RunEnd:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from afl.operations.program.program_shelf import shelf
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
 from afl.operations.run.run_tree import Counts
@@ -79,7 +79,7 @@ def run_graph(
     store: PersistenceAPI, run: str, *, opened: list[str] | None = None, folded: list[str] | None = None
 ) -> RunGraph:
     """The graph of a run's program with the states of its steps; groups are open or folded as is asked for."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     drawn = _drawn(shelf(store).load(found.program_hash), frozenset(opened or ()), frozenset(folded or ()))
     places = standing(store, found)
     nodes = [_node(each, drawn.picture, places, found) for each in drawn.nodes]

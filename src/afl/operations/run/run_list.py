@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.operations.bounds import Limit, Milliseconds
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
@@ -52,7 +52,7 @@ def list_runs(
     `text` stands in a run's id, its workflow's name, its error or its reason. It was created at `since` or later, and
     before `until` (milliseconds since 1970).
     """
-    start = runs.find(store, before).workflow_id if before else ""
+    start = run_store.find(store, before).workflow_id if before else ""
     found = store.find_runs(
         state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import Limit, LongPoll, Position
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.runtime import paths
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import PersistenceAPI
@@ -60,7 +60,7 @@ def read_page(
     Entries of concurrent writers may appear a little before that position later on: whoever must have all reads
     an overlap again, and knows entries by their id.
     """
-    name = runs.find(store, run or None).workflow_id
+    name = run_store.find(store, run or None).workflow_id
     until = time.monotonic() + wait
     with store.listen([logs_topic(name), run_topic(name)]) as ear:
         while True:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.operations.program.program_shelf import shelf
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.spending import get_budget, get_usage
@@ -33,7 +33,7 @@ class RunSummary:
 
 def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
     """A run at a glance."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     program = shelf(store).load(found.program_hash)
     failure = (
         StepFailure.from_dict(found.error) if found.error and found.state == RunnerState.FAILED else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
 from afl.operations.bounds import Limit
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, state_word, step_word
 from afl.operations.run.run_tree import Counts
 from afl.runtime import paths
@@ -64,7 +64,7 @@ class RunTimeline:
 
 def run_timeline(store: PersistenceAPI, run: str, *, limit: Limit = MOST_ROWS) -> RunTimeline:
     """When the steps of a run began and ended."""
-    found = runs.find(store, run)
+    found = run_store.find(store, run)
     workflow_id = WorkflowId(found.workflow_id)
     lines = store.get_step_lines(workflow_id)
     at_work = store.get_running_steps(workflow_id) if not found.is_over else set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.presence import Life
 from afl.operations.reason.scene import Scene
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.persistence import PersistenceAPI
@@ -34,7 +34,7 @@ def show_run(store: PersistenceAPI, run: str = "") -> RunView:
 
     Elements of a foreach are folded into one node with counts.
     """
-    found = runs.find(store, run or None)
+    found = run_store.find(store, run or None)
     tree = show(store, found)
     scene = Scene(store)
     owners = {

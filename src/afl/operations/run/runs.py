@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-from afl.kernel import codec
-from afl.kernel.errors import AgentFlowError, InputError, NotFoundError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, InputError
 from afl.kernel.ids import sortable_id
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
 from afl.operations.program.sources import shown_name
+from afl.operations.run.run_store import UnknownRun, find, opened
 from afl.operations.run.spending import set_budget
-from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
 from afl.runtime.inputs import check_inputs
-from afl.runtime.local_runner import LocalRunner, Observer
+from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
+from afl.runtime.run_observer import Observer
 from afl.runtime.session import Pace
-from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 if TYPE_CHECKING:
     from afl.bridges.service import BridgeService
 
+__all__ = [
+    "DEFAULT_CONCURRENCY",
+    "RunFailed",
+    "RunPaused",
+    "RunReport",
+    "UnknownRun",
+    "Waiting",
+    "choose_workflow",
+    "find",
+    "opened",
+    "resume",
+    "start",
+]
+
 DEFAULT_CONCURRENCY = 8
-_LISTED_RUNS = 5
 _LONGEST_SOURCE = 256 * 1024
 
 
@@ -83,36 +93,6 @@ class RunPaused(
         facets = ", ".join(each.facet for each in report.waiting_for) or "an operator"
         super().__init__(f"run {report.run} of {report.workflow} waits for {facets}")
         self.report = report
-
-
-class UnknownRun(NotFoundError, hint="`afl list` lists the runs; check --store too."):
-    """There is no such run; `latest` are those one may have meant."""
-
-    def __init__(self, name: str, latest: list[RunDefinition]) -> None:
-        super().__init__(f"there is no run {name} in this store")
-        self.name = name
-        self.latest = latest
-
-
-@contextmanager
-def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAPI]:
-    """The store of the settings, for a while; without `create` a file that is not there is an error."""
-    path = unquote(settings.store.removeprefix("sqlite:///"))
-    if not create and path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
-            f"there is no store {path} yet; `afl run` or `afl submit` makes it, or name another with --store"
-        )
-    codec.set_payload_limit(settings.max_payload_bytes)
-    store = open_store(
-        settings.store,
-        lease_ms=settings.lease_ms,
-        max_deliveries=settings.max_deliveries,
-        doorbell=settings.doorbell,
-    )
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def choose_workflow(compiled: Compiled, name: str | None = None, *, source: str = "") -> Program:
@@ -179,29 +159,6 @@ def resume(
     with _runner(store, handlers, settings or load_settings(), concurrency, observer, bridges) as runner:
         result = runner.resume(WorkflowId(found.workflow_id))
     return _report(store, result, handlers, bridges)
-
-
-def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
-    """The run of an id, or of a prefix that only it has; without a name the latest one."""
-    if name is None:
-        latest = store.get_runs(limit=1)
-        if not latest:
-            raise InputError("there is no run in this store yet")
-        return latest[0]
-    exact = store.get_run(WorkflowId(name))
-    if exact is not None:
-        return exact
-    matches = store.find_runs(prefix=name, limit=_LISTED_RUNS + 1) if name else []
-    if not matches:
-        raise UnknownRun(name, store.find_runs(limit=_LISTED_RUNS))
-    if len(matches) > 1:
-        count = len(matches) if len(matches) <= _LISTED_RUNS else f"more than {_LISTED_RUNS}"
-        shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])
-        raise InputError(f"{count} runs begin with {name}: {shown}; write more of the id")
-    found = store.get_run(WorkflowId(matches[0].workflow_id))  # with its inputs
-    if found is None:
-        raise UnknownRun(name, [])
-    return found
 
 
 def _runner(

@@ -13,7 +13,7 @@ from afl.operations.reason.reasons import Reason
 from afl.operations.reason.scene import Scene
 from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
@@ -97,7 +97,7 @@ class StepView:
 def show_step(store: PersistenceAPI, name: str) -> StepView:
     """A step by its id (`RUN/0/desk`) or as people call it (`RUN/desk`); it may be one that has not begun."""
     run_name, _, rest = name.partition("/")
-    found = runs.find(store, run_name)
+    found = run_store.find(store, run_name)
     if not rest:
         raise NotFoundError(f"{name!r} names no step; write RUN/STEP")
     place = subjects.find_step(store, f"{found.workflow_id}/{rest}")

@@ -10,7 +10,7 @@ from afl.kernel.errors import InputError
 from afl.operations.bounds import Limit, Skip
 from afl.operations.reason.scene import Scene
 from afl.operations.reason.subjects import UnknownSubject
-from afl.operations.run import runs
+from afl.operations.run import run_store
 from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
@@ -153,7 +153,7 @@ def _of_state(store: PersistenceAPI, state: str, wanted: _Wanted, limit: int) ->
 
 
 def _of_run(store: PersistenceAPI, run: str, state: str, wanted: _Wanted) -> list[TaskDefinition]:
-    found = store.get_tasks_by_workflow(WorkflowId(runs.find(store, run).workflow_id))
+    found = store.get_tasks_by_workflow(WorkflowId(run_store.find(store, run).workflow_id))
     return [task for task in found if state in ("", task.state) and wanted.fits(task)]
 
 

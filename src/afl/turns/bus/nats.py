@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from afl.kernel.codec import encode
-from afl.kernel.errors import MissingExtraError
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.ids import sortable_id
 from afl.kernel.setting_kinds import mask_url
 from afl.turns import headers as names
@@ -41,7 +41,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
         raise
-    raise MissingExtraError("NATS needs its client: pip install 'agentflow[nats]'") from missing
+    raise MissingExtraError(f"NATS needs its client: {pip_install('nats')}") from missing
 
 DAY = 24 * 3600
 STREAMS = {"cmd": (f"cg_cmd_{VERSION}", DAY), "evt": (f"cg_evt_{VERSION}", 7 * DAY)}

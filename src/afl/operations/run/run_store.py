@@ -1,0 +1,71 @@
+"""The store of the settings, and one run in it: what every command asks for, without what executes runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
+from afl.kernel.settings import Settings
+from afl.runtime.entities import RunDefinition
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.store import open_store
+from afl.runtime.types import WorkflowId
+
+_LISTED_RUNS = 5
+
+
+class UnknownRun(NotFoundError, hint="`afl list` lists the runs; check --store too."):
+    """There is no such run; `latest` are those one may have meant."""
+
+    def __init__(self, name: str, latest: list[RunDefinition]) -> None:
+        super().__init__(f"there is no run {name} in this store")
+        self.name = name
+        self.latest = latest
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAPI]:
+    """The store of the settings, for a while; without `create` a file that is not there is an error."""
+    path = unquote(settings.store.removeprefix("sqlite:///"))
+    if not create and path != settings.store and not Path(path).exists():
+        raise StoreUnavailable(
+            f"there is no store {path} yet; `afl run` or `afl submit` makes it, or name another with --store"
+        )
+    codec.set_payload_limit(settings.max_payload_bytes)
+    store = open_store(
+        settings.store,
+        lease_ms=settings.lease_ms,
+        max_deliveries=settings.max_deliveries,
+        doorbell=settings.doorbell,
+    )
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
+    """The run of an id, or of a prefix that only it has; without a name the latest one."""
+    if name is None:
+        latest = store.get_runs(limit=1)
+        if not latest:
+            raise InputError("there is no run in this store yet")
+        return latest[0]
+    exact = store.get_run(WorkflowId(name))
+    if exact is not None:
+        return exact
+    matches = store.find_runs(prefix=name, limit=_LISTED_RUNS + 1) if name else []
+    if not matches:
+        raise UnknownRun(name, store.find_runs(limit=_LISTED_RUNS))
+    if len(matches) > 1:
+        count = len(matches) if len(matches) <= _LISTED_RUNS else f"more than {_LISTED_RUNS}"
+        shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])
+        raise InputError(f"{count} runs begin with {name}: {shown}; write more of the id")
+    found = store.get_run(WorkflowId(matches[0].workflow_id))  # with its inputs
+    if found is None:
+        raise UnknownRun(name, [])
+    return found

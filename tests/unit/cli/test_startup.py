@@ -1,0 +1,125 @@
+"""What short commands do not load: each of these parts takes longer to import than such a command to run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from support.command_line import environment
+
+from afl.cli import run_command
+from afl.operations.run import runs
+
+COMPILER = ("lark", "afl.language.parser", "afl.language.compiler", "afl.language.validator")
+EXECUTION = (
+    "afl.runtime.evaluator",
+    "afl.runtime.local_runner",
+    "afl.runtime.runner",
+    "afl.runtime.handlers",
+)
+OTHER_PARTS = (
+    "afl.turns",
+    "afl.bridges",
+    "afl.fleet",
+    "afl.coordination",
+    "afl.dashboard",
+    "afl.mcp",
+    "afl.devstack",
+)
+CLIENTS = (
+    *("afl.operations.remote", "http.client", "http.server", "httpx", "starlette", "opentelemetry"),
+    *(
+        "anthropic",
+        "psycopg",
+        "pymongo",
+        "redis",
+        "nats",
+        "zmq",
+        "afl.models.conversation",
+        "afl.models.claude",
+    ),
+)
+RICH_PARTS = ("rich.live", "rich.progress", "rich.markdown", "rich.traceback", "rich.table", "textual")
+STORES = ("afl.runtime", "afl.operations", "afl.kernel.database", "afl.kernel.settings", "sqlite3", "asyncio")
+WORK = (*COMPILER, *EXECUTION, *OTHER_PARTS, *CLIENTS)
+
+_LOADED = """
+import json, sys
+from afl.cli import main
+code = main(json.loads(sys.argv[1]))
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def loaded(where: Path, *command: str) -> set[str]:
+    """The modules that are there after a command."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, json.dumps(command)],
+        cwd=where,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run in its store."""
+    folder = tmp_path_factory.mktemp("startup")
+    source = "workflow Echo(a: String) => (b: String) andThen { yield Echo(b = $.a) }\n"
+    (folder / "echo.afl").write_text(source)
+    command = [sys.executable, "-m", "afl", "run", "echo.afl", "--input", "a=x", "--quiet"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "unwanted"),
+    [
+        ("--version", (*WORK, *STORES, "typer", "rich", "pydantic")),
+        ("--help", (*WORK, *STORES, "pydantic", "rich.live")),
+        ("run --help", (*WORK, *STORES, "rich.live")),
+        ("resume --help", (*WORK, *STORES, "rich.live")),
+        ("list --help", (*WORK, "rich.live")),
+        ("list", (*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.meters")),
+        ("tasks", (*WORK, *RICH_PARTS)),
+        ("show", (*COMPILER, *OTHER_PARTS, *CLIENTS)),
+        ("ps", (*WORK, *RICH_PARTS)),
+        ("turns list", (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2])),
+        ("turns send --help", (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2])),
+        (
+            "run echo.afl --input a=x",
+            (*OTHER_PARTS[2:], "afl.turns", "afl.runtime.runner.service", *CLIENTS[:-2]),
+        ),
+    ],
+)
+def test_a_short_command_does_not_load_what_it_does_not_use(
+    place: Path, command: str, unwanted: tuple[str, ...]
+) -> None:
+    modules = loaded(place, *command.split())
+    assert not sorted(
+        each for each in modules if any(each == part or each.startswith(f"{part}.") for part in unwanted)
+    )
+
+
+@pytest.mark.parametrize("package", ["afl.language", "afl.models"])
+def test_a_package_offers_all_its_names_when_they_are_asked_for(package: str) -> None:
+    module = import_module(package)
+    assert sorted(module._HOMES) == sorted(module.__all__)
+    for name, home in module._HOMES.items():
+        assert getattr(module, name) is vars(import_module(f"{package}.{home}"))[name]
+        assert name in dir(module)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nope'"):
+        _ = module.nope
+
+
+def test_the_default_of_the_option_is_that_of_the_runtime() -> None:
+    assert run_command._DEFAULT_CONCURRENCY == runs.DEFAULT_CONCURRENCY
