@@ -36,6 +36,7 @@ from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
 from afl.runtime.workbench import Workbench
 
+_OPEN = (TaskState.PENDING, TaskState.RUNNING)
 _OTHERS_SECONDS = 1.0
 _STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
 _DUE_SECONDS = 0.01
@@ -154,13 +155,13 @@ class LocalRunner:
                     self._collect(session, work, wait)
 
     def _others_answer(self, session: Session) -> bool:
-        """Whether something of this run goes on elsewhere, and will come back."""
+        """Whether something of this run goes on elsewhere, or is just being handed over, and will come back."""
         run = session.run
         if self._awaits is None or run.is_over or not run.waiting or self._over_budget:
             return False
         workflow_id = WorkflowId(run.workflow_id)
         tasks = self._store.get_tasks_by_workflow(workflow_id)
-        expected = any(task.state == TaskState.PENDING and self._awaits(task) for task in tasks)
+        expected = any(task.state in _OPEN and self._awaits(task) for task in tasks)
         return expected or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
 
     def _wait_for_others(self, session: Session) -> None:
@@ -188,9 +189,8 @@ class LocalRunner:
         run = self._store.get_run(WorkflowId(session.run.workflow_id))
         if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
             return self._evaluator.result(run, session.iterations)
-        return self.resume(
-            WorkflowId(session.run.workflow_id)
-        )  # it was only shaken off; HeldError if it is not free
+        # It was only shaken off; HeldError if it is not free.
+        return self.resume(WorkflowId(session.run.workflow_id))
 
     def _stored(self, session: Session, work: Workbench, steps: list[StepDefinition]) -> None:
         """After a commit: what was created in it may begin, though the evaluation goes on."""

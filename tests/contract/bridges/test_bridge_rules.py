@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from support.crossings import Crossing
 from support.eventually import eventually
@@ -12,7 +14,11 @@ from afl.kernel.settings import load_settings
 from afl.operations.people import approvals
 from afl.operations.work.hosting import bridge_service, uses_redis
 from afl.operations.work.offers import Offer
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.session import Session
+from afl.runtime.types import WorkflowId
 
 SOURCE = """
 namespace news {
@@ -38,6 +44,37 @@ def test_facets_are_handed_over_by_full_or_short_name(crossing: Crossing) -> Non
     assert approvals.show_approval(crossing.store, question.id).given == {"text": "hello, en français"}
     approvals.answer(crossing.store, question.id, {"page": 3}, by="ada")
     assert crossing.resume(report.run, bridges).outputs == {"page": 3}
+
+
+def test_a_run_waits_while_its_task_is_handed_over(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a moment the task is claimed, by a bridge: neither pending nor elsewhere."""
+    crossing.settings = load_settings(
+        {**_values(crossing), "bridges": {"Translate": "message:translator", "Publish": "human:press"}},
+        environ={},
+    )
+    bridges = crossing.host({"translator": lambda text: {"text": text}})
+    looked, hand_over, look = threading.Event(), crossing.store.hand_over, LocalRunner._others_answer
+
+    def late(task: TaskDefinition, via: str) -> object:
+        assert looked.wait(30)
+        return hand_over(task, via)
+
+    def noted(runner: LocalRunner, session: Session) -> bool:
+        found = look(runner, session)
+        if any(
+            task.state == TaskState.RUNNING
+            for task in crossing.store.get_tasks_by_workflow(WorkflowId(session.run.workflow_id))
+        ):
+            looked.set()
+        return found
+
+    monkeypatch.setattr(crossing.store, "hand_over", late)
+    monkeypatch.setattr(LocalRunner, "_others_answer", noted)
+    assert crossing.run(SOURCE, bridges=bridges).status == "PAUSED"
+    assert looked.is_set()
+    eventually(lambda: approvals.list_approvals(crossing.store, group="press"))
 
 
 def _values(crossing: Crossing) -> dict[str, object]:
