@@ -22,7 +22,7 @@ from afl.turns.statuses import CardType
 from afl.turns.subjects import event_subject
 from afl.turns.tables import ensure_tables
 from bench.place import Place
-from bench.raw import Raw, RawPostgres, commit_seconds
+from bench.raw import RawPostgres, commit_seconds
 from bench.report import Report
 
 PROJECT = "bench"
@@ -36,14 +36,7 @@ _CALLS = Reply(tuple(ToolUse(f"m{n}", "echo", {"n": n}) for n in range(3)), Stop
 def measure(report: Report, place: Place) -> None:
     """Every figure of turns."""
     postgres, nats = place.server("postgres"), place.server("nats")
-    far = asyncio.run(_turns(report, "PostgreSQL + NATS", postgres, nats, RawPostgres(postgres)))
-    near = asyncio.run(_turns(report, "SQLite", place.sqlite(), None))
-    detail = f"{near[0] * 1e3:.1f} ms"
-    report.add("one-step turn: SQLite / PostgreSQL + NATS, p50", near[0] / far[0], "at_most", 1, detail)
-    detail = f"{near[1]:.0f} turns/s"
-    report.add(
-        f"turns/s of {AGENTS} agents: SQLite / PostgreSQL + NATS", near[1] / far[1], "at_least", 1, detail
-    )
+    asyncio.run(_turns(report, postgres, nats, place.sqlite()))
     for name, url in (("PostgreSQL", postgres), ("SQLite", place.sqlite())):
         with connect(url) as database:
             ensure_tables(database)
@@ -61,38 +54,68 @@ def instant(request: Request) -> Reply:
     return _CALLS if isinstance(last, Text) and last.text == "tools" else _DONE
 
 
-async def _turns(
-    report: Report, name: str, store: str, bus: str | None, raw: Raw | None = None
-) -> tuple[float, float]:
-    """The p50 of one agent's turns and the turns/s of many; with bars where there are raw commits to compare with."""
-    async with _house(store, bus) as house:
-        await house.each("one", 3)
-        single, busy, seconds, commits = [], [], 0.0, []
-        for _ in range(ROUNDS):  # side by side: a machine is not as fast all the time
-            if raw is not None:
-                await asyncio.sleep(0.1)  # what the last turns left to record is no part of it
-                commits.append(commit_seconds(raw, 100))
-            single += await house.each("one", SAMPLES // AGENTS // ROUNDS, agents=1)
-            begin = time.perf_counter()
-            busy += await house.each("one", SAMPLES // AGENTS // ROUNDS)
-            seconds += time.perf_counter() - begin
-        p50, rate = statistics.median(single), len(busy) / seconds
-        if raw is not None:
-            _against(report, name, p50, rate, statistics.median(commits))
-        for agents, base in ((1, p50), (AGENTS, statistics.median(busy))):
-            tools = statistics.median(await house.each("tools", SAMPLES // AGENTS, agents=agents))
-            title = f"{name}: three tools / one step, p50 of {agents} agents"
-            report.add(title, tools / base, "at_most", 3, f"{tools * 1e3:.1f} ms")
-    return p50, rate
+async def _turns(report: Report, postgres: str, nats: str, sqlite: str) -> None:
+    """In alternating rounds: a machine is not as fast all the time."""
+    raw = RawPostgres(postgres)
+    async with _house(postgres, nats) as far_house, _house(sqlite, None) as near_house:
+        far, near = Measured(far_house), Measured(near_house)
+        for each in (far, near):
+            await each.house.each("one", 3)
+        commits = []
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0.1)  # what the last turns left to record is no part of it
+            commits.append(commit_seconds(raw, 100))
+            await far.round()
+            await near.round()
+        _against(report, far, statistics.median(commits))
+        for name, each in (("PostgreSQL + NATS", far), ("SQLite", near)):
+            await _tools(report, name, each)
+    detail = f"{near.p50 * 1e3:.1f} ms"
+    report.add("one-step turn: SQLite / PostgreSQL + NATS, p50", near.p50 / far.p50, "at_most", 1, detail)
+    detail = f"{near.rate:.0f} turns/s"
+    title = f"turns/s of {AGENTS} agents: SQLite / PostgreSQL + NATS"
+    report.add(title, near.rate / far.rate, "at_least", 1, detail)
 
 
-def _against(report: Report, name: str, p50: float, rate: float, commit: float) -> None:
+class Measured:
+    """Turns of one house: of one agent in sequence, and of many side by side."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self._single: list[float] = []
+        self.busy: list[float] = []
+        self._seconds = 0.0
+
+    async def round(self) -> None:
+        """One part of the samples."""
+        self._single += await self.house.each("one", SAMPLES // AGENTS // ROUNDS, agents=1)
+        begin = time.perf_counter()
+        self.busy += await self.house.each("one", SAMPLES // AGENTS // ROUNDS)
+        self._seconds += time.perf_counter() - begin
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self._single)
+
+    @property
+    def rate(self) -> float:
+        return len(self.busy) / self._seconds
+
+
+async def _tools(report: Report, name: str, measured: Measured) -> None:
+    for agents, base in ((1, measured.p50), (AGENTS, statistics.median(measured.busy))):
+        tools = statistics.median(await measured.house.each("tools", 150 // AGENTS, agents=agents))
+        title = f"{name}: three tools / one step, p50 of {agents} agents"
+        report.add(title, tools / base, "at_most", 3, f"{tools * 1e3:.1f} ms")
+
+
+def _against(report: Report, far: Measured, commit: float) -> None:
     """Commits of a tight loop: one between two turns is slower by its cold caches alone."""
-    detail = f"{p50 * 1e3:.1f} ms, raw {commit * 1e3:.2f} ms"
-    report.add(f"{name}: one-step turn / raw commit, p50", p50 / commit, "at_most", 40, detail)
-    detail = f"{rate:.0f} turns/s, raw {1 / commit:.0f}/s"
+    name, detail = "PostgreSQL + NATS", f"{far.p50 * 1e3:.1f} ms, raw {commit * 1e3:.2f} ms"
+    report.add(f"{name}: one-step turn / raw commit, p50", far.p50 / commit, "at_most", 40, detail)
+    detail = f"{far.rate:.0f} turns/s, raw {1 / commit:.0f}/s"
     title = f"{name}: turns/s of {AGENTS} agents x 30 / raw commits/s"
-    report.add(title, rate * commit * 30, "at_least", 1, detail)
+    report.add(title, far.rate * commit * 30, "at_least", 1, detail)
 
 
 class House:
