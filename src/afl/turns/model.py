@@ -78,6 +78,11 @@ class Head:
     context_headers: Mapping[str, str]  # of the message that began the turn
 
     @property
+    def leased(self) -> dict[str, Any]:
+        """What whoever asked for the turn is told of it once it has its agent."""
+        return {"turn_epoch": self.turn_epoch, "output_box_id": self.output_box_id}
+
+    @property
     def gate(self) -> Gate:
         """What a write that builds on this reading must find unchanged."""
         return Gate(

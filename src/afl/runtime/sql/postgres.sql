@@ -23,6 +23,6 @@ select uuid, epoch from mine
 -- name: lock_key
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit_changes
-select afl_commit_2(:changes::jsonb) as held
+select afl_commit_3(:changes::jsonb) as held
 -- name: commit_all
-select afl_commit_all_2(:batch::jsonb)
+select afl_commit_all_3(:batch::jsonb)

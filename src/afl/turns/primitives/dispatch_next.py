@@ -41,8 +41,7 @@ def dispatch_next(tx: Transaction, project_id: str, agent_id: str, *, locked: bo
     head = lease_queued(tx, message, context_of_row(message))
     if head is None:
         return busy(f"agent {agent_id} was leased by somebody else")
-    leased = {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}
-    return told({name: queued[name] for name in _TOLD} | leased)
+    return told({name: queued[name] for name in _TOLD} | head.leased)
 
 
 def told(leased: Mapping[str, Any] | None) -> L0Result:

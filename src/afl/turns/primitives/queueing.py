@@ -5,9 +5,7 @@ On PostgreSQL that is one call of a function, on SQLite statement by statement. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Transaction
@@ -59,7 +57,7 @@ def _straight(tx: Transaction, spawn: Spawn, epoch: int, hand: Hand | None) -> L
     ring = wakeup_message(
         context, spawn.worker_target, context.agent_id, WakeupReason.DISPATCH_NEXT, spawn.inbox_id
     )
-    return accepted(acknowledgement(spawn, _leased(head)), signals=(ring,))
+    return accepted(acknowledgement(spawn, head.leased), signals=(ring,))
 
 
 def _begun(tx: Transaction, spawn: Spawn, head: Head, hand: Hand) -> L0Result:
@@ -68,7 +66,7 @@ def _begun(tx: Transaction, spawn: Spawn, head: Head, hand: Hand) -> L0Result:
     running = heads.enter_running(
         tx, head, inbox_id=spawn.inbox_id, owner=hand.owner, step_id=step, lease_ms=hand.lease_ms
     )
-    return replace(accepted(acknowledgement(spawn, _leased(head))), begun=Begun(running, step, ()))
+    return replace(accepted(acknowledgement(spawn, head.leased)), begun=Begun(running, step, ()))
 
 
 def _put(tx: Transaction, spawn: Spawn, status: InboxStatus, epoch: int) -> bool:
@@ -82,7 +80,3 @@ def _told(spawn: Spawn, following: L0Result) -> L0Result:
     """The agent's next turn may be another one, that waited longer."""
     mine = following.payload.get("dispatched") == spawn.context.agent_turn_id
     return accepted(acknowledgement(spawn, following.payload if mine else None), signals=following.signals)
-
-
-def _leased(head: Head) -> Mapping[str, Any]:
-    return {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}

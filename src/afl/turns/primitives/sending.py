@@ -82,8 +82,7 @@ def _call(
         raise unknown_agent(context, agent_id, known=bool(answered["refused"]))
     if "begun" in answered:
         head = Head.of(answered["begun"])
-        leased = {"turn_epoch": head.turn_epoch, "output_box_id": head.output_box_id}
-        return _reading(accepted(acknowledgement(spawn, leased)), Begun(head, step, ()), cards)
+        return _reading(accepted(acknowledgement(spawn, head.leased)), Begun(head, step, ()), cards)
     following = told(answered.get("next"))
     mine = following.payload.get("dispatched") == turn
     answer = acknowledgement(spawn, following.payload if mine else None)

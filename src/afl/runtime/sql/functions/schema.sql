@@ -5,7 +5,7 @@
 -- the rest. Plans are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_2(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_3(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -137,12 +137,12 @@ end
 $body$;
 
 -- Several commits in one round trip and one transaction: all of them, or none.
-create function afl_commit_all_2(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_all_3(p_batch jsonb) returns void language plpgsql as $body$
 declare
     c jsonb;
 begin
     for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_2(c) then
+        if not afl_commit_3(c) then
             raise exception 'afl: fenced';
         end if;
     end loop;

@@ -2,29 +2,29 @@
 -- heads/move.py carries out statement by statement on SQLite; one suite drives both.
 -- The names carry a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function state.now_2() returns bigint language sql volatile as $body$
+create function state.now_3() returns bigint language sql volatile as $body$
     select (extract(epoch from clock_timestamp()) * 1000)::bigint
 $body$;
 
-create function cardbox.save_cards_2(p_project text, p_cards jsonb) returns void language plpgsql as $body$
+create function cardbox.save_cards_3(p_project text, p_cards jsonb) returns void language plpgsql as $body$
 begin
     insert into cardbox.cards (
         project_id, card_id, type, author_id, role, agent_turn_id, step_id, tool_call_id, function_name, content,
         tool_calls, metadata, created_at
     )
     select p_project, c ->> 'card_id', c ->> 'type', c ->> 'author_id', c ->> 'role', c ->> 'turn', c ->> 'step',
-        c ->> 'call', c ->> 'function', c ->> 'content', c ->> 'tool_calls', c ->> 'metadata', state.now_2()
+        c ->> 'call', c ->> 'function', c ->> 'content', c ->> 'tool_calls', c ->> 'metadata', state.now_3()
     from jsonb_array_elements(p_cards) as c;
 end
 $body$;
 
 -- A box for reading with new cards in it, and an empty one for output, held by the turn that is to write it.
-create function cardbox.open_boxes_2(p_project text, p_context text, p_output text, p_cards jsonb, p_writer text)
+create function cardbox.open_boxes_3(p_project text, p_context text, p_output text, p_cards jsonb, p_writer text)
 returns void language plpgsql as $body$
 declare
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
-    perform cardbox.save_cards_2(p_project, p_cards);
+    perform cardbox.save_cards_3(p_project, p_cards);
     insert into cardbox.card_boxes (project_id, box_id, kind, length, writer, held, created_at)
     values (p_project, p_context, 'context', jsonb_array_length(p_cards), '', 0, at),
         (p_project, p_output, 'output', 0, p_writer, (p_writer <> '')::int, at);
@@ -34,7 +34,7 @@ begin
 end
 $body$;
 
-create function state.add_edges_2(p_edges jsonb) returns void language plpgsql as $body$
+create function state.add_edges_3(p_edges jsonb) returns void language plpgsql as $body$
 begin
     insert into state.execution_edges (
         edge_id, project_id, channel_id, primitive, edge_phase, source_agent_id, source_agent_turn_id, source_step_id,
@@ -43,14 +43,14 @@ begin
     )
     select e ->> 'edge', e ->> 'project', e ->> 'channel', e ->> 'primitive', e ->> 'phase', e ->> 'source',
         e ->> 'source_turn', e ->> 'source_step', e ->> 'target', e ->> 'target_turn', e ->> 'correlation',
-        e ->> 'mode', (e ->> 'depth')::bigint, e ->> 'trace', e ->> 'parent_step', e ->> 'metadata', state.now_2()
+        e ->> 'mode', (e ->> 'depth')::bigint, e ->> 'trace', e ->> 'parent_step', e ->> 'metadata', state.now_3()
     from jsonb_array_elements(p_edges) as e;
 end
 $body$;
 
-create function state.put_inbox_2(r jsonb, p_status text, p_epoch bigint) returns boolean language plpgsql as $body$
+create function state.put_inbox_3(r jsonb, p_status text, p_epoch bigint) returns boolean language plpgsql as $body$
 declare
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
     insert into state.agent_inbox (
         inbox_id, project_id, agent_id, worker_target, channel_id, message_type, enqueue_mode, correlation_id,
@@ -66,7 +66,7 @@ $body$;
 
 -- The epoch of an agent's head, which is locked, if it is idle; -1 when a message waits for it although it is, null when
 -- it has a turn. One number: a function that returns several takes the server longer than what it does here.
-create function state.idle_epoch_2(p_project text, p_agent text) returns bigint language plpgsql as $body$
+create function state.idle_epoch_3(p_project text, p_agent text) returns bigint language plpgsql as $body$
 declare
     found_status text;
     epoch bigint;
@@ -75,7 +75,7 @@ begin
     where h.project_id = p_project and h.agent_id = p_agent for update;
     if not found then
         insert into state.agent_state_head (project_id, agent_id, updated_at)
-        values (p_project, p_agent, state.now_2()) on conflict do nothing;
+        values (p_project, p_agent, state.now_3()) on conflict do nothing;
         select h.status, h.turn_epoch into found_status, epoch from state.agent_state_head as h
         where h.project_id = p_project and h.agent_id = p_agent for update;
     end if;
@@ -89,14 +89,14 @@ end
 $body$;
 
 -- An idle head that is locked gets the turn of a message; its output box is the one it is to write, or a copy of that.
-create function state.lease_2(m state.agent_inbox, p_held boolean) returns jsonb language plpgsql as $body$
+create function state.lease_3(m state.agent_inbox, p_held boolean) returns jsonb language plpgsql as $body$
 declare
     about jsonb := m.payload::jsonb;
     headers jsonb := m.context_headers::jsonb;
     box text := about ->> 'output_box_id';
     fork text;
     leased bigint;
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
     if not p_held then
         update cardbox.card_boxes set writer = m.agent_turn_id, held = 1
@@ -134,7 +134,7 @@ end
 $body$;
 
 -- The head is locked by the caller, and idle.
-create function state.dispatch_next_2(p_project text, p_agent text) returns jsonb language plpgsql as $body$
+create function state.dispatch_next_3(p_project text, p_agent text) returns jsonb language plpgsql as $body$
 declare
     m state.agent_inbox;
     leased jsonb;
@@ -145,15 +145,15 @@ begin
     if not found then
         return null;
     end if;
-    leased := state.lease_2(m, false);
+    leased := state.lease_3(m, false);
     update state.agent_inbox set
-        status = 'pending', turn_epoch = (leased ->> 'turn_epoch')::bigint, next_retry_at = state.now_2()
+        status = 'pending', turn_epoch = (leased ->> 'turn_epoch')::bigint, next_retry_at = state.now_3()
     where position = m.position;
     return leased;
 end
 $body$;
 
-create function state.open_step_2(h state.agent_state_head, p_step text) returns void language plpgsql as $body$
+create function state.open_step_3(h state.agent_state_head, p_step text) returns void language plpgsql as $body$
 begin
     insert into state.agent_steps (
         project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
@@ -166,31 +166,31 @@ end
 $body$;
 
 -- A dispatched turn is a worker's own, with its first step.
-create function state.enter_2(p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text)
+create function state.enter_3(p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text)
 returns json language plpgsql as $body$
 declare
     h state.agent_state_head;
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
     update state.agent_state_head set
         status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
         revision = revision + 1, updated_at = at
     where project_id = p_project and agent_id = p_agent returning * into h;
-    perform state.open_step_2(h, p_step);
+    perform state.open_step_3(h, p_step);
     return row_to_json(h);
 end
 $body$;
 
 -- The first message of an idle agent is its turn at once: it is never queued, so it is written once.
-create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean, p_status text) returns text
+create function state.begin_turn_3(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean, p_status text) returns text
 language plpgsql as $body$
 declare
     m state.agent_inbox;
 begin
-    if not state.put_inbox_2(r, p_status, p_epoch) then
+    if not state.put_inbox_3(r, p_status, p_epoch) then
         return '{"known": true}';
     end if;
-    perform state.add_edges_2(p_edges);
+    perform state.add_edges_3(p_edges);
     m.inbox_id := r ->> 'inbox';
     m.project_id := r ->> 'project';
     m.agent_id := r ->> 'agent';
@@ -199,26 +199,26 @@ begin
     m.agent_turn_id := r ->> 'turn';
     m.context_headers := r ->> 'headers';
     m.payload := r ->> 'payload';
-    return jsonb_build_object('next', state.lease_2(m, p_held))::text;
+    return jsonb_build_object('next', state.lease_3(m, p_held))::text;
 end
 $body$;
 
 -- A turn into the queue, and out of it when its agent is idle: {"known"} when there is one of that correlation.
-create function state.enqueue_2(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
+create function state.enqueue_3(p_message jsonb, p_edges jsonb) returns text language plpgsql as $body$
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
-    epoch bigint := state.idle_epoch_2(project, agent);
+    epoch bigint := state.idle_epoch_3(project, agent);
 begin
     if epoch >= 0 then
-        return state.begin_turn_2(p_message, p_edges, epoch + 1, false, 'pending');
+        return state.begin_turn_3(p_message, p_edges, epoch + 1, false, 'pending');
     end if;
-    if not state.put_inbox_2(p_message, 'queued', 0) then
+    if not state.put_inbox_3(p_message, 'queued', 0) then
         return '{"known": true}';
     end if;
-    perform state.add_edges_2(p_edges);
+    perform state.add_edges_3(p_edges);
     if epoch = -1 then
-        return jsonb_build_object('next', state.dispatch_next_2(project, agent))::text;
+        return jsonb_build_object('next', state.dispatch_next_3(project, agent))::text;
     end if;
     return '{}';
 end
@@ -226,7 +226,7 @@ $body$;
 
 -- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent. A worker that
 -- has a hand free where this is called (p_owner) has the turn from the first moment: nobody need claim it.
-create function state.send_2(
+create function state.send_3(
     p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text,
     p_targets text[], p_owner text, p_lease_ms bigint, p_step text
 ) returns text language plpgsql as $body$
@@ -244,23 +244,23 @@ begin
     message := p_message || jsonb_build_object('target', to_whom.worker_target, 'payload', (
         (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
     )::text);
-    epoch := state.idle_epoch_2(project, agent);
+    epoch := state.idle_epoch_3(project, agent);
     if epoch is null or epoch < 0 then
-        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
-        return state.enqueue_2(message, p_edges);
+        perform cardbox.open_boxes_3(project, p_context, p_output, p_cards, '');
+        return state.enqueue_3(message, p_edges);
     end if;
-    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
+    perform cardbox.open_boxes_3(project, p_context, p_output, p_cards, p_message ->> 'turn');
     if to_whom.worker_target = any(p_targets) then
-        perform state.begin_turn_2(message, p_edges, epoch + 1, true, 'consumed');
-        return json_build_object('begun', state.enter_2(project, agent, p_owner, p_lease_ms, p_step))::text;
+        perform state.begin_turn_3(message, p_edges, epoch + 1, true, 'consumed');
+        return json_build_object('begun', state.enter_3(project, agent, p_owner, p_lease_ms, p_step))::text;
     end if;
-    return state.begin_turn_2(message, p_edges, epoch + 1, true, 'pending');
+    return state.begin_turn_3(message, p_edges, epoch + 1, true, 'pending');
 end
 $body$;
 
 -- Due messages, oldest first. A turn among them is entered at once, with its step, and comes with the cards of its
 -- boxes; whoever has its head in hand just now leaves it to a second look. Everything else is claimed.
-create function state.begin_2(p_targets text[], p_owner text, p_limit bigint, p_lease_ms bigint, p_step text)
+create function state.begin_3(p_targets text[], p_owner text, p_limit bigint, p_lease_ms bigint, p_step text)
 returns text language plpgsql as $body$
 declare
     m state.agent_inbox;
@@ -270,7 +270,7 @@ declare
     entered json;
     begun json[] := '{}';
     taken bigint := 0;
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
     foreach target in array p_targets loop
         for m in
@@ -293,7 +293,7 @@ begin
                 begun := begun || json_build_object('row', row_to_json(m));
                 continue;
             end if;
-            entered := state.enter_2(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
+            entered := state.enter_3(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
             update state.agent_inbox set status = 'consumed', processed_at = at, archived_at = at
             where position = m.position;
             select json_agg(json_build_object(
@@ -317,14 +317,14 @@ end
 $body$;
 
 -- A report into the inbox: false when there is one for that call already.
-create function state.report_2(p_message jsonb, p_edges jsonb, p_card text) returns boolean language plpgsql as $body$
+create function state.report_3(p_message jsonb, p_edges jsonb, p_card text) returns boolean language plpgsql as $body$
 declare
-    at bigint := state.now_2();
+    at bigint := state.now_3();
 begin
-    if not state.put_inbox_2(p_message, p_message ->> 'status', (p_message ->> 'epoch')::bigint) then
+    if not state.put_inbox_3(p_message, p_message ->> 'status', (p_message ->> 'epoch')::bigint) then
         return false;
     end if;
-    perform state.add_edges_2(p_edges);
+    perform state.add_edges_3(p_edges);
     update state.turn_waiting_tools set
         wait_status = 'received', tool_result_card_id = p_card, received_at = at, updated_at = at
     where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent'
@@ -335,7 +335,7 @@ end
 $body$;
 
 -- One transition of a head; null when the fence does not hold. The fence comes first, the effects after it.
-create function state.move_2(p jsonb) returns text language plpgsql as $body$
+create function state.move_3(p jsonb) returns text language plpgsql as $body$
 declare
     kind text := p ->> 'kind';
     project text := p ->> 'project';
@@ -343,7 +343,7 @@ declare
     turn text := p ->> 'turn';
     gate_epoch bigint := (p ->> 'epoch')::bigint;
     gate_revision bigint := (p ->> 'revision')::bigint;
-    at bigint := state.now_2();
+    at bigint := state.now_3();
     h state.agent_state_head;
     s jsonb;
     grown bigint;
@@ -416,7 +416,7 @@ begin
             and tool_call_id = p ->> 'call';
     end if;
     if p ? 'cards' then
-        perform cardbox.save_cards_2(project, p -> 'cards');
+        perform cardbox.save_cards_3(project, p -> 'cards');
     end if;
     if p ? 'put' then
         update cardbox.card_boxes set
@@ -428,7 +428,7 @@ begin
         from jsonb_array_elements_text(p -> 'put') with ordinality as e(card, ordinality);
     end if;
     if p ? 'edges' then
-        perform state.add_edges_2(p -> 'edges');
+        perform state.add_edges_3(p -> 'edges');
     end if;
     if p ? 'waits' then
         insert into state.turn_waiting_tools (
@@ -480,7 +480,7 @@ begin
         where project_id = project and agent_turn_id = turn and ended_at is null;
     end if;
     if p ? 'open' then
-        perform state.open_step_2(h, p ->> 'open');
+        perform state.open_step_3(h, p ->> 'open');
     end if;
     if p ? 'consume' then
         update state.agent_inbox set status = 'consumed', claimed_by = '', archived_at = at
@@ -491,7 +491,7 @@ begin
         where project_id = project and inbox_id = p ->> 'skip' and status not in ('consumed', 'error', 'skipped');
     end if;
     if kind = 'end_turn' then
-        following := state.dispatch_next_2(project, agent);
+        following := state.dispatch_next_3(project, agent);
     end if;
     return jsonb_build_object('head', to_jsonb(h), 'next', following, 'outbox', places)::text;
 end

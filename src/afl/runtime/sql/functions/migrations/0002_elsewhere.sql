@@ -1,18 +1,17 @@
 -- As before, with work that goes on elsewhere. The old ones stay for processes that have not been started anew yet.
 
-create function afl_commit_2(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_2(
+    p_run jsonb, p_new boolean, p_lease_ms bigint, p_over boolean, p_steps jsonb, p_old_steps jsonb,
+    p_consumed text[], p_events jsonb, p_tasks jsonb, p_policies jsonb, p_elsewhere jsonb, p_closed jsonb, p_logs jsonb,
+    p_topics text[]
+) returns boolean language plpgsql as $body$
 declare
-    p_run jsonb := p -> 'run';
-    p_old_steps jsonb := p -> 'old_steps';
-    p_closed jsonb := p -> 'closed';
-    p_policies jsonb := p -> 'policies';
-    p_elsewhere jsonb := p -> 'elsewhere';
     now_ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
-    lease bigint := now_ms + (p ->> 'lease_ms')::bigint;
+    lease bigint := now_ms + p_lease_ms;
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else lease end;
-    held bigint;
+    r jsonb;
 begin
-    if p ? 'new' then
+    if p_new then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
             iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
@@ -39,7 +38,7 @@ begin
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
-    if p ? 'steps' then
+    if p_steps is not null then
         insert into afl_steps (
             id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
             facet_name, params, returns, error, progress, extra, started, ended
@@ -48,44 +47,37 @@ begin
             s ->> 'container_type', s ->> 'container_id', s ->> 'block_id', s ->> 'root_id', s ->> 'facet_name',
             s ->> 'params', s ->> 'returns', s ->> 'error', s ->> 'progress', s ->> 'extra',
             (s ->> 'started')::bigint, (s ->> 'ended')::bigint
-        from jsonb_array_elements(p -> 'steps') as s;
+        from jsonb_array_elements(p_steps) as s;
     end if;
-    if p_old_steps is not null then
-        update afl_steps as s set
-            state = p_old_steps -> s.id ->> 'state', params = p_old_steps -> s.id ->> 'params',
-            returns = p_old_steps -> s.id ->> 'returns', error = p_old_steps -> s.id ->> 'error',
-            progress = p_old_steps -> s.id ->> 'progress', extra = p_old_steps -> s.id ->> 'extra',
-            ended = (p_old_steps -> s.id ->> 'ended')::bigint
-        where s.id = any(array(select jsonb_object_keys(p_old_steps)));
-    end if;
-    if p_closed is not null then
-        with closed as (
-            update afl_tasks as t set
-                state = p_closed -> t.uuid ->> 'state', error = p_closed -> t.uuid ->> 'error',
-                result = p_closed -> t.uuid ->> 'result', updated = (p_closed -> t.uuid ->> 'updated')::bigint,
-                hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
-            where t.uuid = any(array(select jsonb_object_keys(p_closed))) and (
-                (t.state in ('pending', 'running') and p_closed -> t.uuid ->> 'owner' = '')
-                or (t.state = 'running' and t.owner = p_closed -> t.uuid ->> 'owner'
-                    and t.epoch = (p_closed -> t.uuid ->> 'epoch')::bigint)
-            )
-            returning p_closed -> t.uuid ->> 'owner' <> '' as is_held
-        )
-        select count(*) into held from closed where is_held;
-        if held < (p ->> 'held')::bigint then
+    -- Row by row: a plan for all of them at once is made when the tables are small, kept, and walks them when they are not.
+    for r in select value from jsonb_array_elements(p_old_steps) loop
+        update afl_steps set
+            state = r ->> 'state', params = r ->> 'params', returns = r ->> 'returns', error = r ->> 'error',
+            progress = r ->> 'progress', extra = r ->> 'extra', ended = (r ->> 'ended')::bigint
+        where id = r ->> 'id';
+    end loop;
+    for r in select value from jsonb_array_elements(p_closed) loop
+        update afl_tasks set state = r ->> 'state', error = r ->> 'error', result = r ->> 'result',
+            updated = (r ->> 'updated')::bigint,
+            hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
+        where uuid = r ->> 'uuid' and (
+            (r ->> 'owner' = '' and state in ('pending', 'running'))
+            or (state = 'running' and owner = r ->> 'owner' and epoch = (r ->> 'epoch')::bigint)
+        );
+        if not found and r ->> 'owner' <> '' then
             raise exception 'afl: fenced';
         end if;
+    end loop;
+    if p_consumed is not null then
+        delete from afl_events where id = any(p_consumed);
     end if;
-    if p ? 'consumed' then
-        delete from afl_events where id = any(array(select jsonb_array_elements_text(p -> 'consumed')));
-    end if;
-    if p ? 'events' then
+    if p_events is not null then
         insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
         select e ->> 'id', e ->> 'step_id', e ->> 'workflow_id', e ->> 'state', e ->> 'event_type', e ->> 'payload'
-        from jsonb_array_elements(p -> 'events') as e
+        from jsonb_array_elements(p_events) as e
         on conflict (id) do update set state = excluded.state, payload = excluded.payload;
     end if;
-    if p ? 'tasks' then
+    if p_tasks is not null then
         insert into afl_tasks (
             uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error,
             task_list_name, data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
@@ -95,49 +87,56 @@ begin
             t ->> 'error', t ->> 'task_list_name', t ->> 'data_type', t ->> 'data', (t ->> 'priority')::bigint,
             t ->> 'owner', (t ->> 'epoch')::bigint, case when t ->> 'owner' = '' then 0 else lease end,
             (t ->> 'started')::bigint, (t ->> 'deliveries')::bigint, (t ->> 'deaths')::bigint, t ->> 'result'
-        from jsonb_array_elements(p -> 'tasks') as t;
+        from jsonb_array_elements(p_tasks) as t;
     end if;
-    if p_policies is not null then
-        update afl_tasks as t set
-            timeout_ms = (p_policies -> t.uuid ->> 'timeout_ms')::bigint, retry = p_policies -> t.uuid ->> 'retry'
-        where t.uuid = any(array(select jsonb_object_keys(p_policies)));
-    end if;
+    for r in select value from jsonb_array_elements(p_policies) loop
+        update afl_tasks set timeout_ms = (r ->> 'timeout_ms')::bigint, retry = r ->> 'retry' where uuid = r ->> 'uuid';
+    end loop;
     if p_elsewhere is not null then
-        update afl_tasks as t set
-            via = p_elsewhere -> t.uuid ->> 'via', bridge = p_elsewhere -> t.uuid ->> 'bridge', hold = 'elsewhere',
-            patience_ms = (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint,
-            deadline = case when timeout_ms = 0 then 0 else now_ms + timeout_ms end,
-            lease_until = case when p_elsewhere -> t.uuid ->> 'patience_ms' = '0' then 0
-                else now_ms + (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint end
-        where t.uuid = any(array(select jsonb_object_keys(p_elsewhere)));
+        for r in select value from jsonb_array_elements(p_elsewhere) loop
+            update afl_tasks set via = r ->> 'via', bridge = r ->> 'bridge', hold = 'elsewhere',
+                patience_ms = (r ->> 'patience_ms')::bigint,
+                deadline = case when timeout_ms = 0 then 0 else now_ms + timeout_ms end,
+                lease_until = case when r ->> 'patience_ms' = '0' then 0 else now_ms + (r ->> 'patience_ms')::bigint end
+            where uuid = r ->> 'uuid';
+        end loop;
     end if;
-    if p ? 'logs' then
+    if p_logs is not null then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.
         perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
-        from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p -> 'logs') as l order by 1) as logs;
+        from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p_logs) as l order by 1) as logs;
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
-        from jsonb_array_elements(p -> 'logs') as l;
+        from jsonb_array_elements(p_logs) as l;
     end if;
-    if p ? 'over' and p_run ->> 'runner_id' <> '' then
+    if p_over and p_run ->> 'runner_id' <> '' then
         update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
             duration = (p_run ->> 'ended')::bigint - start_time, workflow_id = p_run ->> 'workflow_id'
         where uuid = p_run ->> 'runner_id';
     end if;
-    if p ? 'topics' then
-        perform pg_notify('afl_doorbell', topic) from jsonb_array_elements_text(p -> 'topics') as topic;
+    if p_topics is not null then
+        perform pg_notify('afl_doorbell', topic) from unnest(p_topics) as topic;
     end if;
     return true;
 end
 $body$;
 
--- Several commits in one round trip and one transaction: all of them, or none.
+-- Several commits in one round trip and one transaction: all of them, or none. JSON inside the JSON stays text.
 create function afl_commit_all_2(p_batch jsonb) returns void language plpgsql as $body$
 declare
     c jsonb;
 begin
     for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_2(c) then
+        if not afl_commit_2(
+            (c ->> 'run')::jsonb, (c ->> 'new')::boolean, (c ->> 'lease_ms')::bigint, (c ->> 'over')::boolean,
+            (c ->> 'steps')::jsonb, (c ->> 'old_steps')::jsonb,
+            case when c -> 'consumed' = 'null' then null
+                else array(select jsonb_array_elements_text(c -> 'consumed')) end,
+            (c ->> 'events')::jsonb, (c ->> 'tasks')::jsonb, (c ->> 'policies')::jsonb,
+            (c ->> 'elsewhere')::jsonb, (c ->> 'closed')::jsonb, (c ->> 'logs')::jsonb,
+            case when c -> 'topics' = 'null' then null
+                else array(select jsonb_array_elements_text(c -> 'topics')) end
+        ) then
             raise exception 'afl: fenced';
         end if;
     end loop;

@@ -53,37 +53,33 @@ declare
 begin
     insert into state.agent_inbox (
         inbox_id, project_id, agent_id, worker_target, channel_id, message_type, enqueue_mode, correlation_id,
-        agent_turn_id, turn_epoch, context_headers, payload, status, next_retry_at, created_at, processed_at, archived_at
+        agent_turn_id, turn_epoch, context_headers, payload, status, next_retry_at, created_at
     ) values (
         r ->> 'inbox', r ->> 'project', r ->> 'agent', r ->> 'target', r ->> 'channel', r ->> 'type', r ->> 'mode',
-        r ->> 'correlation', r ->> 'turn', p_epoch, r ->> 'headers', r ->> 'payload', p_status, at, at,
-        case when p_status = 'consumed' then at end, case when p_status = 'consumed' then at end
+        r ->> 'correlation', r ->> 'turn', p_epoch, r ->> 'headers', r ->> 'payload', p_status, at, at
     ) on conflict do nothing;
     return found;
 end
 $body$;
 
--- The epoch of an agent's head, which is locked, if it is idle; -1 when a message waits for it although it is, null when
--- it has a turn. One number: a function that returns several takes the server longer than what it does here.
-create function state.idle_epoch_2(p_project text, p_agent text) returns bigint language plpgsql as $body$
-declare
-    found_status text;
-    epoch bigint;
+-- The status of an agent's head, which is locked; null when a message waits for it although it is idle.
+create function state.lock_head_2(p_project text, p_agent text, out status text, out turn_epoch bigint)
+language plpgsql as $body$
 begin
-    select h.status, h.turn_epoch into found_status, epoch from state.agent_state_head as h
+    select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
     where h.project_id = p_project and h.agent_id = p_agent for update;
     if not found then
         insert into state.agent_state_head (project_id, agent_id, updated_at)
         values (p_project, p_agent, state.now_2()) on conflict do nothing;
-        select h.status, h.turn_epoch into found_status, epoch from state.agent_state_head as h
+        select h.status, h.turn_epoch into status, turn_epoch from state.agent_state_head as h
         where h.project_id = p_project and h.agent_id = p_agent for update;
     end if;
-    if found_status <> 'idle' then
-        return null;
+    if status = 'idle' and exists (
+        select 1 from state.agent_inbox as i
+        where i.project_id = p_project and i.agent_id = p_agent and i.status = 'queued'
+    ) then
+        status := null;
     end if;
-    perform 1 from state.agent_inbox as i
-    where i.project_id = p_project and i.agent_id = p_agent and i.status = 'queued' limit 1;
-    return case when found then -1 else epoch end;
 end
 $body$;
 
@@ -152,41 +148,13 @@ begin
 end
 $body$;
 
-create function state.open_step_2(h state.agent_state_head, p_step text) returns void language plpgsql as $body$
-begin
-    insert into state.agent_steps (
-        project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
-        number, tool_call_ids, metadata, started_at
-    ) values (
-        h.project_id, h.agent_id, p_step, h.active_agent_turn_id, h.active_channel_id, h.parent_step_id, h.trace_id,
-        'started', h.turn_epoch, h.steps, '[]', '{}', h.updated_at
-    );
-end
-$body$;
-
--- A dispatched turn is a worker's own, with its first step.
-create function state.enter_2(p_project text, p_agent text, p_owner text, p_lease_ms bigint, p_step text)
-returns json language plpgsql as $body$
-declare
-    h state.agent_state_head;
-    at bigint := state.now_2();
-begin
-    update state.agent_state_head set
-        status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
-        revision = revision + 1, updated_at = at
-    where project_id = p_project and agent_id = p_agent returning * into h;
-    perform state.open_step_2(h, p_step);
-    return row_to_json(h);
-end
-$body$;
-
 -- The first message of an idle agent is its turn at once: it is never queued, so it is written once.
-create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean, p_status text) returns text
+create function state.begin_turn_2(r jsonb, p_edges jsonb, p_epoch bigint, p_held boolean) returns text
 language plpgsql as $body$
 declare
     m state.agent_inbox;
 begin
-    if not state.put_inbox_2(r, p_status, p_epoch) then
+    if not state.put_inbox_2(r, 'pending', p_epoch) then
         return '{"known": true}';
     end if;
     perform state.add_edges_2(p_edges);
@@ -207,34 +175,31 @@ create function state.enqueue_2(p_message jsonb, p_edges jsonb) returns text lan
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
-    epoch bigint := state.idle_epoch_2(project, agent);
+    head record := state.lock_head_2(project, agent);
 begin
-    if epoch >= 0 then
-        return state.begin_turn_2(p_message, p_edges, epoch + 1, false, 'pending');
+    if head.status = 'idle' then
+        return state.begin_turn_2(p_message, p_edges, head.turn_epoch + 1, false);
     end if;
     if not state.put_inbox_2(p_message, 'queued', 0) then
         return '{"known": true}';
     end if;
     perform state.add_edges_2(p_edges);
-    if epoch = -1 then
+    if head.status is null then
         return jsonb_build_object('next', state.dispatch_next_2(project, agent))::text;
     end if;
     return '{}';
 end
 $body$;
 
--- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent. A worker that
--- has a hand free where this is called (p_owner) has the turn from the first moment: nobody need claim it.
-create function state.send_2(
-    p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text,
-    p_targets text[], p_owner text, p_lease_ms bigint, p_step text
-) returns text language plpgsql as $body$
+-- Cards, boxes and a turn that reads them; {"refused"}, and nothing written, when nobody serves the agent.
+create function state.send_2(p_message jsonb, p_edges jsonb, p_cards jsonb, p_context text, p_output text)
+returns text language plpgsql as $body$
 declare
     project text := p_message ->> 'project';
     agent text := p_message ->> 'agent';
     to_whom resource.project_agents;
     message jsonb;
-    epoch bigint;
+    head record;
 begin
     select * into to_whom from resource.project_agents where project_id = project and agent_id = agent;
     if to_whom.status is distinct from 'active' then
@@ -243,17 +208,13 @@ begin
     message := p_message || jsonb_build_object('target', to_whom.worker_target, 'payload', (
         (p_message ->> 'payload')::jsonb || jsonb_build_object('profile_box_id', to_whom.profile_box_id)
     )::text);
-    epoch := state.idle_epoch_2(project, agent);
-    if epoch is null or epoch < 0 then
-        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
-        return state.enqueue_2(message, p_edges);
+    head := state.lock_head_2(project, agent);
+    if head.status = 'idle' then
+        perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
+        return state.begin_turn_2(message, p_edges, head.turn_epoch + 1, true);
     end if;
-    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, p_message ->> 'turn');
-    if to_whom.worker_target = any(p_targets) then
-        perform state.begin_turn_2(message, p_edges, epoch + 1, true, 'consumed');
-        return json_build_object('begun', state.enter_2(project, agent, p_owner, p_lease_ms, p_step))::text;
-    end if;
-    return state.begin_turn_2(message, p_edges, epoch + 1, true, 'pending');
+    perform cardbox.open_boxes_2(project, p_context, p_output, p_cards, '');
+    return state.enqueue_2(message, p_edges);
 end
 $body$;
 
@@ -266,7 +227,6 @@ declare
     h state.agent_state_head;
     target text;
     read json;
-    entered json;
     begun json[] := '{}';
     taken bigint := 0;
     at bigint := state.now_2();
@@ -292,7 +252,17 @@ begin
                 begun := begun || json_build_object('row', row_to_json(m));
                 continue;
             end if;
-            entered := state.enter_2(h.project_id, h.agent_id, p_owner, p_lease_ms, p_step || taken);
+            update state.agent_state_head set
+                status = 'running', owner = p_owner, lease_until = at + p_lease_ms, steps = steps + 1,
+                revision = revision + 1, updated_at = at
+            where project_id = h.project_id and agent_id = h.agent_id returning * into h;
+            insert into state.agent_steps (
+                project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
+                number, tool_call_ids, metadata, started_at
+            ) values (
+                h.project_id, h.agent_id, p_step || taken, h.active_agent_turn_id, h.active_channel_id,
+                h.parent_step_id, h.trace_id, 'started', h.turn_epoch, h.steps, '[]', '{}', at
+            );
             update state.agent_inbox set status = 'consumed', processed_at = at, archived_at = at
             where position = m.position;
             select json_agg(json_build_object(
@@ -308,7 +278,7 @@ begin
                 where one.project_id = b.project_id and one.card_id = b.card_id offset 0
             ) as c
             where b.project_id = h.project_id and b.box_id in (h.context_box_id, h.output_box_id);
-            begun := begun || json_build_object('head', entered, 'step', p_step || taken, 'cards', read);
+            begun := begun || json_build_object('head', row_to_json(h), 'step', p_step || taken, 'cards', read);
         end loop;
     end loop;
     return array_to_json(begun)::text;
@@ -328,7 +298,7 @@ begin
         wait_status = 'received', tool_result_card_id = p_card, received_at = at, updated_at = at
     where project_id = p_message ->> 'project' and agent_id = p_message ->> 'agent'
         and agent_turn_id = p_message ->> 'turn' and turn_epoch = (p_message ->> 'epoch')::bigint
-        and tool_call_id = p_message ->> 'correlation' and (wait_status = 'waiting') is true;
+        and tool_call_id = p_message ->> 'correlation' and wait_status = 'waiting';
     return true;
 end
 $body$;
@@ -479,7 +449,13 @@ begin
         where project_id = project and agent_turn_id = turn and ended_at is null;
     end if;
     if p ? 'open' then
-        perform state.open_step_2(h, p ->> 'open');
+        insert into state.agent_steps (
+            project_id, agent_id, step_id, agent_turn_id, channel_id, parent_step_id, trace_id, status, turn_epoch,
+            number, tool_call_ids, metadata, started_at
+        ) values (
+            project, agent, p ->> 'open', turn, h.active_channel_id, h.parent_step_id, h.trace_id, 'started',
+            h.turn_epoch, h.steps, '[]', '{}', at
+        );
     end if;
     if p ? 'consume' then
         update state.agent_inbox set status = 'consumed', claimed_by = '', archived_at = at
