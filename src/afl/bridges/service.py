@@ -24,6 +24,7 @@ from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
 
@@ -65,6 +66,7 @@ class BridgeService:
         self._poll = poll_seconds
         self._eager = eager
         self._sweeps = sweeps
+        self._strays = StrayClaims(self._store, task_list, lambda name: self._rules.via(name) is not None)
         self._stopping = False
         self._ear: Ear | None = None
         self._lanes: list[Lane] = []
@@ -200,6 +202,14 @@ class BridgeService:
 
     def _hand_over(self) -> None:
         """Tasks that configuration sends elsewhere are claimed as a handler's are, and let go of at once."""
+        self._strays.give_back()
+        try:
+            self._claim_and_hand_over()
+        except StoreError:
+            self._strays.suspect()
+            raise
+
+    def _claim_and_hand_over(self) -> None:
         while True:
             tasks = self._store.claim_tasks(
                 self._rules.names, self._task_list, limit=_CLAIMED, lease_ms=self._store.lease_ms

@@ -18,6 +18,7 @@ from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.kept_runs import KeptRuns
+from afl.runtime.put_off_runs import PutOffRuns
 from afl.runtime.read_ahead import marks_for, read_ahead
 from afl.runtime.session import Session
 from afl.runtime.states import StepState
@@ -27,7 +28,6 @@ from afl.runtime.types import StepId, WorkflowId
 _log = logging.getLogger(__name__)
 
 _TOGETHER = 100
-_TROUBLE_SECONDS = 10.0
 
 
 class Evaluations:
@@ -46,11 +46,12 @@ class Evaluations:
         self._serves = serves
         self._expects = expects
         self._kept = KeptRuns(self._store)
-        self._troubled: dict[str, float] = {}
+        self._put_off = PutOffRuns()
         self._born: list[TaskDefinition] = []
         self._undelivered: dict[str, list[Done]] = {}
         self._fed: dict[str, list[tuple[Done, Outcome]]] = {}
         self._held: frozenset[str] = frozenset()
+        self._asked: list[WorkflowId] = []
 
     @property
     def busy(self) -> bool:
@@ -61,6 +62,11 @@ class Evaluations:
     def held_runs(self) -> frozenset[str]:
         """The runs that are held: kept ones, and those being evaluated now."""
         return self._held | frozenset(self._kept.ids)
+
+    def unheard(self) -> list[WorkflowId]:
+        """The runs that the store was asked for and did not answer about: they may be ours, and not in our hands."""
+        asked, self._asked = self._asked, []
+        return asked
 
     def pending_births(self) -> list[TaskDefinition]:
         """Tasks that were born here and are not on the bench."""
@@ -101,15 +107,13 @@ class Evaluations:
                     self._answers.leave(self._evaluator.programs, run, group)
             for run in batch:
                 del self._undelivered[run]
-            self._go_on(
-                {run: [] for run in judged if run not in delivered}
-            )  # if its holder has let go meanwhile
+            left: dict[str, list[Done]] = {run: [] for run in judged if run not in delivered}
+            self._go_on(left)  # if its holder has let go meanwhile
 
     def evaluate_due(self) -> int:
         """Go on with runs that need an evaluator and have none; how many were found."""
-        self._forget_trouble()
-        found = self._store.get_due_runs(_TOGETHER + len(self._troubled))
-        due = [run for run in found if run not in self._troubled][:_TOGETHER]
+        self._put_off.forget_old()
+        due = self._put_off.without([*self._store.get_due_runs(_TOGETHER + len(self._put_off))])[:_TOGETHER]
         self._go_on({run: [] for run in due})
         return len(due)
 
@@ -151,8 +155,10 @@ class Evaluations:
 
     def _take(self, runs: list[str]) -> dict[str, Session]:
         sessions = self._kept.among(runs)
-        others = [WorkflowId(run) for run in runs if run not in sessions]
-        for run in self._evaluator.take_all(others):
+        others = self._asked = [WorkflowId(run) for run in runs if run not in sessions]
+        taken = self._evaluator.take_all(others)
+        self._asked = []
+        for run in taken:
             try:
                 sessions[run.workflow_id] = self._evaluator.session(run, self._serves)
             except StoreUnavailable:
@@ -160,7 +166,7 @@ class Evaluations:
                 raise
             except Exception:
                 self._kept.orphan_run(run)
-                self._put_off(run.workflow_id)
+                self._try_later(run.workflow_id)
         self._kept.release_orphans()
         return sessions
 
@@ -181,7 +187,7 @@ class Evaluations:
             raise
         except Exception:
             self._drop(session)
-            self._put_off(session.run.workflow_id)
+            self._try_later(session.run.workflow_id)
         return False
 
     def _fail_unstorable(self, session: Session, error: PayloadError) -> bool:
@@ -241,7 +247,7 @@ class Evaluations:
         self._drop(session)
         if not isinstance(problem, FencedError):
             _log.error("run %s: %s", session.run.workflow_id, problem)
-            self._troubled[session.run.workflow_id] = time.monotonic() + _TROUBLE_SECONDS
+            self._put_off.add(session.run.workflow_id)
         return False
 
     def _is_kept(self, session: Session) -> bool:
@@ -268,14 +274,9 @@ class Evaluations:
         self._fed.pop(session.run.workflow_id, None)
         self._kept.orphan(session)
 
-    def _forget_trouble(self) -> None:
-        now = time.monotonic()
-        self._troubled = {run: until for run, until in self._troubled.items() if until > now}
-
-    def _put_off(self, workflow_id: str) -> None:
-        """A run that cannot be evaluated must not keep the others from it."""
+    def _try_later(self, workflow_id: str) -> None:
         _log.exception("run %s cannot be evaluated; trying again later", workflow_id)
-        self._troubled[workflow_id] = time.monotonic() + _TROUBLE_SECONDS
+        self._put_off.add(workflow_id)
 
     # -- letting go -------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from weakref import WeakSet
 
 from afl.kernel.errors import AgentFlowError
 from afl.runtime.persistence import PersistenceAPI
@@ -21,8 +22,18 @@ Claim = tuple[str, int]
 class Holding:
     """What is in hand: claims of tasks (uuid, epoch), and runs by id."""
 
-    tasks: frozenset[Claim]
-    runs: frozenset[str]
+    tasks: frozenset[Claim] = frozenset()
+    runs: frozenset[str] = frozenset()
+
+
+def in_hand() -> Holding:
+    """What anybody in this process has in hand."""
+    with _guard:
+        keepers = list(_keepers)
+    parts = [keeper.holding() for keeper in keepers]
+    return Holding(
+        frozenset().union(*(each.tasks for each in parts)), frozenset().union(*(each.runs for each in parts))
+    )
 
 
 class LeaseKeeper:
@@ -58,6 +69,12 @@ class LeaseKeeper:
         self._inside = 0
         self._ended = False
         self._thread: threading.Thread | None = None
+        with _guard:
+            _keepers.add(self)
+
+    def holding(self) -> Holding:
+        """What is in hand, as far as anybody tells."""
+        return self._holding() if self._holding is not None else Holding()
 
     def __enter__(self) -> LeaseKeeper:
         with self._changed:
@@ -145,3 +162,7 @@ class LeaseKeeper:
         return store.renew(
             store.owner_id, store.lease_ms, self._lock_ms, tasks=tasks, runs=list(holding.runs)
         )
+
+
+_guard = threading.Lock()
+_keepers: WeakSet[LeaseKeeper] = WeakSet()

@@ -1,8 +1,7 @@
 """Running a workflow and its handlers in one process, durably.
 
-The session keeps the tasks it can serve: they are born claimed, in the commit that creates them, and their results
-are stored with the next commit, before any later handler starts. One commit per round of work, and a kill at any
-moment loses no result that was committed.
+Tasks that can be served here are born claimed, in the commit that creates them; their results are stored with the next
+one, before any later handler starts. One commit per round, and a kill at any moment loses no result that was committed.
 """
 
 from __future__ import annotations
@@ -112,9 +111,10 @@ class LocalRunner:
 
     def _holding(self) -> Holding:
         if self._at is None:
-            return Holding(frozenset(), frozenset())
+            return Holding()
         session, work = self._at
-        return Holding(frozenset(work.claims()), frozenset({session.run.workflow_id}))
+        answered = {(done.task.uuid, done.task.epoch) for done in self._last_done}
+        return Holding(frozenset(work.claims() | answered), frozenset({session.run.workflow_id}))
 
     def _take_away(self, claims: set[Claim]) -> None:
         if self._at is not None:

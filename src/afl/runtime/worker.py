@@ -24,6 +24,7 @@ from afl.runtime.handler import Handlers
 from afl.runtime.intake import Intake
 from afl.runtime.lease_keeper import Holding, LeaseKeeper
 from afl.runtime.log_writer import LogWriter
+from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.task_in_hand import Done
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
@@ -50,6 +51,7 @@ class Worker:
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
+        self._handlers = handlers
         self._terms = terms
         self._hooks = hooks or Hooks()
         self._stopping = threading.Event()
@@ -72,6 +74,7 @@ class Worker:
             holding=self._holding,
             lost=self.bench.take_away,
         )
+        self._strays = StrayClaims(self._store, terms.task_list, self._claims)
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class Worker:
                     failures = 0
                 except StoreError as error:
                     failures += 1
+                    self._strays.suspect(self.evaluations.unheard())
                     telemetry.count("afl.store.errors")
                     _log.warning("the store fails, trying again: %s", error)
                     self._stopping.wait(_RETRY.delay(failures))
@@ -180,6 +184,10 @@ class Worker:
         claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
         return Holding(frozenset(claims), self.evaluations.held_runs)
 
+    def _claims(self, name: str) -> bool:
+        """Whether a task of this name may be claimed here."""
+        return name in self._terms.system_tasks or self._handlers.serves(name)
+
     def _keeps(self, task: TaskDefinition) -> bool:
         """Whether a task born here stays here: only when nobody older waits for a slot."""
         return (
@@ -208,6 +216,7 @@ class Worker:
             self._intake.wanted = True  # while awake: a lost ring costs no more than this
             if reclaim(self._evaluator):
                 self._look_for_runs = True
+            self._strays.give_back()
             self._mind_leases()
         if self._poll_chores:
             self._poll_chores = False

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from support.crossings import Crossing
 from support.eventually import eventually
 
 from afl.bridges.rules import Rules
-from afl.kernel.errors import SettingError
+from afl.kernel.errors import SettingError, StoreUnavailable
 from afl.kernel.settings import load_settings
 from afl.operations.people import approvals
 from afl.operations.work.hosting import bridge_service, uses_redis
@@ -75,6 +76,31 @@ def test_a_run_waits_while_its_task_is_handed_over(
     assert crossing.run(SOURCE, bridges=bridges).status == "PAUSED"
     assert looked.is_set()
     eventually(lambda: approvals.list_approvals(crossing.store, group="press"))
+
+
+def test_a_task_whose_claim_was_not_heard_of_is_handed_over_all_the_same(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bridge lives, and so would its lease: nobody else could have the task before it ends."""
+    crossing.store.lease_ms = 600_000
+    rules = {"Translate": "message:translator", "Publish": "human:press"}
+    crossing.settings = load_settings({**_values(crossing), "bridges": rules}, environ={})
+    claim, lost = crossing.store.claim_tasks, threading.Event()
+
+    def unheard(*args: Any, **terms: Any) -> list[TaskDefinition]:
+        claimed = claim(*args, **terms)
+        if claimed and not lost.is_set():
+            lost.set()
+            raise StoreUnavailable("the connection was lost; nobody knows whether it was done")
+        return claimed
+
+    monkeypatch.setattr(crossing.store, "claim_tasks", unheard)
+    bridges = crossing.host({"translator": lambda text: {"text": text}})
+    report = crossing.run(SOURCE, bridges=bridges)
+    assert (report.status, lost.is_set()) == ("PAUSED", True)
+    eventually(lambda: approvals.list_approvals(crossing.store, group="press"))
+    tasks = crossing.store.get_tasks_by_workflow(WorkflowId(report.run))
+    assert {task.deaths for task in tasks} == {0}
 
 
 def _values(crossing: Crossing) -> dict[str, object]:
