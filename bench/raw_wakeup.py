@@ -21,8 +21,8 @@ TABLE = "create table if not exists raw_wakeup (id integer primary key, text tex
 CHANNEL = "raw_wakeup"
 
 
-def _tell(number: int) -> None:
-    print(number, time.monotonic_ns(), flush=True)
+def _tell() -> None:
+    print(time.monotonic_ns(), flush=True)
 
 
 def wait_sqlite(url: str) -> None:
@@ -37,7 +37,7 @@ def wait_sqlite(url: str) -> None:
             found = reader.execute("select max(id) from raw_wakeup").fetchone()[0]
             if found and found > last:
                 last = found
-                _tell(found)
+                _tell()
 
 
 def wait_postgres(url: str) -> None:
@@ -48,7 +48,7 @@ def wait_postgres(url: str) -> None:
         for _ in listener.notifies():
             row = reader.execute("select max(id) from raw_wakeup").fetchone()
             assert row is not None
-            _tell(row[0])
+            _tell()
 
 
 async def wait_nats(url: str, server: str) -> None:
@@ -61,7 +61,7 @@ async def wait_nats(url: str, server: str) -> None:
         async for _ in subscription.messages:
             row = reader.execute("select max(id) from raw_wakeup").fetchone()
             assert row is not None
-            _tell(row[0])
+            _tell()
 
 
 class Enqueuer:
@@ -84,6 +84,13 @@ class Enqueuer:
             self._loop = asyncio.new_event_loop()
             self._client = self._loop.run_until_complete(nats.connect(server))
             self.enqueue = self._publish
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._loop is not None:
+            self._loop.run_until_complete(self._client.close())
+            self._loop.close()
+        (self._sqlite if hasattr(self, "_sqlite") else self._postgres).close()
 
     def _insert_sqlite(self) -> None:
         self._sqlite.execute("insert into raw_wakeup (text) values ('x')")

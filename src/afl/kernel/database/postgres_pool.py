@@ -12,6 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 Connection = psycopg.Connection[dict[str, Any]]
+Cursor = psycopg.Cursor[dict[str, Any]]
 
 
 class Pool:

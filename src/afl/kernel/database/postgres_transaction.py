@@ -9,7 +9,7 @@ import psycopg
 
 from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost
-from afl.kernel.database.postgres_pool import Connection
+from afl.kernel.database.postgres_pool import Connection, Cursor
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import StoreError
 
@@ -37,7 +37,7 @@ class PostgresTransaction(Transaction):
     def one(self, query: Query, /, **params: Any) -> Row | None:
         try:
             cursor = self._open().execute(query.postgres, params)
-            return None if cursor.description is None else cursor.fetchone()
+            return cursor.fetchone() if _gives_rows(cursor) else None
         except _ERRORS as error:
             self._fail(query.name, error)
 
@@ -91,7 +91,12 @@ class PostgresTransaction(Transaction):
 def fetch_all(connection: Connection, query: Query, params: Mapping[str, Any]) -> list[Row]:
     """The rows of one statement; none for one that gives no rows."""
     cursor = connection.execute(query.postgres, params)
-    return [] if cursor.description is None else cast(list[Row], cursor.fetchall())
+    return cast(list[Row], cursor.fetchall()) if _gives_rows(cursor) else []
+
+
+def _gives_rows(cursor: Cursor) -> bool:
+    """Whether the statement gives rows, though perhaps none. `cursor.description` would describe every column."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _named(query: Query, row: Mapping[str, Any] | tuple[Any, ...]) -> Mapping[str, Any]:
