@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,6 +16,7 @@ from afl.runtime import tracing
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_in_hand import Done, Working
+from afl.runtime.thread_pool import Threads
 
 _log = logging.getLogger(__name__)
 
@@ -32,13 +32,13 @@ class HandlerThreads:
         self,
         store: PersistenceAPI,
         handlers: Handlers,
-        executor: Callable[[], Executor],
+        threads: Callable[[], Threads],
         slots: int,
         rang: Callable[[], None] | None,
     ) -> None:
         self._store = store
         self._handlers = handlers
-        self._executor = executor
+        self._threads = threads
         self._slots = slots
         self._rang = rang
         self._queue: deque[Working] = deque()
@@ -61,7 +61,7 @@ class HandlerThreads:
             free = max(0, min(self._slots - self.busy, waiting))
             self.busy += free
         for _ in range(free):
-            self._executor().submit(self._serve)
+            self._threads().run(self._serve)
 
     def work_here(self, working: Working) -> None:
         """Call a handler on this thread, without a hand-over."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -41,11 +40,11 @@ class LeaseKeeper:
 
     It does so for as long as somebody is inside `with keeper:`.
 
-    It starts with the first one inside and sleeps while there is nobody. `held` is told which tasks (uuid, epoch) are
-    still this process's after each renewal, `lost` which of those in hand are not. What the store believes to be ours
-    but nobody has in hand is not renewed, so that it ends with its lease. A failed renewal is tried again at the next
-    turn: if the store stays away for longer than the lease, others take over and this process's writes are refused,
-    as they must be.
+    It starts with the first one inside, and does nothing while there is nobody. `held` is told which tasks (uuid,
+    epoch) are still this process's after each renewal, `lost` which of those in hand are not. What the store believes
+    to be ours but nobody has in hand is not renewed, so that it ends with its lease at the latest. A failed renewal is
+    tried again at the next turn: if the store stays away for longer than the lease, others take over and this process's
+    writes are refused, as they must be.
     """
 
     def __init__(
@@ -82,8 +81,6 @@ class LeaseKeeper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="afl-lease-keeper", daemon=True)
                 self._thread.start()
-            elif self._inside == 1:
-                self._changed.notify()
         return self
 
     def __exit__(
@@ -122,18 +119,16 @@ class LeaseKeeper:
             self.renew_now()
 
     def _turn(self) -> bool:
-        """Wait until it is time to renew; False once the keeper is closed."""
-        due: float | None = None
+        """Wait until it is time to renew; False once the keeper is closed.
+
+        It looks at every interval whether anybody is inside. That nobody needs to wake it matters: work begins just
+        then, and two threads more that want the interpreter would make it begin later.
+        """
         with self._changed:
             while not self._ended:
-                now = time.monotonic()
-                if not self._inside:
-                    due = None
-                elif due is None:
-                    due = now + self._interval
-                elif now >= due:
+                self._changed.wait(self._interval)
+                if self._inside and not self._ended:
                     return True
-                self._changed.wait(None if due is None else due - now)
         return False
 
     @property

@@ -5,39 +5,35 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Protocol
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Job = Callable[[], None]
 
 
-class ThreadPool(Executor):
-    """A thread for each job that finds none idle: whoever submits decides how many run at a time.
+class Threads(Protocol):
+    """Whoever runs jobs on threads."""
+
+    def run(self, job: Job) -> None:
+        """Run a job, which raises nothing, on some thread."""
+
+
+class ThreadPool:
+    """A thread for each job that finds none idle: whoever brings jobs decides how many run at a time.
 
     That way a handler which hangs takes a thread and no more; its slot can be given to another.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a job on a thread of the pool."""
-        future: Future[T] = Future()
-
-        def job() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(fn(*args, **kwargs))
-                except BaseException as error:
-                    future.set_exception(error)
-
+    def run(self, job: Job) -> None:
+        """Run a job on a thread of the pool. A future would cost more than the rest, and nobody waits for one."""
         with self._guard:
             if self._closed:
                 raise RuntimeError("the pool is closed")
@@ -48,12 +44,9 @@ class ThreadPool(Executor):
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
                 self._threads.append(thread)
                 thread.start()
-            self._jobs.put(job)
-        return future
+        self._jobs.put(job)
 
-    def shutdown(
-        self, wait: bool = True, *, cancel_futures: bool = False, patience: float | None = None
-    ) -> None:
+    def shutdown(self, wait: bool = True, *, patience: float | None = None) -> None:
         """End the threads as their jobs end; `wait` waits for that, at most `patience` seconds if given."""
         with self._guard:
             self._closed = True
@@ -70,9 +63,3 @@ class ThreadPool(Executor):
             job()
             with self._guard:
                 self._idle += 1
-
-    def __enter__(self) -> ThreadPool:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.shutdown()

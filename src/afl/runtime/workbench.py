@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from queue import Empty
 
 from afl.runtime.entities import LogDefinition, TaskDefinition
@@ -13,6 +12,7 @@ from afl.runtime.handler_threads import HandlerThreads
 from afl.runtime.lease_keeper import Claim
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_in_hand import Done, TimedOut, Working
+from afl.runtime.thread_pool import Threads
 
 _QUICK_SECONDS = 0.050
 _AHEAD_SECONDS = 0.1
@@ -31,7 +31,7 @@ class Workbench:
         self,
         store: PersistenceAPI,
         handlers: Handlers,
-        executor: Callable[[], Executor],
+        threads: Callable[[], Threads],
         slots: int,
         *,
         write: Callable[[LogDefinition], None] | None = None,
@@ -44,7 +44,7 @@ class Workbench:
         self.accepts = True
         self._offered = 0
         self._working: dict[Claim, Working] = {}
-        self._threads = HandlerThreads(store, handlers, executor, slots, rang)
+        self._threads = HandlerThreads(store, handlers, threads, slots, rang)
         self._done = self._threads.done
 
     @property

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
@@ -27,6 +26,7 @@ from afl.runtime.log_writer import LogWriter
 from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.task_in_hand import Done
+from afl.runtime.thread_pool import Threads
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.workbench import Workbench
 from afl.runtime.worker_terms import Hooks, Terms
@@ -39,14 +39,14 @@ _RETRY = Backoff(0.1, cap=5.0)
 
 
 class Worker:
-    """See the module. `executor` gives the threads of handlers, once it is asked."""
+    """See the module. `threads` gives those of handlers, once it is asked."""
 
     def __init__(
         self,
         evaluator: Evaluator,
         handlers: Handlers,
         terms: Terms,
-        executor: Callable[[], Executor],
+        threads: Callable[[], Threads],
         hooks: Hooks | None = None,
     ) -> None:
         self._evaluator = evaluator
@@ -63,7 +63,7 @@ class Worker:
         self._polled = self._swept = -1e9
         self._poll_chores = True
         self.bench = Workbench(
-            self._store, handlers, executor, terms.slots, write=self._logs.write, rang=self.wake
+            self._store, handlers, threads, terms.slots, write=self._logs.write, rang=self.wake
         )
         self._intake = Intake(self._store, handlers, self.bench, terms, self._hooks, self._mind_leases)
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)

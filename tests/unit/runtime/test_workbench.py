@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from typing import Any
 
 import pytest
@@ -14,21 +12,20 @@ from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_in_hand import Done, TimedOut
-from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.thread_pool import Job, ThreadPool, Threads
 from afl.runtime.workbench import Workbench
 
 
-class Manual(Executor):
+class Manual:
     """Threads that run when the test says so."""
 
     def __init__(self) -> None:
-        self.jobs: list[Callable[[], Any]] = []
+        self.jobs: list[Job] = []
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        self.jobs.append(lambda: fn(*args, **options))
-        return Future()
+    def run(self, job: Job) -> None:
+        self.jobs.append(job)
 
-    def run(self) -> None:
+    def do_one(self) -> None:
         """Run one job to its end, on this thread."""
         self.jobs.pop(0)()
 
@@ -43,10 +40,10 @@ def task(number: int = 0, **fields: Any) -> TaskDefinition:
 
 
 def bench_on(
-    store: MemoryStore, work: Any = echo, slots: int = 2, executor: Executor | None = None, **options: Any
+    store: MemoryStore, work: Any = echo, slots: int = 2, threads: Threads | None = None, **options: Any
 ) -> Workbench:
     handlers = work if isinstance(work, Handlers) else Handlers([Callback("F", work)])
-    made = executor or Manual()
+    made = threads or Manual()
     return Workbench(store, handlers, lambda: made, slots, **options)
 
 
@@ -74,14 +71,14 @@ def test_as_many_handlers_work_as_there_are_slots(store: MemoryStore) -> None:
 
 
 def test_one_thread_works_on_one_task_after_another(store: MemoryStore) -> None:
-    executor = Manual()
-    bench = bench_on(store, slots=1, executor=executor)
+    threads = Manual()
+    bench = bench_on(store, slots=1, threads=threads)
     bench.start([task(0), task(1), task(2)])
-    assert len(executor.jobs) == 1
-    executor.run()
+    assert len(threads.jobs) == 1
+    threads.do_one()
     assert names(bench.collect_now()) == ["t0", "t1", "t2"]
     bench.start([task(3)])
-    assert len(executor.jobs) == 1
+    assert len(threads.jobs) == 1
 
 
 def test_room_shrinks_with_what_is_in_hand_and_on_offer(store: MemoryStore) -> None:
@@ -107,13 +104,13 @@ def test_few_wait_where_handlers_are_slow_and_many_where_they_are_quick(
     store: MemoryStore, seconds: float, least: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, seconds])
-    executor = Manual()
-    bench = bench_on(store, executor=executor)
+    threads = Manual()
+    bench = bench_on(store, threads=threads)
     assert bench.limit == 2, "nobody knows yet how quick they are"
     bench.start([task()])
     with monkeypatch.context() as patch:
         patch.setattr("afl.runtime.handler_threads.time.monotonic", lambda: next(clock))
-        executor.run()
+        threads.do_one()
     assert [each.seconds for each in bench.collect_now()] == [seconds]
     assert least <= bench.limit <= most
 
@@ -181,10 +178,10 @@ def test_an_interrupt_on_the_main_thread_is_not_the_handlers(store: MemoryStore)
 
 def test_a_ring_says_that_there_is_something_to_collect(store: MemoryStore) -> None:
     rung: list[str] = []
-    executor = Manual()
-    bench = bench_on(store, executor=executor, rang=lambda: rung.append("rang"))
+    threads = Manual()
+    bench = bench_on(store, threads=threads, rang=lambda: rung.append("rang"))
     bench.start([task()])
-    executor.run()
+    threads.do_one()
     assert rung == ["rang"]
     assert names(bench.collect_now()) == ["t0"]
 
@@ -264,30 +261,30 @@ def test_the_slot_of_an_abandoned_handler_goes_to_another_task(store: MemoryStor
 
 
 def test_a_handler_that_returns_while_its_time_is_judged_has_answered(store: MemoryStore) -> None:
-    executor = Manual()
-    bench = bench_on(store, slots=1, executor=executor)
+    threads = Manual()
+    bench = bench_on(store, slots=1, threads=threads)
     bench.start([task(0, timeout_ms=LONG)])
-    executor.run()
+    threads.do_one()
     bench._working["t0", 1].ends = 0.0  # between the collection of answers and the look at the clock
     assert bench._expired() == []
     assert [each.error for each in bench.collect_now()] == [None]
     assert bench._threads.busy == 0
     bench.start([task(1), task(2)])
-    assert len(executor.jobs) == 1, "one slot is one handler at a time"
+    assert len(threads.jobs) == 1, "one slot is one handler at a time"
 
 
 def test_the_clock_runs_from_the_beginning_of_the_work(store: MemoryStore) -> None:
-    executor = Manual()
+    threads = Manual()
     remaining: list[float | None] = []
 
     def work(n: int, context: HandlerContext) -> dict[str, int]:
         remaining.append(context.remaining)
         return {"n": n}
 
-    bench = bench_on(store, Handlers.of({"F": work}), 1, executor)
+    bench = bench_on(store, Handlers.of({"F": work}), 1, threads)
     bench.start([task(0), task(1, timeout_ms=LONG)])
     assert bench.next_deadline() is None
-    executor.run()
+    threads.do_one()
     assert names(bench.collect_now()) == ["t0", "t1"]
     assert remaining[0] is None
     assert remaining[1] is not None
@@ -296,8 +293,8 @@ def test_the_clock_runs_from_the_beginning_of_the_work(store: MemoryStore) -> No
 def test_a_clock_that_starts_while_somebody_waits_is_kept(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stuck, executor, waits = Stuck(), Manual(), threading.Event()
-    bench = bench_on(store, stuck.handlers, 1, executor)
+    stuck, threads, waits = Stuck(), Manual(), threading.Event()
+    bench = bench_on(store, stuck.handlers, 1, threads)
     wait = bench._wait
     monkeypatch.setattr(bench, "_wait", lambda until: (wait(until), waits.set())[0])
     bench.start([task(timeout_ms=20)])
@@ -305,7 +302,7 @@ def test_a_clock_that_starts_while_somebody_waits_is_kept(
     waiter = threading.Thread(target=lambda: answers.extend(bench.collect()), daemon=True)
     waiter.start()
     assert waits.wait(SECONDS)
-    worker = threading.Thread(target=executor.run)
+    worker = threading.Thread(target=threads.do_one)
     worker.start()
     waiter.join(SECONDS)
     stuck.let_go.set()
@@ -331,12 +328,12 @@ def test_handlers_learn_that_their_task_is_no_longer_theirs(store: MemoryStore) 
 
 
 def test_what_has_not_begun_can_be_taken_off(store: MemoryStore) -> None:
-    executor = Manual()
-    bench = bench_on(store, slots=1, executor=executor)
+    threads = Manual()
+    bench = bench_on(store, slots=1, threads=threads)
     bench.start([task(0), task(1), task(2, deaths=1)])
     assert sorted(each.uuid for each in bench.unstarted()) == ["t0", "t1", "t2"]
     assert bench.running == 0
-    executor.run()
+    threads.do_one()
     assert bench.collect_now() == []
     assert bench.unstarted() == []
 
@@ -401,9 +398,9 @@ def test_a_suspect_is_marked_begun_before_its_handler_begins(store: MemoryStore)
         started.append(found.started)
         return payload
 
-    executor = Manual()
-    bench = bench_on(store, work, 1, executor)
+    threads = Manual()
+    bench = bench_on(store, work, 1, threads)
     bench.start([claimed])
-    executor.run()
+    threads.do_one()
     assert len(started) == 1
     assert started[0] > 0

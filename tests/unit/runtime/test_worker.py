@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,7 +52,7 @@ class Crew:
         self.hooks = Hooks(counted=self._count)
         self.counted: list[tuple[str, bool]] = []
         given = {"poll_seconds": 0.02, "evaluates": True, **terms}
-        self.pool: Executor = ThreadPool("crew")
+        self.pool = ThreadPool("crew")
         evaluator = Evaluator(self.recorder.api, self.telemetry)
         self.worker = Worker(evaluator, handlers, Terms(**given), lambda: self.pool, self.hooks)
 

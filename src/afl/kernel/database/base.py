@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import StoreError
+from afl.kernel.heap import keep_freed_memory
 
 if TYPE_CHECKING:
     from afl.kernel.database.schema import Schema
@@ -74,6 +75,7 @@ class Database(ABC):
         self._inside: set[int] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._executor_guard = threading.Lock()
+        keep_freed_memory()
         _databases.add(self)
 
     def read(self, work: Callable[[Transaction], T]) -> T:

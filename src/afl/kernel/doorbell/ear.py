@@ -27,7 +27,7 @@ class Ear:
         self._wire = wire
         self._heard: set[str] = set()
         self._woken = False
-        self._condition = threading.Condition()
+        self._guard = threading.Lock()
         self._tellers: set[Callable[[], None]] = set()
 
     def wait(self, timeout: float | None = None) -> frozenset[str]:
@@ -35,8 +35,14 @@ class Ear:
 
         `wake` and the closing of the ear or its doorbell end the wait early, also with none.
         """
-        with self._wire.attention(), self._condition:
-            self._condition.wait_for(self._has_news, timeout)
+        bell = threading.Lock()
+        bell.acquire()
+        with self._wire.attention():
+            if self._has_none(bell.release):
+                try:
+                    bell.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+                finally:
+                    self._ignore(bell.release)
             return self._take()
 
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
@@ -52,44 +58,41 @@ class Ear:
                 loop.call_soon_threadsafe(_resolve, news)
 
         with self._wire.attention():
-            with self._condition:
-                self._tellers.add(tell)
-                if self._has_news():
-                    _resolve(news)
-            timer = None if timeout is None else loop.call_later(timeout, _resolve, news)
-            try:
-                await news
-            finally:
-                if timer is not None:
-                    timer.cancel()
-                with self._condition:
-                    self._tellers.discard(tell)
-            with self._condition:
-                return self._take()
+            if self._has_none(tell):
+                timer = None if timeout is None else loop.call_later(timeout, _resolve, news)
+                try:
+                    await news
+                finally:
+                    if timer is not None:
+                        timer.cancel()
+                    self._ignore(tell)
+            return self._take()
 
     def wake(self) -> None:
         """End the wait under way, or the next one; from any thread."""
-        with self._condition:
+        with self._guard:
             self._woken = True
-            self._tell()
+            waiting = self._waiting()
+        _tell(waiting)
 
     def hear(self, topics: Iterable[str]) -> None:
         """Somebody rang; what this ear does not listen to is ignored."""
-        with self._condition:
+        with self._guard:
             self._heard |= self.topics.intersection(topics)
-            if self._heard:
-                self._tell()
+            waiting = self._waiting() if self._heard else ()
+        _tell(waiting)
 
     def close(self) -> None:
         """Hear no more. A wait under way ends, and later ones return at once."""
         self._wire.detach(self)
-        with self._condition:
+        with self._guard:
             self.closed = True
-            self._tell()
+            waiting = self._waiting()
+        _tell(waiting)
 
     def forked(self) -> None:
         """In the child: whoever held the lock in the parent is not here to release it."""
-        self._condition = threading.Condition()
+        self._guard = threading.Lock()
         self._tellers = set()
 
     def __enter__(self) -> Ear:
@@ -100,19 +103,34 @@ class Ear:
     ) -> None:
         self.close()
 
-    def _has_news(self) -> bool:
-        return bool(self._heard) or self._woken or self.closed
+    def _has_none(self, tell: Callable[[], None]) -> bool:
+        """Whether there is nothing to take yet; then `tell` is called, once, as soon as there is."""
+        with self._guard:
+            if self._heard or self._woken or self.closed:
+                return False
+            self._tellers.add(tell)
+            return True
+
+    def _ignore(self, tell: Callable[[], None]) -> None:
+        with self._guard:
+            self._tellers.discard(tell)
 
     def _take(self) -> frozenset[str]:
-        heard = frozenset(self._heard)
-        self._heard.clear()
-        self._woken = False
-        return heard
+        with self._guard:
+            heard = frozenset(self._heard)
+            self._heard.clear()
+            self._woken = False
+            return heard
 
-    def _tell(self) -> None:
-        self._condition.notify_all()
-        for tell in self._tellers:
-            tell()
+    def _waiting(self) -> Iterable[Callable[[], None]]:
+        waiting, self._tellers = self._tellers, set()
+        return waiting
+
+
+def _tell(waiting: Iterable[Callable[[], None]]) -> None:
+    """Outside the guard: whoever is woken takes it at once, and must not find it shut."""
+    for tell in waiting:
+        tell()
 
 
 def _resolve(news: asyncio.Future[None]) -> None:

@@ -145,7 +145,7 @@ insert into afl_tasks (
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
     lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
     patience_ms = excluded.patience_ms
-returning {ring:topics} as rung
+{ringing:topics}
 -- name: find_tasks
 select * from afl_tasks
 where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)
