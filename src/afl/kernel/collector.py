@@ -1,8 +1,8 @@
-"""A pause for Python's cyclic garbage collector while a burst of work makes many objects that live.
+"""Python's cyclic garbage collector: not while a burst of work makes many objects that live, and not over all of them.
 
 The collector walks every live object whenever the heap has grown by a quarter, so a burst that builds a large
 structure pays for it again and again, and pays for all other large structures with it. Inside `paused()` only the
-young objects are looked at, when `sweep_young` is called.
+young objects are looked at, when `sweep_young` is called. A process that has begun its service calls `settle()`.
 """
 
 from __future__ import annotations
@@ -38,3 +38,13 @@ def paused() -> Iterator[None]:
 def sweep_young() -> None:
     """Collect what was made lately; costs in proportion to that, not to the heap."""
     gc.collect(1)
+
+
+def settle() -> None:
+    """From now on leave alone what is there already: for a process that has loaded all it needs, and serves.
+
+    Modules, classes and functions are most of the heap, and stay to the end; to walk them again and again is a fifth of
+    a worker's time. Only the main thread's word counts: in a process that does other things beside, it may not be so.
+    """
+    if threading.current_thread() is threading.main_thread() and gc.get_freeze_count() == 0:
+        gc.freeze()

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from afl.kernel import telemetry
+from afl.kernel import collector, telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError
@@ -80,6 +80,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until `stop`."""
+        collector.settle()
         with self._store.listen([tasks_topic(self._terms.task_list), CANCEL_TOPIC, RUNS_TOPIC]) as ear:
             self._ear = ear
             failures = 0
@@ -135,9 +136,11 @@ class Worker:
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
             self._poll_chores = self._intake.wanted = True
+        if self._intake.woken:
+            self._intake.claim()  # first of all: somebody waits for it, and nobody for anything else
         self._deliver()
         self._intake.do_system_tasks()
-        self._intake.claim()  # first of all that may be new: somebody waits for it
+        self._intake.claim()
         self._sweep()
         if self._look_for_runs:
             self._go_on_with_runs()

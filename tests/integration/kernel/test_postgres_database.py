@@ -65,6 +65,16 @@ def test_a_single_statement_whose_answer_is_lost_is_not_repeated(
     assert ids(postgres) == [1]
 
 
+@pytest.mark.parametrize("way", ["atomic", "passing", "select"])
+def test_a_single_statement_is_one_round_trip(postgres: Database, way: str) -> None:
+    """Inside BEGIN and COMMIT the transaction is older than the statement."""
+    (row,) = getattr(postgres, way)(Query.of("select now() = statement_timestamp() as alone"))
+    assert row["alone"] is True
+    within = postgres.write(lambda tx: tx.one(Query.of("select now() = statement_timestamp() as alone")))
+    assert within is not None
+    assert within["alone"] is False
+
+
 def test_a_line_lost_before_the_commit_costs_nothing(shaky: Database, proxy: Proxy) -> None:
     runs = []
     proxy.cut_at = b"insert into notes"

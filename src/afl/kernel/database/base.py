@@ -100,7 +100,7 @@ class Database(ABC):
 
     def passing(self, query: Query, /, **params: Any) -> list[Row]:
         """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes."""
-        return self.write_passing(lambda tx: tx.all(query, **params))
+        return self.atomic(query, **params)
 
     def write_passing(self, work: Callable[[Transaction], T]) -> T:
         """`write` for what is void, or done once more, when this machine goes down.

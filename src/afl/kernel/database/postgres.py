@@ -103,10 +103,6 @@ class PostgresDatabase(Database):
         """One statement in one round trip; it is its own transaction."""
         return self._single(query, params, repeat_if_lost=False)
 
-    def passing(self, query: Query, /, **params: Any) -> list[Row]:
-        """As `atomic`: the claims of other machines' processes are not void when this one goes down."""
-        return self.atomic(query, **params)
-
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement in one round trip. Reading twice does no harm, so a lost connection is replaced."""
         return self._single(query, params, repeat_if_lost=True)

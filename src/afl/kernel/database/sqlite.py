@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from afl.kernel.clock import steady_ms
-from afl.kernel.database.base import Database, Transaction
+from afl.kernel.database.base import Database, Row, Transaction
+from afl.kernel.database.queries import Query
 from afl.kernel.database.schema import Schema, ensure
 from afl.kernel.database.sqlite_file import close_file, open_file
 from afl.kernel.presence import Presence
@@ -37,6 +38,19 @@ class SqliteDatabase(Database):
 
     def now(self) -> int:
         return steady_ms() + self._file.shift
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        return self._one(query, params, forced=True)
+
+    def passing(self, query: Query, /, **params: Any) -> list[Row]:
+        return self._one(query, params, forced=False)
+
+    def _one(self, query: Query, params: dict[str, Any], *, forced: bool) -> list[Row]:
+        thread = self._enter()
+        try:
+            return self._file.writer.write_one(query, params, forced=forced)
+        finally:
+            self._inside.discard(thread)
 
     def write_passing(self, work: Callable[[Transaction], T]) -> T:
         thread = self._enter()

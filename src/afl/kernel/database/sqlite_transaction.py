@@ -130,6 +130,11 @@ def primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def is_busy(error: BaseException | None) -> bool:
+    """Whether another program has the file locked."""
+    return isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_BUSY
+
+
 def failure(error: sqlite3.Error, path: str, doing: str) -> StoreError:
     """What went wrong, where, and what to do about it."""
     code = primary_code(error)

@@ -16,13 +16,17 @@ from contextvars import Context, copy_context
 from threading import get_ident
 from typing import Any, TypeVar
 
-from afl.kernel.database.base import Transaction
+from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.file_lock import FileLock
-from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, primary_code
-from afl.kernel.errors import StoreError
+from afl.kernel.database.queries import Query
+from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, is_busy
+from afl.kernel.errors import StoreError, StoreUnavailable
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]
+Alone = Callable[
+    [sqlite3.Connection, Work], Any
+]  # how a transition is carried out that nobody shares a commit with
 MAX_GROUP = 256
 
 
@@ -60,6 +64,7 @@ class Writer:
         self._lock = lock
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
+        self._forced = True
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._leader: int | None = None
@@ -67,6 +72,15 @@ class Writer:
 
     def write(self, work: Callable[[Transaction], T], *, forced: bool = True) -> T:
         """What the transition returns, once it is on the disk; not `forced`: once every process sees it."""
+        result: T = self._write(work, self._alone, forced)
+        return result
+
+    def write_one(self, query: Query, params: dict[str, Any], *, forced: bool = True) -> list[Row]:
+        """The rows of one statement that is a whole transition."""
+        rows: list[Row] = self._write(lambda tx: tx.all(query, **params), self._statement, forced)
+        return rows
+
+    def _write(self, work: Work, alone: Alone, forced: bool) -> Any:
         thread = get_ident()
         queued: Job | None = None
         with self._mutex:
@@ -79,8 +93,7 @@ class Writer:
             else:
                 queued = Job(work, thread, copy_context())
                 self._waiting.append(queued)
-        result: T = self._lead(work, None, forced) if queued is None else self._wait(queued)
-        return result
+        return self._lead(work, None, alone, forced) if queued is None else self._wait(queued)
 
     def close(self) -> None:
         """End after everyone who came before, under the lock: the last to close folds the write-ahead log."""
@@ -111,7 +124,7 @@ class Writer:
         except BaseException:
             self._leave(job)
             raise
-        return self._lead(job.work, job.context) if job.leads else job.outcome()
+        return self._lead(job.work, job.context, self._alone) if job.leads else job.outcome()
 
     def _leave(self, job: Job) -> None:
         """An interrupt came while waiting: step out of the queue, or stay to the end of what has begun."""
@@ -124,16 +137,18 @@ class Writer:
         if job.leads:
             self._hand_over([])
 
-    def _lead(self, work: Work, context: Context | None, forced: bool = True) -> Any:
+    def _lead(self, work: Work, context: Context | None, alone: Alone, forced: bool = True) -> Any:
         others: list[Job] = []
         try:
             self._lock.acquire()
             try:
                 if self._connection is None:
-                    self._connection = self._connect()
+                    self._connection, self._forced = self._connect(), True
                 if not self._waiting:
-                    return self._alone(self._connection, work) if forced else self._unforced(work)
+                    self._force(self._connection, forced)
+                    return alone(self._connection, work)
                 own = Job(work, get_ident(), context)
+                self._force(self._connection, True)
                 with self._mutex:
                     while self._waiting and len(others) < MAX_GROUP:
                         others.append(self._waiting.popleft())
@@ -160,15 +175,11 @@ class Writer:
             following.leads = True
             following.signal.release()
 
-    def _unforced(self, work: Work) -> Any:
-        connection = self._connection
-        assert connection is not None
-        connection.execute("PRAGMA synchronous = normal")
-        try:
-            return self._alone(connection, work)
-        finally:
-            if connection is self._connection:
-                connection.execute("PRAGMA synchronous = full")
+    def _force(self, connection: sqlite3.Connection, forced: bool) -> None:
+        """Whether commits are to be on the disk from now on. It stays so: the next may be of the same kind."""
+        if forced != self._forced:
+            connection.execute(f"PRAGMA synchronous = {'full' if forced else 'normal'}")
+            self._forced = forced
 
     def _alone(self, connection: sqlite3.Connection, work: Work) -> Any:
         """The common case, and so the one that must cost least: no queue, no savepoint."""
@@ -185,6 +196,19 @@ class Writer:
         finally:
             tx.end()
         return result
+
+    def _statement(self, connection: sqlite3.Connection, work: Work) -> Any:
+        """One statement: SQLite begins and commits it by itself, which is three calls less."""
+        tx = SqliteTransaction(connection, self.path, self.shift)
+        try:
+            while True:
+                try:
+                    return work(tx)
+                except StoreUnavailable as error:  # as in `_begin`
+                    if not is_busy(error.__cause__):
+                        raise
+        finally:
+            tx.end()
 
     def _group(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
         """All in one commit; should that fail, each by itself, so that nobody fails for another's fault."""
@@ -240,7 +264,7 @@ class Writer:
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.Error as error:
-                if primary_code(error) != sqlite3.SQLITE_BUSY:
+                if not is_busy(error):
                     raise failure(error, self.path, "begin") from error
 
     def _commit(self, connection: sqlite3.Connection, tx: SqliteTransaction) -> None:

@@ -67,8 +67,9 @@ class ClaimTables(Tables):
             return []
         query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
         rows = self.database.passing(query, updated=wall_ms(), **terms, **choice)
-        ordered = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
-        return [task_from(row) for row in ordered]
+        if len(rows) > 1:
+            rows = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
+        return [task_from(row) for row in rows]
 
     def _has_none(self, task_list: object) -> bool:
         """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.

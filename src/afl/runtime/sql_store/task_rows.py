@@ -33,6 +33,8 @@ _TASK_COLUMNS = [
 
 _task_values = attrgetter(*_TASK_COLUMNS)
 _policy_values = attrgetter(*_POLICY_COLUMNS)
+_ALL_COLUMNS = (*_TASK_COLUMNS, *_POLICY_COLUMNS)
+_all_values = attrgetter(*_ALL_COLUMNS)
 
 
 def task_params(task: TaskDefinition) -> dict[str, Any]:
@@ -44,6 +46,16 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     params["data"] = (
         None if task.data is None else codec.encode(task.data, what=f"the data of task {task.uuid}")
     )
+    return params
+
+
+def whole_params(task: TaskDefinition) -> dict[str, Any]:
+    """All of a task, as named parameters."""
+    params = dict(zip(_ALL_COLUMNS, _all_values(task), strict=True))
+    params["short_name"] = task.name.rpartition(".")[2]
+    for name in _TASK_JSON:
+        value = getattr(task, name)
+        params[name] = None if value is None else codec.encode(value, what=f"the {name} of task {task.uuid}")
     return params
 
 
