@@ -16,7 +16,7 @@ from afl.runtime import tracing
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_in_hand import Done, Working
-from afl.runtime.thread_pool import Threads
+from afl.runtime.thread_pool import Job, Threads
 
 _log = logging.getLogger(__name__)
 
@@ -52,16 +52,21 @@ class HandlerThreads:
 
     # -- on the thread that has the tasks ---------------------------------------------------------------------
 
-    def start(self, begun: list[Working]) -> None:
-        """Call the handlers of these, and of those that wait, as far as there are slots."""
+    def start(self, begun: list[Working], *, but_one: bool = False) -> Job | None:
+        """Call the handlers of these, and of those that wait, as far as there are slots.
+
+        `but_one`: one thread less than that is used. Its part is returned, for the caller to do.
+        """
         with self.guard:
             for working in begun:
                 (self._suspects if working.task.deaths else self._queue).append(working)
             waiting = len(self._queue) + (1 if self._suspects and self._suspect is None else 0)
             free = max(0, min(self._slots - self.busy, waiting))
             self.busy += free
-        for _ in range(free):
+        left = but_one and free > 0
+        for _ in range(free - left):
             self._threads().run(self._serve)
+        return self._serve if left else None
 
     def work_here(self, working: Working) -> None:
         """Call a handler on this thread, without a hand-over."""

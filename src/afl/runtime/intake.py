@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.thread_pool import Job
 from afl.runtime.workbench import Workbench
 from afl.runtime.worker_terms import Hooks, Terms
+
+T = TypeVar("T")
 
 
 class Intake:
@@ -41,13 +45,42 @@ class Intake:
         self.delayed: float | None = None  # when the first of the tasks that are not due yet will be
         self.system: list[TaskDefinition] = []
         self._unmarked: list[TaskDefinition] = []
+        self._job: Job | None = None
+        self._unsure = False  # whether `delayed` is to be looked up
+
+    def answer(self) -> bool:
+        """The doorbell rang: claim, and let this thread begin with it (`take_job`). False if there was nothing."""
+        tasks = self._claim()
+        if tasks:
+            self._job = self._take(tasks, self._bench.start_but_one)
+        return self._job is not None
+
+    def take_job(self) -> Job | None:
+        """What this thread is to begin with at once."""
+        job, self._job = self._job, None
+        return job
 
     def claim(self) -> None:
         """Take what there is room for."""
+        tasks = self._claim()
+        if tasks is not None:
+            self.begin(tasks)
+        self._look_ahead()
+
+    def begin(self, tasks: list[TaskDefinition]) -> None:
+        """Have these tasks, which are ours, worked on."""
+        self._bench.forget_offers()
+        if tasks:
+            self._take(tasks, self._bench.start)
+            self.do_system_tasks()
+
+    def _claim(self) -> list[TaskDefinition] | None:
+        """What there is for us; None if there is no reason to ask."""
+        self.woken, rung = False, self.woken
         late = self.delayed is not None and time.monotonic() >= self.delayed
         room = self._bench.room
         if room < 1 or not (self.wanted or late):
-            return
+            return None
         tasks = self._store.claim_tasks(
             [*self._handlers.names, *self._terms.system_tasks],
             self._terms.task_list,
@@ -58,36 +91,35 @@ class Intake:
         )
         crashpoint.reach("claim.after")
         self.wanted = len(tasks) == room
-        self.begin(tasks)
-        self.woken = False
-        if not self.wanted:
+        self._unsure = not self.wanted
+        if tasks and telemetry.is_metering():
+            self._measure(tasks, rung=rung)
+        return tasks
+
+    def _look_ahead(self) -> None:
+        """There is nothing more to claim; when will there be?"""
+        if self._unsure:
             wait = self._store.next_due(self._terms.task_list)
             self.delayed = None if wait is None else time.monotonic() + wait / 1000
+            self._unsure = False
 
-    def begin(self, tasks: list[TaskDefinition]) -> None:
-        """Have these tasks, which are ours, worked on."""
-        self._bench.forget_offers()
-        if not tasks:
-            return
-        now = wall_ms()
+    def _take(self, tasks: list[TaskDefinition], start: Callable[[list[TaskDefinition]], T]) -> T:
         mine = [task for task in tasks if task.name not in self._terms.system_tasks]
-        self._bench.start(mine)
+        started = start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self.system += [task for task in tasks if task.name in self._terms.system_tasks]
         self._taken()
-        if telemetry.is_metering():
-            self._measure(tasks, now)
-        self.do_system_tasks()
+        return started
 
-    def _measure(self, tasks: list[TaskDefinition], now: int) -> None:
-        """How many were claimed, and how long they waited for their first claim. The handlers have begun by now."""
-        task_list = self._terms.task_list
+    def _measure(self, tasks: list[TaskDefinition], *, rung: bool) -> None:
+        """How many were claimed, and how long they waited for their first claim."""
+        task_list, now = self._terms.task_list, wall_ms()
         telemetry.count("afl.claims", len(tasks), list=task_list)
         for task in tasks:
             if task.deliveries <= 1:
                 waited = max(0, now - task.created) / 1000
                 telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
-                if self.woken:
+                if rung:
                     telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
 
     def do_system_tasks(self) -> None:

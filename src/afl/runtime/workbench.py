@@ -12,7 +12,7 @@ from afl.runtime.handler_threads import HandlerThreads
 from afl.runtime.lease_keeper import Claim
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_in_hand import Done, TimedOut, Working
-from afl.runtime.thread_pool import Threads
+from afl.runtime.thread_pool import Job, Threads
 
 _QUICK_SECONDS = 0.050
 _AHEAD_SECONDS = 0.1
@@ -90,6 +90,11 @@ class Workbench:
                 self._threads.work_here(working)
         else:
             self._threads.start(begun)
+
+    def start_but_one(self, tasks: list[TaskDefinition]) -> Job | None:
+        """As `start`, but that the caller is to be one of the threads; None if none is needed."""
+        self._offered = 0
+        return self._threads.start([self._take(task) for task in tasks], but_one=True)
 
     def forget_offers(self) -> None:
         """What was to be kept is stored, or will never be."""

@@ -1,7 +1,7 @@
 """The worker: claims tasks, has their handlers called, stores what they answer, and goes on with the runs.
 
-One thread does all of that; handlers have threads of their own. It waits at the doorbell and looks into the store at
-the poll interval, in case a ring was lost. The pollers and runners of the specification are faces of this one core.
+One thread at a time does all of that; handlers have threads of their own. It waits at the doorbell and looks into the
+store at the poll interval, in case a ring was lost. The specification's pollers and runners are faces of this one core.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.intake import Intake
+from afl.runtime.leaders import Leaders
 from afl.runtime.lease_keeper import Holding, LeaseKeeper
 from afl.runtime.log_writer import LogWriter
 from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import Threads
+from afl.runtime.thread_pool import Job, Threads
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.workbench import Workbench
 from afl.runtime.worker_terms import Hooks, Terms
@@ -54,6 +55,8 @@ class Worker:
         self._handlers = handlers
         self._terms = terms
         self._hooks = hooks or Hooks()
+        self._threads = threads
+        self._failures = 0
         self._stopping = threading.Event()
         self._ear: Ear | None = None
         self.abandoned = 0  # handlers that had not returned when `drain` ended
@@ -83,19 +86,23 @@ class Worker:
         collector.settle()
         with self._store.listen([tasks_topic(self._terms.task_list), CANCEL_TOPIC, RUNS_TOPIC]) as ear:
             self._ear = ear
-            failures = 0
-            while not self._stopping.is_set():
-                try:
-                    self._heed(ear.wait(self._patience()))
-                    if not self._stopping.is_set():
-                        self.round()
-                    failures = 0
-                except StoreError as error:
-                    failures += 1
-                    self._strays.suspect(self.evaluations.unheard())
-                    telemetry.count("afl.store.errors")
-                    _log.warning("the store fails, trying again: %s", error)
-                    self._stopping.wait(_RETRY.delay(failures))
+            Leaders(self._threads, lambda: not self._stopping.is_set(), self._turn).run()
+
+    def _turn(self) -> Job | None:
+        """Wait for something to do, and do it; perhaps a job that this thread is to begin with at once."""
+        assert self._ear is not None
+        try:
+            self._heed(self._ear.wait(self._patience()))
+            if not self._stopping.is_set():
+                self.round()
+            self._failures = 0
+        except StoreError as error:
+            self._failures += 1
+            self._strays.suspect(self.evaluations.unheard())
+            telemetry.count("afl.store.errors")
+            _log.warning("the store fails, trying again: %s", error)
+            self._stopping.wait(_RETRY.delay(self._failures))
+        return self._intake.take_job()
 
     def stop(self) -> None:
         """End `run` after the present round; from any thread."""
@@ -136,8 +143,8 @@ class Worker:
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
             self._poll_chores = self._intake.wanted = True
-        if self._intake.woken:
-            self._intake.claim()  # first of all: somebody waits for it, and nobody for anything else
+        if self._intake.woken and self._intake.answer():
+            return  # somebody waits for that, and nobody for anything else
         self._deliver()
         self._intake.do_system_tasks()
         self._intake.claim()
