@@ -76,6 +76,25 @@ def test_every_field_of_a_task_comes_back(store: PersistenceAPI, data: dict[str,
     assert store.get_task_by_step(StepId("step")) == task
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"timeout_ms": 9},
+        {"retry": {"attempts": 3}},
+        {"concurrency_key": "k", "concurrency_limit": 2},
+        {"hold": TaskHold.PAUSED},
+        {"not_before": 11, "deadline": 12, "failures": 13, "lock_until": 14},
+        {"last_owner": "before"},
+        {"via": "human:finance", "bridge": {"asked": []}, "patience_ms": 5},
+    ],
+    ids=lambda policy: ",".join(policy),
+)
+def test_what_only_some_tasks_have_comes_and_goes(store: PersistenceAPI, policy: dict[str, Any]) -> None:
+    for task in (a_task(**policy), a_task(), a_task(**policy)):
+        store.save_task(task)
+        assert store.get_task("t") == task
+
+
 def test_a_task_that_is_not_there(store: PersistenceAPI) -> None:
     assert store.get_task("missing") is None
     assert store.get_task_by_step(StepId("missing")) is None

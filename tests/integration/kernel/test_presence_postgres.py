@@ -16,7 +16,6 @@ from support.processes import python
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, connect
 from afl.kernel.database.postgres import PostgresDatabase
-from afl.kernel.database.postgres_pool import is_fresh
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.presence import Life
@@ -145,7 +144,7 @@ def crash(stack: Stack, database: Database) -> None:
     assert row is not None
     witness = database.new_connection()
     os.kill(row["pid"], signal.SIGKILL)
-    until(lambda: not is_fresh(witness))  # the crash has reached the other sessions
+    until(lambda: not witness.is_fresh)  # the crash has reached the other sessions
     witness.close()
     victim.close()
 

@@ -77,7 +77,7 @@ class PostgresDatabase(Database):
     def new_connection(self) -> Connection:
         """A connection of the caller's own in autocommit, for LISTEN and locks; the caller closes it."""
         try:
-            connection = psycopg.connect(**self._settings, autocommit=True, row_factory=dict_row)
+            connection = Connection.connect(**self._settings, autocommit=True, row_factory=dict_row)
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
         # One prepared statement per query: by default each size of integer is a type of its own.
@@ -176,7 +176,7 @@ class PostgresDatabase(Database):
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.execute("COMMIT")
+            connection.statement("COMMIT")
         except psycopg.Error as error:
             if isinstance(error, TRY_AGAIN):
                 raise _AgainError(failure(error, "commit", self.name), error) from error
@@ -208,7 +208,7 @@ def _undo(connection: Connection) -> None:
     """Leave the connection without a transaction, or closed."""
     if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
         try:
-            connection.execute("ROLLBACK")
+            connection.statement("ROLLBACK")
         except psycopg.Error:
             connection.close()
 

@@ -5,14 +5,45 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-Connection = psycopg.Connection[dict[str, Any]]
 Cursor = psycopg.Cursor[dict[str, Any]]
+
+_MANY_ROWS = 1000
+
+
+class Connection(psycopg.Connection[dict[str, Any]]):
+    """Has one cursor for all statements of transitions.
+
+    A cursor learns how to write and read the types it meets. To learn that anew for every statement takes as long as
+    the statement itself, after a pause.
+    """
+
+    _cursor: Cursor | None = None
+    _poll: select.poll | None = None
+
+    def statement(self, query: str, params: Mapping[str, Any] | None = None) -> Cursor:
+        """Execute; the result is good until the next statement."""
+        cursor = self._cursor
+        if (
+            cursor is None or cursor.rowcount > _MANY_ROWS
+        ):  # it would keep all those rows as long as it is idle
+            cursor = self._cursor = self.cursor()
+        return cursor.execute(query, params)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether an idle connection still has a server, which says nothing unasked but that it goes away."""
+        if self.closed:
+            return False
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self.fileno(), select.POLLIN)
+        return not self._poll.poll(0)
 
 
 class Pool:
@@ -33,7 +64,7 @@ class Pool:
                     connection = self._idle.pop()
                 except IndexError:  # another thread was quicker
                     break
-                if is_fresh(connection):
+                if connection.is_fresh:
                     return connection
                 connection.close()
             return self._connect()
@@ -59,15 +90,6 @@ class Pool:
         self._slots = threading.Semaphore(self._size)
         for connection in inherited:
             abandon(connection)
-
-
-def is_fresh(connection: Connection) -> bool:
-    """Whether an idle connection still has a server, which says nothing unasked but that it goes away."""
-    if connection.closed:
-        return False
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 _inherited: list[Connection] = []

@@ -36,14 +36,14 @@ class PostgresTransaction(Transaction):
 
     def one(self, query: Query, /, **params: Any) -> Row | None:
         try:
-            cursor = self._open().execute(query.postgres, params)
+            cursor = self._open().statement(query.postgres, params)
             return cursor.fetchone() if _gives_rows(cursor) else None
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def run(self, query: Query, /, **params: Any) -> int:
         try:
-            return max(self._open().execute(query.postgres, params).rowcount, 0)
+            return max(self._open().statement(query.postgres, params).rowcount, 0)
         except _ERRORS as error:
             self._fail(query.name, error)
 
@@ -60,7 +60,7 @@ class PostgresTransaction(Transaction):
 
     def begin(self, statement: str) -> None:
         try:
-            self._open().execute(statement)
+            self._open().statement(statement)
         except psycopg.Error as error:
             self._fail("begin", error)
 
@@ -90,7 +90,7 @@ class PostgresTransaction(Transaction):
 
 def fetch_all(connection: Connection, query: Query, params: Mapping[str, Any]) -> list[Row]:
     """The rows of one statement; none for one that gives no rows."""
-    cursor = connection.execute(query.postgres, params)
+    cursor = connection.statement(query.postgres, params)
     return cast(list[Row], cursor.fetchall()) if _gives_rows(cursor) else []
 
 

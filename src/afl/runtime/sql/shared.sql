@@ -146,6 +146,24 @@ insert into afl_tasks (
     lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
     patience_ms = excluded.patience_ms
 {ringing:topics}
+-- name: upsert_plain_task
+insert into afl_tasks (
+    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+) values (
+    :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result
+) on conflict (uuid) do update set
+    name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
+    workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
+    state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
+    task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
+    priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
+    lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
+    deaths = excluded.deaths, result = excluded.result, timeout_ms = 0, retry = null, concurrency_key = '',
+    concurrency_limit = 0, hold = '', not_before = 0, deadline = 0, failures = 0, lock_until = 0, last_owner = '',
+    via = '', bridge = null, patience_ms = 0
+{ringing:topics}
 -- name: find_tasks
 select * from afl_tasks
 where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)

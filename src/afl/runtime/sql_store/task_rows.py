@@ -33,8 +33,7 @@ _TASK_COLUMNS = [
 
 _task_values = attrgetter(*_TASK_COLUMNS)
 _policy_values = attrgetter(*_POLICY_COLUMNS)
-_ALL_COLUMNS = (*_TASK_COLUMNS, *_POLICY_COLUMNS)
-_all_values = attrgetter(*_ALL_COLUMNS)
+_NO_POLICY = _policy_values(TaskDefinition("", "", "", "", "", ""))
 
 
 def task_params(task: TaskDefinition) -> dict[str, Any]:
@@ -49,16 +48,6 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     return params
 
 
-def whole_params(task: TaskDefinition) -> dict[str, Any]:
-    """All of a task, as named parameters."""
-    params = dict(zip(_ALL_COLUMNS, _all_values(task), strict=True))
-    params["short_name"] = task.name.rpartition(".")[2]
-    for name in _TASK_JSON:
-        value = getattr(task, name)
-        params[name] = None if value is None else codec.encode(value, what=f"the {name} of task {task.uuid}")
-    return params
-
-
 def policy_params(task: TaskDefinition) -> dict[str, Any]:
     """What only some tasks have, as named parameters."""
     params = dict(zip(_POLICY_COLUMNS, _policy_values(task), strict=True))
@@ -66,6 +55,11 @@ def policy_params(task: TaskDefinition) -> dict[str, Any]:
     params["bridge"] = bridge_text(task)
     params["uuid"] = task.uuid
     return params
+
+
+def is_plain(task: TaskDefinition) -> bool:
+    """Whether a task has nothing that only some tasks have."""
+    return task.retry is None and task.bridge is None and bool(_policy_values(task) == _NO_POLICY)
 
 
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskStat
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
-from afl.runtime.sql_store.task_rows import bridge_text, task_from, task_params, whole_params
+from afl.runtime.sql_store.task_rows import bridge_text, is_plain, policy_params, task_from, task_params
 from afl.runtime.states import StepState
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
@@ -85,7 +85,11 @@ class TaskTables(Tables):
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
         topics = topics if task.state == TaskState.PENDING else []
         carried = topics if topics and self.bell.carried_by_commit else None
-        self.database.atomic(Q.upsert_task, **whole_params(task), topics=carried)
+        params = task_params(task)
+        if is_plain(task):
+            self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
+        else:
+            self.database.atomic(Q.upsert_task, **{**params, **policy_params(task)}, topics=carried)
         self.bell.rung(topics)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
