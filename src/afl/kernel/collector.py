@@ -15,6 +15,7 @@ from contextlib import contextmanager
 _guard = threading.Lock()
 _inside = 0
 _was_enabled = False
+_settled = False
 
 
 @contextmanager
@@ -46,5 +47,7 @@ def settle() -> None:
     Modules, classes and functions are most of the heap, and stay to the end; to walk them again and again is a fifth of
     a worker's time. Only the main thread's word counts: in a process that does other things beside, it may not be so.
     """
-    if threading.current_thread() is threading.main_thread() and gc.get_freeze_count() == 0:
+    global _settled
+    if threading.current_thread() is threading.main_thread() and not _settled:
+        _settled = True
         gc.freeze()
