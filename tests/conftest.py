@@ -10,6 +10,7 @@ import pytest
 from support.chromium import MISSING, find_chromium, is_required
 from support.databases import fresh_mongo_database, fresh_postgres_database
 from support.servers import SessionServers
+from support.stillness import Stillness
 
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
@@ -21,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from_controller = getattr(config, "workerinput", None)
     if from_controller is None:
         config.stash[_SERVERS] = SessionServers.of_this_process()
+        config.pluginmanager.register(Stillness(seconds=900))
     else:
         config.stash[_SERVERS] = SessionServers.from_controller(from_controller[_MESSAGE])
 

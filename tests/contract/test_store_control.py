@@ -182,8 +182,9 @@ def test_a_timed_out_task_that_is_tried_again_while_its_run_is_paused_waits_too(
 ) -> None:
     begin(store)
     wait_outside(store, timeout_ms=1)
-    claimed(store)
+    store.start_tasks([claimed(store)])  # its time begins to run
     eventually(store.reclaim)
+    assert stored_task(store, "task-s").hold == TaskHold.TIMEOUT
     assert store.pause_run(RUN, WHY)
     requeue(store, stored_task(store, "task-s"))
     eventually(lambda: store.now() > stored_task(store, "task-s").not_before)
