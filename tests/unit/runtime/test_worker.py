@@ -30,6 +30,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.topics import tasks_topic
 from afl.runtime.types import EventId, StepId
 from afl.runtime.worker import Worker
 from afl.runtime.worker_terms import Hooks, Terms
@@ -104,6 +105,30 @@ def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
     crew.worker.round()
     assert crew.worker._patience() > 0
     gate.open()
+    crew.worker.drain(SECONDS)
+
+
+def test_whoever_claims_in_answer_to_a_ring_begins_it_and_claims_no_more_before(store: MemoryStore) -> None:
+    threads: list[threading.Thread] = []
+
+    def work(payload: dict[str, Any]) -> Any:
+        threads.append(threading.current_thread())
+        return double(payload)
+
+    crew = Crew(store, work, poll_seconds=LONG)
+    with store.listen([tasks_topic("default")]) as ear:
+        crew.worker._ear = ear
+        assert crew.worker._turn() is None  # the first look: there is nothing
+        run = begin(store)
+        job = crew.worker._turn()
+        assert job is not None
+        assert (task_states(store, run), threads) == ([TaskState.RUNNING], [])
+        asked = crew.recorder.count("next_due")
+        job()
+        assert threads == [threading.current_thread()]
+        while only_task(store, run).state != TaskState.COMPLETED:
+            assert crew.worker._turn() is None
+        assert crew.recorder.count("next_due") > asked, "whoever leads next asks when there will be more"
     crew.worker.drain(SECONDS)
 
 
