@@ -106,7 +106,8 @@ def _our_wakeups(url: str, doorbell: str, poll_ms: int = 60_000, count: int = PI
     store = open_store(url, doorbell=doorbell)
     with process("bench.worker_process", url, doorbell, str(poll_ms)) as child:
         taken = _ping(child, lambda: store.save_task(_task("bench.Ping")), count)
-        while store.find_tasks(name="bench.Ping", state=TaskState.RUNNING):  # the next worker would begin with it
+        # What this worker left unfinished, the next one would begin with.
+        while store.find_tasks(name="bench.Ping", state=TaskState.RUNNING):
             time.sleep(0.01)
     store.close()
     return taken

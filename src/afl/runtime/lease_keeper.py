@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 
 Claim = tuple[str, int]
 
+_LEAST_MS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -134,7 +136,7 @@ class LeaseKeeper:
     @property
     def _interval(self) -> float:
         third = self._store.lease_ms / 3
-        return min(third, self._every_ms or third) / 1000
+        return max(_LEAST_MS, min(third, self._every_ms or third)) / 1000
 
     def renew_now(self) -> None:
         """Renew, and tell which tasks are still held. A failure is tried again at the next turn."""

@@ -33,7 +33,8 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if not create and path != settings.store and not Path(path).exists():
         raise StoreUnavailable(
-            f"there is no store {path} yet; `afl run` or `afl submit` makes it, or name another with --store"
+            f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` makes it, "
+            "or name another with --store"
         )
     codec.set_payload_limit(settings.max_payload_bytes)
     store = open_store(
