@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from afl.runtime import local_runner
 from afl.runtime.task_in_hand import Done
+from afl.runtime.thread_pool import Job
 from afl.runtime.workbench import Workbench
 
 
@@ -18,7 +18,7 @@ class Pool:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._calls: list[Job] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         collect = Workbench.collect
@@ -30,16 +30,15 @@ class Pool:
         patch.setattr(local_runner, "ThreadPool", lambda *size, **options: self)
         patch.setattr(Workbench, "collect", answered)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self._calls.append((function, arguments))
+    def run(self, job: Job) -> None:
+        self._calls.append(job)
 
     def _answer(self) -> None:
         """One or more of the calls are made."""
         self._random.shuffle(self._calls)
         for _ in range(self._random.randint(1, max(1, len(self._calls)))):
             if self._calls:
-                function, arguments = self._calls.pop()
-                function(*arguments)
+                self._calls.pop()()
 
     def shutdown(self, **options: Any) -> None:
         self._calls.clear()

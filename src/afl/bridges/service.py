@@ -24,6 +24,7 @@ from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.in_hand import claiming
 from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
@@ -204,7 +205,8 @@ class BridgeService:
         """Tasks that configuration sends elsewhere are claimed as a handler's are, and let go of at once."""
         self._strays.give_back()
         try:
-            self._claim_and_hand_over()
+            with claiming():
+                self._claim_and_hand_over()
         except StoreError:
             self._strays.suspect()
             raise

@@ -50,4 +50,5 @@ def settle() -> None:
     global _settled
     if threading.current_thread() is threading.main_thread() and not _settled:
         _settled = True
+        gc.collect()  # what is garbage already would stay as well
         gc.freeze()

@@ -13,6 +13,7 @@ from afl.kernel.ids import random_id
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, Handlers
+from afl.runtime.in_hand import claiming
 from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
@@ -134,12 +135,13 @@ class AgentPoller:
         work = InlineWork(self._evaluator, self._handlers)
         dispatched = 0
         while dispatched < config.max_concurrent:
-            task = self._persistence.claim_task(
-                self.registered_names(), config.task_list, lease_ms=INLINE_LEASE_MS
-            )
-            if task is None:
-                break
-            work.do(task)
+            with claiming():
+                task = self._persistence.claim_task(
+                    self.registered_names(), config.task_list, lease_ms=INLINE_LEASE_MS
+                )
+                if task is None:
+                    break
+                work.do(task)
             dispatched += 1
         return dispatched
 

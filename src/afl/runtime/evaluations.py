@@ -17,6 +17,7 @@ from afl.runtime.answers import Answers, Observe
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.in_hand import claiming
 from afl.runtime.kept_runs import KeptRuns
 from afl.runtime.put_off_runs import PutOffRuns
 from afl.runtime.read_ahead import marks_for, read_ahead
@@ -67,10 +68,6 @@ class Evaluations:
         """The runs that the store was asked for and did not answer about: they may be ours, and not in our hands."""
         asked, self._asked = self._asked, []
         return asked
-
-    def pending_births(self) -> list[TaskDefinition]:
-        """Tasks that were born here and are not on the bench."""
-        return list(self._born)
 
     def pending_claims(self) -> list[TaskDefinition]:
         """Tasks in hand that are not on the bench: born, or answered and not stored."""
@@ -216,7 +213,8 @@ class Evaluations:
         changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
         crashpoint.reach("commit.before")
         begun = time.monotonic()
-        problems = self._store.commit_all(changes) if changes else []
+        with claiming():
+            problems = self._store.commit_all(changes) if changes else []
         telemetry.record("afl.commit.seconds", time.monotonic() - begun)
         crashpoint.reach("commit.after")
         good = [session for session, problem in zip(sessions, problems, strict=True) if problem is None]

@@ -16,6 +16,7 @@ from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.execution import ExecutionResult, ExecutionStatus, result_of
+from afl.runtime.in_hand import claiming
 from afl.runtime.inputs import check_inputs
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
@@ -211,7 +212,8 @@ class Evaluator:
         """Those of the runs that nobody has and that are not over or paused, taken in one round trip."""
         if not workflow_ids:
             return []
-        taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.lease_ms)
+        with claiming():
+            taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.lease_ms)
         crashpoint.reach("take.after")
         return taken
 

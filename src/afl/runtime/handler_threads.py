@@ -11,7 +11,6 @@ from queue import SimpleQueue
 from typing import Any
 
 from afl.kernel import crashpoint, telemetry
-from afl.kernel.errors import StoreError
 from afl.runtime import tracing
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
@@ -141,7 +140,7 @@ class HandlerThreads:
         if task.deaths or task.timeout_ms or self._store.max_deliveries == 1:
             try:
                 self._store.start_tasks([task])
-            except StoreError as error:
+            except Exception as error:  # whatever it is, the work itself can be done
                 _log.warning("task %s begins without a note of it: %s", task.uuid, error)
 
     def _work(self, working: Working) -> None:

@@ -7,7 +7,6 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
-from afl.runtime.lease_keeper import Holding, LeaseKeeper
 from afl.runtime.task_in_hand import Done
 from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.workbench import Workbench
@@ -24,11 +23,6 @@ class InlineWork:
         self._counted = counted
         self._bench = Workbench(self._store, handlers, lambda: ThreadPool("afl-unused"), 1)
         self._evaluations = Evaluations(evaluator, None, lambda workflow_id: False, self._count)
-
-        self._known = LeaseKeeper(self._store, holding=self._holding)  # for `in_hand`; it renews nothing
-
-    def _holding(self) -> Holding:
-        return Holding(frozenset(self._bench.claims()), self._evaluations.held_runs)
 
     def do(self, task: TaskDefinition) -> None:
         """The whole of it: handler, result, run."""

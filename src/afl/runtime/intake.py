@@ -10,6 +10,7 @@ from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.handler import Handlers
+from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.thread_pool import Job
 from afl.runtime.workbench import Workbench
@@ -55,6 +56,11 @@ class Intake:
             self._job = self._take(tasks, self._bench.start_but_one)
         return self._job is not None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether an answer to a ring left something undone."""
+        return bool(self._unsure or self.system)
+
     def take_job(self) -> Job | None:
         """What this thread is to begin with at once."""
         job, self._job = self._job, None
@@ -81,14 +87,15 @@ class Intake:
         room = self._bench.room
         if room < 1 or not (self.wanted or late):
             return None
-        tasks = self._store.claim_tasks(
-            [*self._handlers.names, *self._terms.system_tasks],
-            self._terms.task_list,
-            limit=room,
-            lease_ms=self._store.lease_ms,
-            lock_ms=self._terms.lock_ms,
-            any_event=self._handlers.any_event,
-        )
+        with claiming():
+            tasks = self._store.claim_tasks(
+                [*self._handlers.names, *self._terms.system_tasks],
+                self._terms.task_list,
+                limit=room,
+                lease_ms=self._store.lease_ms,
+                lock_ms=self._terms.lock_ms,
+                any_event=self._handlers.any_event,
+            )
         crashpoint.reach("claim.after")
         self.wanted = len(tasks) == room
         self._unsure = not self.wanted

@@ -28,18 +28,24 @@ class Leaders:
     def run(self) -> None:
         """Lead, and wait for the end; what a turn raises is raised here."""
         self._threads().run(self._lead)
-        self._over.wait()
+        self.join()
         if self._problem is not None:
             raise self._problem
 
+    def join(self) -> None:
+        """Wait until nobody leads any more."""
+        self._over.wait()
+
     def _lead(self) -> None:
+        job: Job | None = None
         try:
-            while self._goes_on():
+            while job is None and self._goes_on():
                 job = self._turn()
-                if job is not None:
-                    self._threads().run(self._lead)
-                    job()
-                    return
+            if job is not None:
+                self._threads().run(self._lead)
         except BaseException as error:
-            self._problem = error
-        self._over.set()
+            self._problem, job = error, None
+        if job is None:
+            self._over.set()
+        else:
+            job()

@@ -5,36 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from weakref import WeakSet
 
 from afl.kernel.errors import AgentFlowError
+from afl.runtime.in_hand import Claim, Holding, register
 from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)
 
-Claim = tuple[str, int]
-
 _LEAST_MS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What is in hand: claims of tasks (uuid, epoch), and runs by id."""
-
-    tasks: frozenset[Claim] = frozenset()
-    runs: frozenset[str] = frozenset()
-
-
-def in_hand() -> Holding:
-    """What anybody in this process has in hand."""
-    with _guard:
-        keepers = list(_keepers)
-    parts = [keeper.holding() for keeper in keepers]
-    return Holding(
-        frozenset().union(*(each.tasks for each in parts)), frozenset().union(*(each.runs for each in parts))
-    )
 
 
 class LeaseKeeper:
@@ -70,8 +49,7 @@ class LeaseKeeper:
         self._inside = 0
         self._ended = False
         self._thread: threading.Thread | None = None
-        with _guard:
-            _keepers.add(self)
+        register(self)
 
     def holding(self) -> Holding:
         """What is in hand, as far as anybody tells."""
@@ -159,7 +137,3 @@ class LeaseKeeper:
         return store.renew(
             store.owner_id, store.lease_ms, self._lock_ms, tasks=tasks, runs=list(holding.runs)
         )
-
-
-_guard = threading.Lock()
-_keepers: WeakSet[LeaseKeeper] = WeakSet()

@@ -20,7 +20,8 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskStat
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
-from afl.runtime.lease_keeper import Claim, Holding, LeaseKeeper
+from afl.runtime.in_hand import Claim, Holding, claiming
+from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
@@ -219,16 +220,12 @@ class LocalRunner:
 
     def _claim(self, session: Session, work: Workbench) -> list[TaskDefinition]:
         """Tasks of this run that there was no room for, or that an earlier process left behind."""
-        run = session.run
-        tasks = self._store.claim_tasks(
-            self._handlers.names,
-            run.task_list,
-            limit=work.room,
-            lease_ms=self._store.lease_ms,
-            workflow_id=run.workflow_id,
-        )
-        crashpoint.reach("claim.after")
-        self._store.start_tasks(tasks)
+        run, lease_ms = session.run, self._store.lease_ms
+        limits: dict[str, Any] = {"limit": work.room, "lease_ms": lease_ms, "workflow_id": run.workflow_id}
+        with claiming():
+            tasks = self._store.claim_tasks(self._handlers.names, run.task_list, **limits)
+            crashpoint.reach("claim.after")
+            self._store.start_tasks(tasks)
         return tasks
 
     def _delay(self, session: Session) -> float | None:
@@ -240,9 +237,10 @@ class LocalRunner:
         due = self._store.next_due(workflow_id=workflow_id)
         if due is not None:
             return due / 1000
-        tasks = self._store.get_tasks_by_workflow(workflow_id) if run.waiting else []
-        pending = [task for task in tasks if task.state == TaskState.PENDING and not task.via]
-        mine = [task for task in pending if self._handlers.serves(task.name)]
+        tasks = self._store.get_tasks_by_workflow(workflow_id)
+        mine = [
+            t for t in tasks if t.state == TaskState.PENDING and not t.via and self._handlers.serves(t.name)
+        ]
         if any(task.not_before and not task.hold for task in mine):
             return _DUE_SECONDS  # its delay ended since we looked for something to claim
         return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None

@@ -21,6 +21,7 @@ from afl.runtime.context import ExecutionContext
 from afl.runtime.ending import end_failed, end_if_over
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.in_hand import claiming
 from afl.runtime.outcome import completed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
@@ -216,7 +217,8 @@ class Session:
         self.run.iterations = self._earlier + self.iterations
         crashpoint.reach("commit.before")
         begun = time.monotonic()
-        self._persistence.commit(self.context.changes)
+        with claiming():
+            self._persistence.commit(self.context.changes)
         telemetry.record("afl.commit.seconds", time.monotonic() - begun)
         crashpoint.reach("commit.after")
         self.stored()

@@ -8,16 +8,19 @@ looked for, and given back.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.lease_keeper import Claim, in_hand
+from afl.runtime.in_hand import Claim, claiming_since, in_hand
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
 _log = logging.getLogger(__name__)
 
 _MOST = 1000
+_APART_SECONDS = 0.4
+_SUSPICION_SECONDS = 5.0  # what was asked for may come to pass after the connection was lost
 
 
 class StrayClaims:
@@ -27,31 +30,31 @@ class StrayClaims:
         self._store = store
         self._task_list = task_list
         self._serves = serves
-        self._suspected = False
+        self._until = 0.0
+        self._looked = 0.0
         self._runs: set[str] = set()
         self._seen: set[Claim] = set()
 
     def suspect(self, runs: Iterable[str] = ()) -> None:
         """The store has failed: tasks, and these runs, may have become ours without our knowing."""
-        self._suspected = True
+        self._until = time.monotonic() + _SUSPICION_SECONDS
         self._runs.update(runs)
 
     def give_back(self) -> None:
-        """Give back what is found for the second time: another thread may have claimed it just now."""
-        if not self._suspected:
+        """Give back what is found for the second time, unless another thread may have claimed it by the first."""
+        now = time.monotonic()
+        if not self._seen and now > self._until:
+            self._runs.clear()
             return
-        tasks, runs = self._stray_tasks(), self._stray_runs()
-        found = {_claim(task) for task in tasks} | set(runs)
-        known = found & self._seen
-        again = [task for task in tasks if _claim(task) in known]
-        if again:
-            _log.warning("the reply to a claim was lost: %d tasks are given back", len(again))
-            self._store.return_tasks(again)
-        for claim in known & set(runs):
+        if self._seen and (now - self._looked < _APART_SECONDS or claiming_since() <= self._looked):
+            return
+        tasks, runs = self._stray_tasks(), set(self._stray_runs())
+        found = {_claim(task) for task in tasks} | runs
+        again = found & self._seen
+        self._return([task for task in tasks if _claim(task) in again])
+        for claim in again & runs:
             self._release(claim)
-        self._seen = found - known
-        self._suspected = bool(self._seen)
-        self._runs = {workflow_id for workflow_id, _ in self._seen & set(runs)}
+        self._seen, self._looked = found - again, now
 
     def _stray_tasks(self) -> list[TaskDefinition]:
         ours = self._store.find_tasks(
@@ -65,6 +68,11 @@ class StrayClaims:
         held = in_hand().runs
         ours = [run for run in found if run is not None and run.owner == self._store.owner_id]
         return [(run.workflow_id, run.epoch) for run in ours if run.workflow_id not in held]
+
+    def _return(self, tasks: list[TaskDefinition]) -> None:
+        if tasks:
+            _log.warning("the reply to a claim was lost: %d tasks are given back", len(tasks))
+            self._store.return_tasks(tasks)
 
     def _release(self, claim: Claim) -> None:
         workflow_id, epoch = claim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from queue import SimpleQueue
 from typing import Protocol
 
 Job = Callable[[], None]
+
+_log = logging.getLogger(__name__)
 
 
 class Threads(Protocol):
@@ -44,7 +47,7 @@ class ThreadPool:
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
                 self._threads.append(thread)
                 thread.start()
-        self._jobs.put(job)
+            self._jobs.put(job)  # within the guard: behind the last word of `shutdown` nobody would find it
 
     def shutdown(self, wait: bool = True, *, patience: float | None = None) -> None:
         """End the threads as their jobs end; `wait` waits for that, at most `patience` seconds if given."""
@@ -60,6 +63,9 @@ class ThreadPool:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except BaseException:  # even what would end a thread: the next job must find one
+                _log.exception("a job of %s failed", self._name)
             with self._guard:
                 self._idle += 1

@@ -9,7 +9,7 @@ from queue import Empty
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.handler_threads import HandlerThreads
-from afl.runtime.lease_keeper import Claim
+from afl.runtime.in_hand import Claim
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_in_hand import Done, TimedOut, Working
 from afl.runtime.thread_pool import Job, Threads

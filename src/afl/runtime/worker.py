@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 
 from afl.kernel import collector, telemetry
-from afl.kernel.backoff import Backoff
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError
 from afl.runtime.answers import close_stepless
@@ -20,10 +19,12 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
+from afl.runtime.in_hand import Holding
 from afl.runtime.intake import Intake
 from afl.runtime.leaders import Leaders
-from afl.runtime.lease_keeper import Holding, LeaseKeeper
+from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.log_writer import LogWriter
+from afl.runtime.retrying import RETRY, until_done
 from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.task_in_hand import Done
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
-_RETRY = Backoff(0.1, cap=5.0)
 
 
 class Worker:
@@ -86,7 +86,12 @@ class Worker:
         collector.settle()
         with self._store.listen([tasks_topic(self._terms.task_list), CANCEL_TOPIC, RUNS_TOPIC]) as ear:
             self._ear = ear
-            Leaders(self._threads, lambda: not self._stopping.is_set(), self._turn).run()
+            leaders = Leaders(self._threads, lambda: not self._stopping.is_set(), self._turn)
+            try:
+                leaders.run()
+            finally:  # an interrupt ends the wait, not the work
+                self.stop()
+                leaders.join()
 
     def _turn(self) -> Job | None:
         """Wait for something to do, and do it; perhaps a job that this thread is to begin with at once."""
@@ -101,7 +106,7 @@ class Worker:
             self._strays.suspect(self.evaluations.unheard())
             telemetry.count("afl.store.errors")
             _log.warning("the store fails, trying again: %s", error)
-            self._stopping.wait(_RETRY.delay(self._failures))
+            self._stopping.wait(RETRY.delay(self._failures))
         return self._intake.take_job()
 
     def stop(self) -> None:
@@ -124,7 +129,7 @@ class Worker:
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
-        if self._look_for_runs or (self._intake.wanted and self.bench.room > 0):
+        if self._look_for_runs or self._intake.interrupted or (self._intake.wanted and self.bench.room > 0):
             return 0.0
         now = time.monotonic()
         waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
@@ -253,8 +258,9 @@ class Worker:
         """
         self._stopping.set()
         until = time.monotonic() + seconds
+        unbegun = self._unbegun()
         try:
-            self._until(until, self._give_back_unbegun)
+            until_done(lambda: self._store.return_tasks(unbegun), until)
             while (self.bench.running or self._unstored) and (left := until - time.monotonic()) > 0:
                 self._store_last_answers(self.bench.collect(left) if self.bench.running else [])
             given_up = self.bench.give_up()
@@ -265,26 +271,10 @@ class Worker:
         finally:
             self._keeper.close()
 
-    def _give_back_unbegun(self) -> None:
-        unbegun = [*self.bench.waiting, *self._intake.system, *self.evaluations.pending_births()]
-        self._store.return_tasks(unbegun)
-        self.bench.unstarted()
-        self.evaluations.born()
-        self._intake.system = []
-
-    def _until(self, until: float, work: Callable[[], None]) -> None:
-        """Try again while the store fails, as long as there is time."""
-        failures = 0
-        while True:
-            try:
-                return work()
-            except StoreError as error:
-                failures += 1
-                wait = min(_RETRY.delay(failures), until - time.monotonic())
-                if wait <= 0:
-                    raise
-                _log.warning("the store fails, trying again: %s", error)
-                time.sleep(wait)
+    def _unbegun(self) -> list[TaskDefinition]:
+        """What is in hand and has not begun. It is so no longer: nobody can begin with it while it is given back."""
+        system, self._intake.system = self._intake.system, []
+        return [*self.bench.unstarted(), *system, *self.evaluations.born()]
 
     @property
     def _unstored(self) -> bool:
@@ -296,4 +286,4 @@ class Worker:
             self._logs.flush()
         except StoreError as error:
             _log.warning("the store fails, trying again: %s", error)
-            time.sleep(_RETRY.delay(1))
+            time.sleep(RETRY.delay(1))

@@ -181,3 +181,20 @@ def test_only_what_is_passing_is_not_forced_to_the_disk(sqlite: Database) -> Non
         "a statement alone begins and commits by itself"
     )
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_an_interrupt_while_it_is_said_leaves_forced_writes_forced(sqlite: Database) -> None:
+    make_notes(sqlite)
+    assert isinstance(sqlite, SqliteDatabase)
+    writer, said = sqlite._file.writer, []
+
+    class Interrupted:
+        def execute(self, statement: str) -> None:
+            said.append(statement)
+            if len(said) == 1:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        writer._force(Interrupted(), False)  # type: ignore[arg-type]
+    writer._force(Interrupted(), True)  # type: ignore[arg-type]
+    assert said == ["PRAGMA synchronous = normal", "PRAGMA synchronous = full"]

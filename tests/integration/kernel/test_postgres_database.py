@@ -75,6 +75,16 @@ def test_a_single_statement_is_one_round_trip(postgres: Database, way: str) -> N
     assert within["alone"] is False
 
 
+def test_only_small_results_are_kept_with_their_cursor(postgres: Database) -> None:
+    assert isinstance(postgres, PostgresDatabase)
+    one, many = Query.of("select 1 as n"), Query.of("select n from generate_series(1, 3) as n")
+    assert [row["n"] for row in postgres.select(one)] == [1]
+    assert [row["n"] for row in postgres.select(many)] == [1, 2, 3]
+    (connection,) = postgres._pool._idle
+    assert list(connection._cursors) == [one.postgres]
+    assert [row["n"] for row in postgres.select(one)] == [1]
+
+
 def test_a_line_lost_before_the_commit_costs_nothing(shaky: Database, proxy: Proxy) -> None:
     runs = []
     proxy.cut_at = b"insert into notes"

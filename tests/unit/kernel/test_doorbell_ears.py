@@ -66,6 +66,12 @@ class Listening(RuleBasedStateMachine):
 TestListening = Listening.TestCase
 
 
+@pytest.mark.parametrize("timeout", [0.0, -0.5, -1.0])
+def test_a_time_that_is_up_already_is_not_waited_for(timeout: float) -> None:
+    with connect("memory://") as database, open_doorbell(database) as bell, bell.listen(["a"]) as ear:
+        assert ear.wait(timeout) == frozenset()
+
+
 @pytest.mark.parametrize("library", ["nats", "psycopg"])
 def test_a_missing_library_names_its_extra(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -42,6 +42,22 @@ def test_a_job_begins_on_the_thread_that_got_it_and_the_lead_goes_on_elsewhere(p
     assert threading.current_thread() not in got
 
 
+def test_a_job_that_fails_ends_nothing(pool: ThreadPool, caplog: pytest.LogCaptureFixture) -> None:
+    turns: list[int] = []
+
+    def job() -> None:
+        raise OSError("no space")
+
+    def turn() -> object:
+        turns.append(1)
+        return job if len(turns) == 1 else None
+
+    Leaders(lambda: pool, lambda: len(turns) < 3, turn).run()  # type: ignore[arg-type]
+    pool.shutdown()
+    assert len(turns) == 3
+    assert "no space" in caplog.text
+
+
 def test_what_a_turn_raises_is_raised_by_run(pool: ThreadPool) -> None:
     def turn() -> None:
         raise KeyError("no such thing")

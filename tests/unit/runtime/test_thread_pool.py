@@ -5,91 +5,87 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from queue import Queue
 
 import pytest
+from support.agents import SECONDS
+from support.eventually import eventually
 
 from afl.runtime.thread_pool import ThreadPool
 
 
-def fail() -> None:
-    raise ValueError("no")
+class Noting:
+    """A pool whose jobs note on which thread they ran."""
+
+    def __init__(self, name: str = "p") -> None:
+        self.pool = ThreadPool(name)
+        self._names: Queue[str] = Queue()
+
+    def run(self, job: Callable[[], object] = lambda: None) -> None:
+        def noted() -> None:
+            job()
+            self._names.put(threading.current_thread().name)
+
+        self.pool.run(noted)
+
+    def name(self) -> str:
+        """Where the next of the jobs that ended ran."""
+        return self._names.get(timeout=SECONDS)
 
 
-def test_a_job_answers_or_fails() -> None:
-    with ThreadPool("p") as pool:
-        assert pool.submit(divmod, 7, 3).result() == (2, 1)
-        assert pool.submit(int, "ff", base=16).result() == 255
-        with pytest.raises(ValueError, match="no"):
-            pool.submit(fail).result()
-        assert pool.submit(len, "x").result() == 1
+@pytest.mark.parametrize("raised", [ValueError("no"), SystemExit(3)], ids=["an error", "what ends a thread"])
+def test_a_job_that_fails_is_told_of_and_leaves_its_thread_to_others(
+    raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    noting = Noting()
 
+    def fail() -> None:
+        raise raised
 
-def test_even_what_would_end_a_thread_only_fails_the_job() -> None:
-    with ThreadPool("p") as pool:
-        with pytest.raises(SystemExit):
-            pool.submit(sys.exit, 3).result()
-        assert pool.submit(len, "x").result() == 1
+    noting.pool.run(fail)
+    eventually(lambda: noting.pool._idle == 1)
+    noting.run()
+    assert noting.name() == "p-1"
+    noting.pool.shutdown()
+    assert "a job of p failed" in caplog.text
 
 
 def test_jobs_run_at_the_same_time_each_on_a_thread() -> None:
-    together = threading.Barrier(5)
-
-    def meet() -> str:
-        together.wait(60)
-        return threading.current_thread().name
-
-    with ThreadPool("crew") as pool:
-        names = sorted(future.result() for future in [pool.submit(meet) for _ in range(5)])
-    assert names == [f"crew-{number}" for number in range(1, 6)]
+    together, noting = threading.Barrier(5), Noting("crew")
+    for _ in range(5):
+        noting.run(lambda: together.wait(SECONDS))
+    assert sorted(noting.name() for _ in range(5)) == [f"crew-{number}" for number in range(1, 6)]
+    noting.pool.shutdown()
 
 
 def test_an_idle_thread_takes_the_next_job() -> None:
-    pool, ready = ThreadPool("p"), threading.Semaphore(0)
-
-    def name() -> str:
-        return threading.current_thread().name
-
-    seen = {pool.submit(name).result() for _ in range(1)}
-    # The thread is idle only after the answer is there: wait until it says so.
-    while pool._idle == 0:
-        ready.acquire(timeout=0.001)
-    seen |= {pool.submit(name).result()}
-    assert seen == {"p-1"}
-    pool.shutdown()
-
-
-def test_a_cancelled_job_is_not_run() -> None:
-    gate = threading.Event()
-    ran: list[int] = []
-    pool = ThreadPool("p")
-    first = pool.submit(gate.wait)
-    second = pool.submit(ran.append, 1)
-    second.cancel()
-    gate.set()
-    assert first.result()
-    pool.shutdown()
-    assert second.cancelled() or ran == [1]
-    assert not (second.cancelled() and ran)
+    noting = Noting()
+    for _ in range(2):
+        noting.run()
+        assert noting.name() == "p-1"
+        eventually(lambda: noting.pool._idle == 1)
+    noting.pool.shutdown()
 
 
 def test_a_closed_pool_takes_no_jobs_and_its_threads_end() -> None:
-    pool = ThreadPool("closing")
-    assert pool.submit(len, "x").result() == 1
-    pool.shutdown()
+    noting = Noting("closing")
+    noting.run()
+    assert noting.name() == "closing-1"
+    noting.pool.shutdown()
     with pytest.raises(RuntimeError, match="the pool is closed"):
-        pool.submit(len, "x")
+        noting.run()
     assert [thread for thread in threading.enumerate() if thread.name.startswith("closing")] == []
-    pool.shutdown()
+    noting.pool.shutdown()
 
 
-def test_closing_without_waiting_returns_at_once() -> None:
-    gate = threading.Event()
-    pool = ThreadPool("p")
-    job = pool.submit(gate.wait)
-    pool.shutdown(wait=False)
-    assert not job.done()
+def test_closing_without_waiting_returns_at_once_and_what_has_begun_ends() -> None:
+    gate, noting = threading.Event(), Noting()
+    noting.run(gate.wait)
+    noting.pool.shutdown(wait=False)
+    assert noting._names.empty()
     gate.set()
-    assert job.result()
+    assert noting.name() == "p-1"
 
 
 def test_a_job_that_never_returns_does_not_keep_the_process_alive() -> None:
@@ -100,7 +96,7 @@ begun = threading.Event()
 def hang():
     begun.set()
     threading.Event().wait()
-ThreadPool("p").submit(hang)
+ThreadPool("p").run(hang)
 begun.wait()
 print("over")
 """

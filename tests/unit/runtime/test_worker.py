@@ -26,6 +26,7 @@ from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, HandlerContext, Handlers
+from afl.runtime.leaders import Leaders
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
@@ -122,6 +123,7 @@ def test_whoever_claims_in_answer_to_a_ring_begins_it_and_claims_no_more_before(
         run = begin(store)
         job = crew.worker._turn()
         assert job is not None
+        assert crew.worker._patience() == 0, "the rest of the round is still to be done"
         assert (task_states(store, run), threads) == ([TaskState.RUNNING], [])
         asked = crew.recorder.count("next_due")
         job()
@@ -130,6 +132,32 @@ def test_whoever_claims_in_answer_to_a_ring_begins_it_and_claims_no_more_before(
             assert crew.worker._turn() is None
         assert crew.recorder.count("next_due") > asked, "whoever leads next asks when there will be more"
     crew.worker.drain(SECONDS)
+
+
+def test_an_interrupt_ends_the_wait_but_nobody_leads_any_more_then(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew, entered, stopped = Crew(store), threading.Event(), threading.Event()
+    ended: list[int] = []
+
+    def slow() -> None:
+        entered.set()
+        assert stopped.wait(SECONDS)
+        ended.append(1)
+
+    def interrupted(leaders: Leaders) -> None:
+        leaders._threads().run(leaders._lead)
+        assert entered.wait(SECONDS)
+        raise KeyboardInterrupt
+
+    stop = crew.worker.stop
+    monkeypatch.setattr(crew.worker, "round", slow)
+    monkeypatch.setattr(crew.worker, "stop", lambda: (stop(), stopped.set()))
+    monkeypatch.setattr(Leaders, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        crew.worker.run()
+    assert ended == [1]
+    crew.worker.drain(0)
 
 
 def test_chores_are_done_though_all_hands_are_full(store: MemoryStore) -> None:

@@ -6,6 +6,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -13,27 +14,29 @@ from psycopg.pq import TransactionStatus
 
 Cursor = psycopg.Cursor[dict[str, Any]]
 
-_MANY_ROWS = 1000
+_MOST_CURSORS = 100
 
 
 class Connection(psycopg.Connection[dict[str, Any]]):
-    """Has one cursor for all statements of transitions.
+    """Has a cursor for each statement that gives one row at most, as most writes do.
 
-    A cursor learns how to write and read the types it meets. To learn that anew for every statement takes as long as
-    the statement itself, after a pause.
+    A cursor learns how to write and read the types it meets. To learn that anew every time takes a good part of what a
+    small statement takes.
     """
 
-    _cursor: Cursor | None = None
     _poll: select.poll | None = None
 
+    @cached_property
+    def _cursors(self) -> dict[str, Cursor]:
+        return {}
+
     def statement(self, query: str, params: Mapping[str, Any] | None = None) -> Cursor:
-        """Execute; the result is good until the next statement."""
-        cursor = self._cursor
-        if (
-            cursor is None or cursor.rowcount > _MANY_ROWS
-        ):  # it would keep all those rows as long as it is idle
-            cursor = self._cursor = self.cursor()
-        return cursor.execute(query, params)
+        """Execute; the result is good until the same statement is executed again."""
+        cursor = self._cursors.pop(query, None) or self.cursor()
+        cursor.execute(query, params)
+        if cursor.rowcount <= 1 and len(self._cursors) < _MOST_CURSORS:  # it keeps its rows while it is kept
+            self._cursors[query] = cursor
+        return cursor
 
     @property
     def is_fresh(self) -> bool:

@@ -178,6 +178,7 @@ class Writer:
     def _force(self, connection: sqlite3.Connection, forced: bool) -> None:
         """Whether commits are to be on the disk from now on. It stays so: the next may be of the same kind."""
         if forced != self._forced:
+            self._forced = False  # should an interrupt come now, the next forced one says it again
             connection.execute(f"PRAGMA synchronous = {'full' if forced else 'normal'}")
             self._forced = forced
 

@@ -40,7 +40,9 @@ class Ear:
         with self._wire.attention():
             if self._has_none(bell.release):
                 try:
-                    bell.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+                    bell.acquire(
+                        timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
+                    )
                 finally:
                     self._ignore(bell.release)
             return self._take()

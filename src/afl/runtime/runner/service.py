@@ -15,6 +15,7 @@ from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.figures import StoreFigures
 from afl.runtime.handler import Handlers
+from afl.runtime.in_hand import claiming
 from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
@@ -193,21 +194,22 @@ class RunnerService:
         work = InlineWork(self._evaluator, self._handlers, self._registration_handled)
         dispatched = 0
         while dispatched < config.max_concurrent:
-            claimed = self._persistence.claim_tasks(
-                [*self._handlers.names, *SystemTasks.names],
-                config.task_list,
-                limit=1,
-                lease_ms=INLINE_LEASE_MS,
-                lock_ms=config.lock_duration_ms,
-                any_event=self._handlers.any_event,
-            )
-            if not claimed:
-                break
-            task = claimed[0]
-            if task.name in SystemTasks.names:
-                self._registration_handled(task.name, system.do(task))
-            else:
-                work.do(task)
+            with claiming():
+                claimed = self._persistence.claim_tasks(
+                    [*self._handlers.names, *SystemTasks.names],
+                    config.task_list,
+                    limit=1,
+                    lease_ms=INLINE_LEASE_MS,
+                    lock_ms=config.lock_duration_ms,
+                    any_event=self._handlers.any_event,
+                )
+                if not claimed:
+                    break
+                task = claimed[0]
+                if task.name in SystemTasks.names:
+                    self._registration_handled(task.name, system.do(task))
+                else:
+                    work.do(task)
             dispatched += 1
         return dispatched
 
