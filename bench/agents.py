@@ -22,12 +22,12 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.store import open_store
 from afl.runtime.telemetry import Telemetry
+from afl.runtime.worker.evaluations import Evaluations
 from bench import programs
 from bench.place import Place
 from bench.raw_wakeup import Enqueuer

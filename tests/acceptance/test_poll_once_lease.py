@@ -19,7 +19,6 @@ from afl.language import compile_source
 from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.inline_work import INLINE_LEASE_MS
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
@@ -28,6 +27,7 @@ from afl.runtime.runner.service import RunnerService
 from afl.runtime.store import open_store
 from afl.runtime.tool_registry import ToolRegistry
 from afl.runtime.types import WorkflowId
+from afl.runtime.worker.inline_work import INLINE_LEASE_MS
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)

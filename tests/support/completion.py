@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from afl.runtime import local_runner
-from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import Job
-from afl.runtime.workbench import Workbench
+from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.thread_pool import Job
+from afl.runtime.worker.workbench import Workbench
 
 
 class Pool:

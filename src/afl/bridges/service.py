@@ -25,9 +25,9 @@ from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.in_hand import claiming
-from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
+from afl.runtime.worker.stray_claims import StrayClaims
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from afl.operations.work.service import (
     source_folders,
     start_again,
 )
-from afl.runtime.task_in_hand import Done
+from afl.runtime.worker.task_in_hand import Done
 
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
 _NAME = typer.Option("--name", help="Its name in `afl ps`; the host's by default.")

@@ -14,12 +14,12 @@ from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, Handlers
 from afl.runtime.in_hand import claiming
-from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
-from afl.runtime.thread_pool import ThreadPool
-from afl.runtime.worker import Worker
-from afl.runtime.worker_terms import Hooks, Terms
+from afl.runtime.worker.core import Worker
+from afl.runtime.worker.inline_work import INLINE_LEASE_MS, InlineWork
+from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.thread_pool import ThreadPool
 
 DRAIN_SECONDS = 30.0
 

@@ -14,14 +14,11 @@ from typing import Any
 from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError
 from afl.runtime import tracing
-from afl.runtime.answers import error_text
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import Claim, Holding, claiming
-from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
@@ -29,12 +26,15 @@ from afl.runtime.run_observer import Observer
 from afl.runtime.session import Session
 from afl.runtime.step import StepDefinition
 from afl.runtime.sweep import reclaim
-from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.topics import RUNS_TOPIC, run_topic
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
-from afl.runtime.workbench import Workbench
+from afl.runtime.worker.answers import error_text
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.lease_keeper import LeaseKeeper
+from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.thread_pool import ThreadPool
+from afl.runtime.worker.workbench import Workbench
 
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)
 _OTHERS_SECONDS = 1.0

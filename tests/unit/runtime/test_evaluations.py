@@ -10,13 +10,13 @@ from support.agents import LONG, Recorder, begin, only_task, run_of, submit
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.task_in_hand import Done
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.task_in_hand import Done
 
 Told = list[tuple[str, str | None]]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from support.agents import SECONDS
 
-from afl.runtime.leaders import Leaders
-from afl.runtime.thread_pool import ThreadPool
+from afl.runtime.worker.leaders import Leaders
+from afl.runtime.worker.thread_pool import ThreadPool
 
 
 @pytest.fixture

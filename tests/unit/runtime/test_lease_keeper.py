@@ -9,8 +9,8 @@ from support.agents import LONG, SECONDS, Recorder, begin, only_task
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.lease_keeper import Holding, LeaseKeeper
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.worker.lease_keeper import Holding, LeaseKeeper
 
 
 def claim(store: MemoryStore) -> TaskDefinition:

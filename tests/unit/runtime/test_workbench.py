@@ -11,9 +11,9 @@ from support.agents import LONG, SECONDS, Gate
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.task_in_hand import Done, TimedOut
-from afl.runtime.thread_pool import Job, ThreadPool, Threads
-from afl.runtime.workbench import Workbench
+from afl.runtime.worker.task_in_hand import Done, TimedOut
+from afl.runtime.worker.thread_pool import Job, ThreadPool, Threads
+from afl.runtime.worker.workbench import Workbench
 
 
 class Manual:
@@ -109,7 +109,7 @@ def test_few_wait_where_handlers_are_slow_and_many_where_they_are_quick(
     assert bench.limit == 2, "nobody knows yet how quick they are"
     bench.start([task()])
     with monkeypatch.context() as patch:
-        patch.setattr("afl.runtime.handler_threads.time.monotonic", lambda: next(clock))
+        patch.setattr("afl.runtime.worker.handler_threads.time.monotonic", lambda: next(clock))
         threads.do_one()
     assert [each.seconds for each in bench.collect_now()] == [seconds]
     assert least <= bench.limit <= most

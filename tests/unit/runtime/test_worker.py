@@ -26,15 +26,15 @@ from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, HandlerContext, Handlers
-from afl.runtime.leaders import Leaders
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.topics import tasks_topic
 from afl.runtime.types import EventId, StepId
-from afl.runtime.worker import Worker
-from afl.runtime.worker_terms import Hooks, Terms
+from afl.runtime.worker.core import Worker
+from afl.runtime.worker.leaders import Leaders
+from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.thread_pool import ThreadPool
 
 Work = Callable[[dict[str, Any]], Any]
 

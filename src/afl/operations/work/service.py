@@ -16,7 +16,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.session import Pace
-from afl.runtime.task_in_hand import Done
+from afl.runtime.worker.task_in_hand import Done
 
 _LOOK_SECONDS = 0.5
 

@@ -11,12 +11,10 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.kernel.meters import process_meters
 from afl.runtime.entities import ServerDefinition
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.figures import StoreFigures
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import claiming
-from afl.runtime.inline_work import INLINE_LEASE_MS, InlineWork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
 from afl.runtime.runner.chores import chores_of
@@ -26,11 +24,13 @@ from afl.runtime.runner.status_server import StatusServer
 from afl.runtime.runner.stop_signals import StopSignals
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
 from afl.runtime.sweep import continue_lost_steps, reclaim
-from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import ThreadPool
 from afl.runtime.tool_registry import ToolRegistry
-from afl.runtime.worker import Worker
-from afl.runtime.worker_terms import Hooks, Terms
+from afl.runtime.worker.core import Worker
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.inline_work import INLINE_LEASE_MS, InlineWork
+from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.thread_pool import ThreadPool
 
 __all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
 

@@ -13,11 +13,11 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, StoreError
 from afl.language.compiler import compile_source
-from afl.runtime.answers import error_text
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.program import Program
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.worker.answers import error_text
 
 EXECUTE_TASK_NAME = "afl:execute"
 RESUME_TASK_NAME = "afl:resume"

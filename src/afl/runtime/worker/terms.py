@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.task_in_hand import Done
+from afl.runtime.worker.task_in_hand import Done
 
 
 @dataclass(frozen=True)

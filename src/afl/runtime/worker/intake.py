@@ -12,9 +12,9 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.thread_pool import Job
-from afl.runtime.workbench import Workbench
-from afl.runtime.worker_terms import Hooks, Terms
+from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.thread_pool import Job
+from afl.runtime.worker.workbench import Workbench
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from afl.runtime.policies import retry_delay
 from afl.runtime.program import Program
 from afl.runtime.program_cache import ProgramCache
 from afl.runtime.step import StepDefinition
-from afl.runtime.task_in_hand import Done
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
+from afl.runtime.worker.task_in_hand import Done
 
 Observe = Callable[[Done, str | None], None]
 

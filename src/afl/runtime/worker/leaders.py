@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from afl.runtime.thread_pool import Job, Threads
+from afl.runtime.worker.thread_pool import Job, Threads
 
 
 class Leaders:

@@ -8,11 +8,11 @@ from queue import Empty
 
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
-from afl.runtime.handler_threads import HandlerThreads
 from afl.runtime.in_hand import Claim
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.task_in_hand import Done, TimedOut, Working
-from afl.runtime.thread_pool import Job, Threads
+from afl.runtime.worker.handler_threads import HandlerThreads
+from afl.runtime.worker.task_in_hand import Done, TimedOut, Working
+from afl.runtime.worker.thread_pool import Job, Threads
 
 _QUICK_SECONDS = 0.050
 _AHEAD_SECONDS = 0.1

@@ -9,8 +9,8 @@ from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.session import Session
-from afl.runtime.task_in_hand import Done
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.worker.task_in_hand import Done
 
 Marks = Mapping[str, list[EventDefinition]]
 

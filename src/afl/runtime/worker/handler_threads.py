@@ -14,8 +14,8 @@ from afl.kernel import crashpoint, telemetry
 from afl.runtime import tracing
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.task_in_hand import Done, Working
-from afl.runtime.thread_pool import Job, Threads
+from afl.runtime.worker.task_in_hand import Done, Working
+from afl.runtime.worker.thread_pool import Job, Threads
 
 _log = logging.getLogger(__name__)
 

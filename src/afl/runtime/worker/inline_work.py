@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from afl.runtime.answers import close_stepless
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
-from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import ThreadPool
-from afl.runtime.workbench import Workbench
-from afl.runtime.worker_terms import Counted
+from afl.runtime.worker.answers import close_stepless
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.terms import Counted
+from afl.runtime.worker.thread_pool import ThreadPool
+from afl.runtime.worker.workbench import Workbench
 
 INLINE_LEASE_MS = 60_000  # nothing renews the lease of a task that is worked on without threads
 

@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
-from afl.runtime.answers import Answers, Observe
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.in_hand import claiming
-from afl.runtime.kept_runs import KeptRuns
-from afl.runtime.put_off_runs import PutOffRuns
-from afl.runtime.read_ahead import marks_for, read_ahead
 from afl.runtime.session import Session
 from afl.runtime.states import StepState
-from afl.runtime.task_in_hand import Done
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.worker.answers import Answers, Observe
+from afl.runtime.worker.kept_runs import KeptRuns
+from afl.runtime.worker.put_off_runs import PutOffRuns
+from afl.runtime.worker.read_ahead import marks_for, read_ahead
+from afl.runtime.worker.task_in_hand import Done
 
 _log = logging.getLogger(__name__)
 

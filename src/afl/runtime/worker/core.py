@@ -14,24 +14,24 @@ from collections.abc import Callable
 from afl.kernel import collector, telemetry
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError
-from afl.runtime.answers import close_stepless
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.evaluations import Evaluations
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import Holding
-from afl.runtime.intake import Intake
-from afl.runtime.leaders import Leaders
-from afl.runtime.lease_keeper import LeaseKeeper
 from afl.runtime.log_writer import LogWriter
-from afl.runtime.retrying import RETRY, until_done
-from afl.runtime.stray_claims import StrayClaims
 from afl.runtime.sweep import reclaim
-from afl.runtime.task_in_hand import Done
-from afl.runtime.thread_pool import Job, Threads
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
-from afl.runtime.workbench import Workbench
-from afl.runtime.worker_terms import Hooks, Terms
+from afl.runtime.worker.answers import close_stepless
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.intake import Intake
+from afl.runtime.worker.leaders import Leaders
+from afl.runtime.worker.lease_keeper import LeaseKeeper
+from afl.runtime.worker.retrying import RETRY, until_done
+from afl.runtime.worker.stray_claims import StrayClaims
+from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.thread_pool import Job, Threads
+from afl.runtime.worker.workbench import Workbench
 
 _log = logging.getLogger(__name__)
 

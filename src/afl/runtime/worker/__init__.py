@@ -1,0 +1,1 @@
+"""The worker: claims tasks, has their handlers called, stores what they answer, and goes on with the runs."""
