@@ -20,6 +20,7 @@ from afl.bridges.errands import Errands
 from afl.bridges.lane import Lane
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
@@ -32,6 +33,7 @@ from afl.runtime.worker.stray_claims import StrayClaims
 _log = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 0.5
+_CLOSING_SECONDS = 10.0
 _CLAIMED = 100
 _PEOPLE = "human"
 _NEEDS = {
@@ -162,14 +164,19 @@ class BridgeService:
                     lane.ring()
 
     async def _end(self, chores: list[asyncio.Task[None]]) -> None:
-        for chore in chores:
-            chore.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
+        await cancel_and_wait(chores)
         try:
             for lane in self._lanes:
-                await lane.close()
+                await self._close(lane)
         finally:
             self._errands.close()
+
+    async def _close(self, lane: Lane) -> None:
+        try:
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                await lane.close()
+        except TimeoutError:  # whoever stops must not wait for the other side
+            _log.warning("the bridge to %s does not end; it is left as it is", lane.kind)
 
     def _topics(self) -> list[str]:
         own = [ELSEWHERE_TOPIC, CANCEL_TOPIC]

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
 from afl.coordination.waiting import Waiters
+from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +49,7 @@ class RedisBell:
     async def close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            reader.cancel()
-            await asyncio.wait([reader])
+            await cancel_and_wait([reader])
         await self._hang_up(None)
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:

@@ -21,6 +21,7 @@ from afl.coordination.errors import (
 from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
+from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 _TRACE = "traceparent="  # how a tag of a message begins that tells its place in a trace
@@ -96,24 +97,19 @@ class Consumer:
         self._stopping = True
         receiver = self._loops[0] if self._loops else None
         if receiver is not None:
-            receiver.cancel()
-            await asyncio.wait([receiver])
+            await cancel_and_wait([receiver])
         if self._working:
             await asyncio.wait(self._working.values(), timeout=grace)
         try:
             await self._give_back(dict(self._working))
         finally:
-            for loop in self._loops[1:]:
-                loop.cancel()
-                await asyncio.wait([loop])
+            await cancel_and_wait(self._loops[1:])
         if receiver is not None and not receiver.cancelled() and (error := receiver.exception()) is not None:
             raise error
 
     async def _give_back(self, unfinished: dict[str, asyncio.Task[None]]) -> None:
-        for task in unfinished.values():
-            task.cancel()
+        await cancel_and_wait(unfinished.values())
         if unfinished:
-            await asyncio.wait(unfinished.values())
             await self._coordinator.release(self._agent_id, list(unfinished))
 
     async def __aenter__(self) -> Self:

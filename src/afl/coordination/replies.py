@@ -13,6 +13,7 @@ from afl.coordination.models import AgentId, AgentMessage, MessagePriority, Mess
 from afl.coordination.posting import Posting
 from afl.coordination.receiving import Receiving
 from afl.coordination.wire import decode_message
+from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 
@@ -95,8 +96,7 @@ class Replies:
         """Whoever still waits is told."""
         reader, self._reader = self._reader, None
         if reader is not None:
-            reader.cancel()
-            await asyncio.wait([reader])
+            await cancel_and_wait([reader])
         self._fail(CoordinatorClosed("the coordinator was closed before a response came"))
 
     def _listen(self) -> None:
