@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 FIRST_SECONDS = 0.0001
-FOUND_SECONDS = 0.001
 GROWTH = 1.25
 LONGEST_SECONDS = 1.0
 SPACING_SECONDS = 0.002
@@ -26,8 +25,7 @@ class Pace:
 
     A commit shows only when its bytes are on the disk, and nothing tells of that moment. Rests that grow in
     proportion find it late in proportion, on a fast disk as on one that takes seconds. Writes that never stop
-    do not make looks that never stop: on average they keep a distance, whatever is written. After a find, those who
-    were rung for it have the interpreter to themselves for a moment.
+    do not make looks that never stop: on average they keep a distance, whatever is written.
     """
 
     def __init__(self) -> None:
@@ -46,12 +44,10 @@ class Pace:
         Commits come one after another, so a change that no write preceded since the look before leaves nothing
         to wait for: the next commit begins to write after it, and will be told.
         """
-        if changed:
-            self._step = max(self._step, FOUND_SECONDS) if self._written else LONGEST_SECONDS
+        if changed and not self._written:
+            self._step = LONGEST_SECONDS
         self._written = False
         step, self._step = self._step, min(self._step * GROWTH, LONGEST_SECONDS)
         self._even = max(self._even, now - BURST_LOOKS * SPACING_SECONDS) + SPACING_SECONDS
-        asleep = max(
-            FOUND_SECONDS if changed else step % 0.001, self._even - now
-        )  # it listens for whole ms only
+        asleep = max(step % 0.001, self._even - now)  # one can listen for whole milliseconds only
         return Rest(asleep, max(0.0, step - asleep))
