@@ -28,6 +28,7 @@ from afl.coordination.errors import (
 from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator
 from afl.coordination.keys import agent_name, named_agent
 from afl.coordination.models import AgentId
+from afl.kernel.cancelling import cancel_and_wait
 
 LOGGER = logging.getLogger(__name__)
 DEAD_RETENTION_S = 300.0
@@ -169,7 +170,7 @@ class BaseAgentRegistry(AgentRegistry):
         beating = self._beating
         self.stop_heartbeats()
         if beating is not None:
-            await asyncio.wait([beating])
+            await cancel_and_wait([beating])
         if deregister:
             for agent in list(self._agents.values()):
                 self.deregister(agent.agent_id)
