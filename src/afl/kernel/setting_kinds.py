@@ -104,7 +104,8 @@ class Url(Kind):
 
     @property
     def expects(self) -> str:
-        return f"an address that begins with {_listed([f'{scheme}://' for scheme in self.schemes])}"
+        listed = _listed([f"{scheme}://" for scheme in self.schemes])
+        return f"an address that begins with {listed}, without spaces (write %20)"
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str) or re.search(r"\s", value):
