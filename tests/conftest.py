@@ -12,6 +12,8 @@ from support.databases import fresh_mongo_database, fresh_postgres_database
 from support.servers import SessionServers
 from support.stillness import Stillness
 
+from afl.kernel import telemetry
+
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
 
@@ -52,6 +54,12 @@ def _logging_as_it_was() -> Iterator[None]:
     before = logger.handlers[:], logger.level, logger.propagate
     yield
     logger.handlers[:], logger.level, logger.propagate = before
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_told() -> None:
+    """Who serves figures keeps them until its process ends; each test begins as a process does."""
+    telemetry.install(None)
 
 
 @pytest.fixture(scope="session")
