@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from doorbell_house import SECONDS, TOUCH, House, hear
+from support.threads import newcomers
 
 from afl.kernel.database import Transaction, connect
 from afl.kernel.doorbell import open_doorbell
@@ -65,11 +66,12 @@ def test_nothing_rings_for_an_ear_that_left(house: House, topic: str) -> None:
 
 
 def test_doorbells_of_one_address_share_one_wire_and_thread(house: House, topic: str) -> None:
-    with open_doorbell(house.database, house.doorbell) as second, second.listen([topic]) as ear:
-        house.bell.ring(topic)
-        assert ear.wait(SECONDS) == {topic}
-        watchers = [thread for thread in threading.enumerate() if thread.name.startswith("afl-doorbell")]
-        assert len(watchers) <= 1
+    with house.bell.listen([topic]) as first:
+        started = newcomers("afl-doorbell")
+        with open_doorbell(house.database, house.doorbell) as second, second.listen([topic]) as ear:
+            house.bell.ring(topic)
+            assert first.wait(SECONDS) == ear.wait(SECONDS) == {topic}
+            assert started() == []
     with house.bell.listen([topic]) as ear:
         house.bell.ring(topic)
         assert hear(ear, topic), "closing one doorbell leaves the others whole"

@@ -24,6 +24,7 @@ from support.agents import (
     serving,
     submit,
 )
+from support.threads import newcomers
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
@@ -166,16 +167,16 @@ def test_poll_once_polls_its_own_list_only(store: MemoryStore) -> None:
 def test_poll_once_starts_no_threads_and_registers_nothing(store: MemoryStore) -> None:
     begin(store, "ns.Twice")
     recorder, threads, here = Recorder(store), [], threading.get_ident()
+    started = newcomers()
 
     def callback(payload: dict[str, Any]) -> dict[str, Any]:
         assert threading.get_ident() == here
-        threads.append(threading.active_count())
+        threads.append(started())
         return double(payload)
 
-    before = threading.active_count()
     assert poller_on(recorder.api, Double=callback).poll_once() == 2
-    assert threads == [before, before]
-    assert threading.active_count() == before
+    assert threads == [[], []]
+    assert started() == []
     assert store.get_all_servers() == []
 
 

@@ -23,6 +23,7 @@ from support.agents import (
     serving,
     submit,
 )
+from support.threads import newcomers
 
 from afl.runtime.agent import ClaudeAgentRunner, ToolRegistry
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
@@ -151,8 +152,8 @@ def test_heartbeat(store: MemoryStore) -> None:
             seen.until(lambda r: [s.state for s in r.servers].count("running") >= 3)
         assert ("save_server", "afl-heartbeat") in seen.calls
     seen = Recorder(store)
-    before = threading.active_count()
-    assert run_claude(seen.api, lambda payload: {"m": threading.active_count()}).outputs == {"m": before}
+    started = newcomers()
+    assert run_claude(seen.api, lambda payload: {"m": len(started())}).outputs == {"m": 0}
     assert "save_server" not in seen.names()
 
 

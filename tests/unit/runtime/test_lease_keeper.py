@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from support.agents import LONG, SECONDS, Recorder, begin, only_task
+from support.threads import newcomers
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.entities import TaskDefinition
@@ -52,9 +53,9 @@ def test_with_nobody_inside_it_sleeps(store: MemoryStore) -> None:
 
 
 def test_without_anybody_there_is_no_thread(store: MemoryStore) -> None:
-    before = threading.active_count()
+    started = newcomers()
     keeper = LeaseKeeper(store)
-    assert threading.active_count() == before
+    assert started() == []
     keeper.close()
 
 

@@ -26,6 +26,7 @@ from support.agents import (
     serving,
     submit,
 )
+from support.threads import newcomers
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent import ToolRegistry
@@ -101,14 +102,14 @@ def test_run_once_begins_works_and_ends_a_submitted_run(store: MemoryStore) -> N
 
 
 def test_run_once_stays_on_this_thread(store: MemoryStore) -> None:
-    run, before, seen = submit(store), threading.active_count(), []
+    run, started, seen = submit(store), newcomers(), []
 
     def tool(payload: dict[str, Any]) -> dict[str, Any]:
-        seen.append((threading.current_thread() is threading.main_thread(), threading.active_count()))
+        seen.append((threading.current_thread() is threading.main_thread(), started()))
         return double(payload)
 
     assert runner_on(store, Double=tool).run_once() == 1
-    assert seen == [(True, before)]
+    assert seen == [(True, [])]
     assert run_of(store, run).state == RunnerState.COMPLETED
     assert store.get_all_servers() == []
 
