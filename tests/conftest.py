@@ -12,7 +12,7 @@ from support.databases import fresh_mongo_database, fresh_postgres_database
 from support.servers import SessionServers
 from support.stillness import Stillness
 
-from afl.kernel import telemetry
+from afl.kernel import codec, telemetry
 
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
@@ -57,9 +57,10 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_told() -> None:
-    """Who serves figures keeps them until its process ends; each test begins as a process does."""
+def _as_a_process_begins() -> None:
+    """Some things hold until a process ends: who is told of figures, and how large a value may be."""
     telemetry.install(None)
+    codec.set_payload_limit(codec.MAX_PAYLOAD_BYTES)
 
 
 @pytest.fixture(scope="session")

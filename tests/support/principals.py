@@ -37,7 +37,9 @@ class PrincipalProcess:
     def write_workflow(self, name: str, text: str = HELLO) -> None:
         path = self.folder / "workflows" / f"{name}.yml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(text)
+        unfinished.rename(path)  # the principal may look at any moment
 
     def start(self) -> None:
         self._process = subprocess.Popen(

@@ -28,6 +28,7 @@ from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker
 from afl.coordination.standby_breaker import StandbyBreaker
 from afl.kernel import telemetry
+from afl.kernel.cancelling import cancel_and_wait
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -187,8 +188,7 @@ class CircuitBreaker:
         try:
             yield
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            await cancel_and_wait([renewing])
 
     async def _renew(self, call_id: str, entered: Standing) -> None:
         held = True

@@ -10,13 +10,17 @@ _AGAIN_SECONDS = 1.0
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait until they have ended; what they raise stays with them.
+    """Cancel tasks and wait until they have ended; what they raise stays with them, and is not complained of.
 
     A cancellation may get lost on the way, in a library that catches it at the wrong moment, and whoever had asked once
     would wait for ever. So they are asked again.
     """
-    left = {task for task in tasks if not task.done()}
+    every = set(tasks)
+    left = {task for task in every if not task.done()}
     while left:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=_AGAIN_SECONDS)
+    for task in every:
+        if not task.cancelled():
+            task.exception()  # asyncio logs what nobody has looked at

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import FencedError, StoreError
@@ -66,8 +67,7 @@ class Relay:
             self._ear.wake()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=_FAREWELL_SECONDS)
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait([self._task])
         if self._ear is not None:
             self._ear.close()
         if self._epoch is not None:

@@ -48,6 +48,7 @@ def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalPro
         with running_agent(found.settings, folder / "agent"):
             with fleet.connected(found.settings) as client:
                 eventually(lambda: any(agent.alive for agent in fleet.agents(client)))
+                eventually(lambda: {"paper", "held"} <= {each.id for each in fleet.workflows(client)})
             yield found
 
 

@@ -19,6 +19,7 @@ from support.fleet_agents import AgentProcess, running_agent
 from support.principals import PrincipalProcess, running_principal
 
 from afl.cli.fleet_command import fleet as fleet_group
+from afl.operations.fleet import fleet as operations
 
 __all__ = ["afl"]
 
@@ -58,6 +59,8 @@ def principal(place: Path) -> Iterator[PrincipalProcess]:
 @pytest.fixture(scope="module")
 def agent(principal: PrincipalProcess, place: Path) -> Iterator[AgentProcess]:
     with running_agent(principal.settings, place / "agent") as agent:
+        with operations.connected(principal.settings) as client:
+            eventually(lambda: any(each.alive for each in operations.agents(client)))
         yield agent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -40,3 +41,17 @@ def test_tasks_have_ended_whatever_they_raise(monkeypatch: pytest.MonkeyPatch) -
 
     sleeping, deafened, failed = asyncio.run(main())
     assert (sleeping, deafened, str(failed)) == (None, None, "while it ended")
+
+
+def test_what_a_task_raised_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ValueError("before anybody asked it to end")
+
+    async def main() -> None:
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+        await cancel_and_wait([task])
+
+    asyncio.run(main())
+    gc.collect()
+    assert caplog.records == []

@@ -22,6 +22,7 @@ from afl.fleet.principal.sockets import Counter, Sockets
 from afl.fleet.principal.store import FleetStore
 from afl.fleet.security import check_bind, load_principal_keys
 from afl.fleet.settings import FleetSettings, expanded
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import StoreError
 
@@ -69,9 +70,7 @@ class Principal:
         finally:
             self.desk.close()
             await self._counter.finish(_GRACE_S)
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            await cancel_and_wait(parts)
             self._sockets.close()
 
     def _parts(self, scheduler: bool) -> list[Coroutine[Any, Any, None]]:

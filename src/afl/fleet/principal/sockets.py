@@ -17,6 +17,7 @@ from afl.fleet.protocol import client_error
 from afl.fleet.security import Gate, PrincipalKeys
 from afl.fleet.settings import FleetSettings
 from afl.fleet.zeromq import zmq
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.errors import ServerError
 
 _log = logging.getLogger(__name__)
@@ -99,9 +100,7 @@ class Counter:
         """Give the requests under way a moment to be answered."""
         if self._open:
             await asyncio.wait(self._open, timeout=seconds)
-        for task in list(self._open):
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await cancel_and_wait(self._open)
 
     async def _handle(self, envelope: list[bytes], body: list[bytes]) -> None:
         answer = await self._answer(body[0]) if len(body) == 1 else _SEVERAL

@@ -11,6 +11,7 @@ from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway
 from afl.fleet.requests import GetLogs, WatchRun
 from afl.fleet.settings import FleetSettings
+from afl.kernel.cancelling import cancel_and_wait
 from afl.operations.fleet.fleet import LogFilter, LogQuery, with_hint
 from afl.operations.fleet.fleet_dag import RunStanding, standing
 
@@ -53,9 +54,7 @@ async def follow_run(settings: FleetSettings, run_id: str, *, last: int = 0) -> 
             if end is not None:
                 yield end
         finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            await cancel_and_wait(parts)
 
 
 async def follow_logs(

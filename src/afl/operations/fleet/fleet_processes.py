@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from afl.fleet.agent import Agent
 from afl.fleet.principal.service import Principal, open_database
 from afl.fleet.settings import FleetSettings
+from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 
@@ -94,8 +95,7 @@ class _Companion:
         if self._living is None:
             return 0
         if not self._living.done():  # the principal failed: nobody takes what the agent would report
-            self._living.cancel()
-            await asyncio.gather(self._living, return_exceptions=True)
+            await cancel_and_wait([self._living])
             return 1
         return self._living.result()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.clock import wall_ms
 from afl.kernel.settings import Settings
 from afl.operations.turn.turns import known_agent, opened
@@ -62,8 +63,7 @@ async def follow(
                 yield _event(await heard.get())
         finally:
             if watch is not None:
-                watch.cancel()
-                await asyncio.gather(watch, return_exceptions=True)
+                await cancel_and_wait([watch])
 
 
 def _is_local(agents: Agents) -> bool:

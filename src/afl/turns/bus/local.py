@@ -13,6 +13,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import StoreError
@@ -147,9 +148,7 @@ class _Running(Subscription):
         self._tasks = [asyncio.create_task(self._follow())]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks)
         self._ear.close()
         self._bus.forget(self)
 

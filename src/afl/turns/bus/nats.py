@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.codec import encode
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.ids import sortable_id
@@ -91,9 +92,7 @@ class NatsBus(Bus):
         self._closed = True
         while self._unsent:
             await self._send_one(self._unsent.popleft())
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks)
         if self._client.is_connected:
             await self._flush()
         await self._client.close()

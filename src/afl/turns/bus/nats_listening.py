@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 from nats.js import JetStreamContext
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.codec import decode
 from afl.turns import headers as names
 from afl.turns.bus.base import Callback, Subscription, WakeupEar
@@ -31,9 +32,7 @@ class Group(Subscription):
         self.tasks: list[asyncio.Task[None]] = []
 
     async def close(self) -> None:
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await cancel_and_wait(self.tasks)
         for part in self.parts:
             await unsubscribe(part)
 

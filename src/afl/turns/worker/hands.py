@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.turns.model import Head
 
 _log = logging.getLogger("afl.turns")
@@ -105,9 +106,7 @@ class Hands:
         tasks = [held.task for held in self._held.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(tasks)
 
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()

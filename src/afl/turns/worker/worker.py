@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.models import Model, PythonTool
@@ -101,9 +102,7 @@ class Worker:
         await self._hands.drain(grace)
         await self._handled(grace)
         await self._leave()
-        for loop in (claiming, *others):
-            loop.cancel()
-        await asyncio.gather(claiming, *others, return_exceptions=True)
+        await cancel_and_wait([claiming, *others])
         await self._ear.close()
         self.desk.close()
 
@@ -112,9 +111,7 @@ class Worker:
         tasks = list(self._handling)
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(tasks)
 
     async def _leave(self) -> None:
         """What is not done goes on elsewhere at once; with the store away, when its lease ends."""
