@@ -35,8 +35,8 @@ from afl.runtime.types import ObjectType, StepId, WorkflowId
 class Pace:
     """When to commit and how much to keep in memory."""
 
-    commit_steps: int = 256
-    commit_seconds: float = 0.020
+    commit_steps: int = 1024
+    commit_seconds: float = 0.050
     foreach_window: int = 256
     cached_steps: int = 50_000
 

@@ -29,7 +29,7 @@ workflow W(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
 }
 """
 EVENTS = PLAIN.replace("facet", "event facet").replace("andThen { yield Next(m = $.n + 1) }", "")
-SMALL = Pace(cached_steps=500, foreach_window=64)
+SMALL = Pace(commit_steps=256, cached_steps=500, foreach_window=64)
 
 
 def program_of(source: str) -> Program:

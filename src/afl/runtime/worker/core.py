@@ -68,7 +68,9 @@ class Worker:
         self.bench = Workbench(
             self._store, handlers, threads, terms.slots, write=self._logs.write, rang=self.wake
         )
-        self._intake = Intake(self._store, handlers, self.bench, terms, self._hooks, self._mind_leases)
+        self._intake = Intake(
+            self._store, handlers, self.bench, terms, self._hooks, self._mind_leases, threads
+        )
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
         self._keeper = LeaseKeeper(
             self._store,
@@ -178,6 +180,8 @@ class Worker:
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
             self._intake.wanted = True
+            if len(done) >= self._terms.slots:
+                self._intake.claim_meanwhile()
             self._store_answers(done)
             self._intake.begin(self.evaluations.born())
             self._mind_leases()
@@ -194,6 +198,7 @@ class Worker:
         others = [
             *self.evaluations.pending_claims(),
             *self._intake.system,
+            *self._intake.ahead,
             *(done.task for done in self._stepless),
         ]
         claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
@@ -273,8 +278,7 @@ class Worker:
 
     def _unbegun(self) -> list[TaskDefinition]:
         """What is in hand and has not begun. It is so no longer: nobody can begin with it while it is given back."""
-        system, self._intake.system = self._intake.system, []
-        return [*self.bench.unstarted(), *system, *self.evaluations.born()]
+        return [*self.bench.unstarted(), *self._intake.give_up(), *self.evaluations.born()]
 
     @property
     def _unstored(self) -> bool:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import StoreError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.worker.aside import Aside
 from afl.runtime.worker.terms import Hooks, Terms
-from afl.runtime.worker.thread_pool import Job
+from afl.runtime.worker.thread_pool import Job, Threads
 from afl.runtime.worker.workbench import Workbench
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 class Intake:
@@ -34,6 +39,7 @@ class Intake:
         terms: Terms,
         hooks: Hooks,
         taken: Callable[[], None],
+        threads: Callable[[], Threads],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -48,6 +54,9 @@ class Intake:
         self._unmarked: list[TaskDefinition] = []
         self._job: Job | None = None
         self._unsure = False  # whether `delayed` is to be looked up
+        self._asking: Aside[list[TaskDefinition]] = Aside(threads)
+        self._asked_for = 0
+        self.ahead: list[TaskDefinition] = []  # ours, and not taken up yet
 
     def answer(self) -> bool:
         """The doorbell rang: claim, and let this thread begin with it (`take_job`). False if there was nothing."""
@@ -73,6 +82,28 @@ class Intake:
             self.begin(tasks)
         self._look_ahead()
 
+    def claim_meanwhile(self) -> None:
+        """Ask for more on another thread; the next claim takes what came of it."""
+        room = self._bench.room
+        if self.wanted and room > 0 and self._bench.is_quick and not self._asking.begun:
+            self._asked_for = room
+            self._asking.begin(self._ask_ahead)
+
+    def _ask_ahead(self) -> list[TaskDefinition]:
+        with claiming():
+            self.ahead = self._ask(self._asked_for)
+        return self.ahead
+
+    def give_up(self) -> list[TaskDefinition]:
+        """What is ours and not on the bench; it is so no longer."""
+        try:
+            ahead = self._asking.take() if self._asking.begun else []
+        except StoreError as error:
+            _log.warning("a claim failed: %s", error)
+            ahead = []
+        given, self.system, self.ahead = [*self.system, *ahead], [], []
+        return given
+
     def begin(self, tasks: list[TaskDefinition]) -> None:
         """Have these tasks, which are ours, worked on."""
         self._bench.forget_offers()
@@ -84,24 +115,30 @@ class Intake:
         """What there is for us; None if there is no reason to ask."""
         self.woken, rung = False, self.woken
         late = self.delayed is not None and time.monotonic() >= self.delayed
-        room = self._bench.room
-        if room < 1 or not (self.wanted or late):
-            return None
-        with claiming():
-            tasks = self._store.claim_tasks(
-                [*self._handlers.names, *self._terms.system_tasks],
-                self._terms.task_list,
-                limit=room,
-                lease_ms=self._store.lease_ms,
-                lock_ms=self._terms.lock_ms,
-                any_event=self._handlers.any_event,
-            )
+        if self._asking.begun:
+            room, tasks = self._asked_for, self._asking.take()
+        else:
+            room = self._bench.room
+            if room < 1 or not (self.wanted or late):
+                return None
+            with claiming():
+                tasks = self._ask(room)
         crashpoint.reach("claim.after")
         self.wanted = len(tasks) == room
         self._unsure = not self.wanted
         if tasks and telemetry.is_metering():
             self._measure(tasks, rung=rung)
         return tasks
+
+    def _ask(self, room: int) -> list[TaskDefinition]:
+        return self._store.claim_tasks(
+            [*self._handlers.names, *self._terms.system_tasks],
+            self._terms.task_list,
+            limit=room,
+            lease_ms=self._store.lease_ms,
+            lock_ms=self._terms.lock_ms,
+            any_event=self._handlers.any_event,
+        )
 
     def _look_ahead(self) -> None:
         """There is nothing more to claim; when will there be?"""
@@ -115,6 +152,7 @@ class Intake:
         started = start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self.system += [task for task in tasks if task.name in self._terms.system_tasks]
+        self.ahead = []
         self._taken()
         return started
 

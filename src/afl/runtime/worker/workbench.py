@@ -61,6 +61,11 @@ class Workbench:
         return self._slots + min(_MOST_AHEAD, int(self._slots * _AHEAD_SECONDS / mean))
 
     @property
+    def is_quick(self) -> bool:
+        """Whether handlers are so quick that tasks are taken ahead of free slots."""
+        return self.limit > self._slots
+
+    @property
     def running(self) -> int:
         """How many handlers are at work, or have answered and not been collected."""
         return len(self._working)
