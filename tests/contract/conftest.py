@@ -9,13 +9,14 @@ import psycopg
 import pytest
 from psycopg import sql
 from pymongo import MongoClient
-from store_records import KINDS, OpenStore
+from store_records import KINDS, MANY, OpenStore
 from support.databases import fresh_mongo_database, fresh_postgres_database
 
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.sql_store import few_rows
 from afl.runtime.sqlite_store import SqliteStore
 
 
@@ -66,8 +67,10 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
         yield lambda: remember(memory)
     elif request.param == "sqlite":
         yield lambda: remember(SqliteStore(f"sqlite:///{tmp_path}/afl.db"))
-    elif request.param == "postgres":
+    elif request.param in ("postgres", MANY):
         url = request.getfixturevalue("empty_postgres_url")
+        if request.param == MANY:
+            request.getfixturevalue("monkeypatch").setattr(few_rows, "MOST", -1)
         yield lambda: remember(PostgresStore(url))
     else:
         url = request.getfixturevalue("empty_mongo_url")

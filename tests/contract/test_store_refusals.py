@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import pytest
 from store_records import (
+    KINDS,
     LONG,
+    MANY,
     NOTHING,
     RUN,
     Everything,
@@ -29,6 +31,8 @@ from afl.kernel.errors import FencedError, PayloadError, StoreConflict
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.persistence import PersistenceAPI
+
+pytestmark = pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
 
 
 def test_a_commit_under_an_old_epoch_stores_nothing(store: PersistenceAPI) -> None:

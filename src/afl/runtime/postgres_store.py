@@ -11,6 +11,7 @@ from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.sql_store import SqlStore
+from afl.runtime.sql_store.few_rows import is_small, statements
 from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.servers import LOG_COLUMNS
 from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_COLUMNS, STEP_VALUES
@@ -44,16 +45,27 @@ class PostgresStore(SqlStore):
         ):  # no fence to put first; or keys to promote, which takes more statements
             super().commit(changes)
             return
-        try:
-            held = self._call(changes, changes.run, rows)
-        except StoreError as error:
-            if _FENCED not in str(error):
-                raise
-            held = False
-        if not held:
+        if not self._stored(changes, changes.run, rows):
             raise FencedError(
                 f"run {changes.run.workflow_id} or one of its tasks was taken over; nothing was written"
             )
+
+    def _stored(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
+        """Store it in one round trip; False if something was taken over."""
+        try:
+            if is_small(changes, rows):
+                carried = self.bell.carried_by_commit
+                self.database.together([*statements(changes, run, rows, self.lease_ms, rings=carried)])
+                if rows.topics:
+                    self.bell.rung(rows.topics)
+                return True
+            return self._call(changes, run, rows)
+        except FencedError:
+            return False
+        except StoreError as error:
+            if _FENCED not in str(error):
+                raise
+            return False
 
     def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
         prepared = [(changes, ChangeRows(changes)) for changes in batch]

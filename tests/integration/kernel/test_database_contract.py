@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from notes_table import ADD, ADD_RETURNING, ALL, BROKEN, GET, SET, SET_ALL, ids, make_notes
 
-from afl.kernel.database import Database, Query, Transaction
-from afl.kernel.errors import PayloadError, StoreConflict, StoreError
+from afl.kernel.database import Database, Query, Statement, Transaction
+from afl.kernel.errors import FencedError, PayloadError, StoreConflict, StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,38 @@ def test_what_is_passing_is_one_whole_write_too(database: Database) -> None:
     with pytest.raises(StoreError, match="inside a transaction"):
         database.write(lambda tx: database.passing(ADD, id=6, text="x"))
     assert ids(database) == [5]
+
+
+def test_statements_together_are_one_whole_write(database: Database) -> None:
+    odd = 'it\'s 100% "ü" {a,b} \\ %(id)s $1\n\t'
+    for _ in range(2):  # the second time they are prepared
+        database.together(
+            [
+                Statement(ADD, (1, odd)),
+                Statement(ADD, (2, None)),
+                Statement.of(SET, {"id": 2, "text": "x" * 3_000_000, "unused": 0}, must_hit=True),
+                Statement(SET, ("nobody", 9)),
+            ]
+        )
+        assert [row["text"] for row in database.select(ALL)] == [odd, "x" * 3_000_000]
+        database.together([Statement(Query.of("delete from notes where id < :id"), (9,), must_hit=True)])
+
+
+def test_of_statements_together_none_counts_if_one_is_refused(database: Database) -> None:
+    database.together([Statement(ADD, (1, "a"))])
+    with pytest.raises(StoreConflict):
+        database.together([Statement(ADD, (2, "b")), Statement(ADD, (1, "b")), Statement(ADD, (3, "c"))])
+    with pytest.raises(FencedError, match="nothing was written"):
+        database.together(
+            [Statement(ADD, (4, "d")), Statement(SET, ("e", 9), must_hit=True), Statement(ADD, (5, "f"))]
+        )
+    with pytest.raises(StoreError, match="no_such_table"):
+        database.together([Statement(ADD, (6, "g")), Statement(BROKEN, ())])
+    with pytest.raises(StoreError, match="inside a transaction"):
+        database.write(lambda tx: database.together([Statement(ADD, (7, "h"))]))
+    assert ids(database) == [1]
+    database.together([Statement(ADD, (2, "b")), Statement(ADD, (3, "c"))])
+    assert ids(database) == [1, 2, 3]
 
 
 def test_an_exception_undoes_everything(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -9,16 +10,20 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from conversation import SCRIPT, heard, until
-from notes_table import ADD, ADD_RETURNING, GET, SET, ids, make_notes
+from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, ids, make_notes
 from postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import temporary_stack
-from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.database import Database, Query, Statement, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
-from afl.kernel.errors import MissingExtraError, StoreUnavailable
+from afl.kernel.errors import FencedError, MissingExtraError, StoreUnavailable
 
 PID = Query.of("select pg_backend_pid() as pid")
+# Who waits for us; pg_stat_activity does not change within a transaction.
+BLOCKED = Query.of(
+    "select 1 from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+)
 SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
 
 
@@ -73,6 +78,88 @@ def test_a_single_statement_is_one_round_trip(postgres: Database, way: str) -> N
     within = postgres.write(lambda tx: tx.one(Query.of("select now() = statement_timestamp() as alone")))
     assert within is not None
     assert within["alone"] is False
+
+
+def test_statements_together_are_prepared_once_and_one_transaction(postgres: Database) -> None:
+    make_notes(postgres)
+    note = Query.of("insert into notes (id, text) values (:id, pg_current_xact_id()::text)")
+    for first in (1, 3):
+        postgres.together([Statement(note, (first,), must_hit=True), Statement(note, (first + 1,))])
+    texts = [row["text"] for row in postgres.select(ALL)]
+    assert texts[0] == texts[1] != texts[2] == texts[3]
+    prepared = Query.of("select count(*) as found from pg_prepared_statements where name like 'afl_%'")
+    assert postgres.select(prepared)[0]["found"] == 2  # with the demand for a row, and without
+
+
+@pytest.mark.parametrize("deliver", [True, False])
+def test_statements_together_whose_answer_is_lost_are_not_repeated(
+    shaky: Database, postgres: Database, proxy: Proxy, deliver: bool
+) -> None:
+    (row,) = shaky.select(PID)
+    proxy.cut_at, proxy.deliver = b"insert into notes", deliver
+    with pytest.raises(StoreUnavailable, match="look before you repeat it"):
+        shaky.together([Statement(ADD, (1, "a")), Statement(ADD, (2, "b"))])
+    until(lambda: not postgres.select(SESSION, pid=row["pid"]))
+    assert ids(postgres) == ([1, 2] if deliver else [])
+    shaky.together([Statement(ADD, (3, "c"))])
+    assert ids(postgres)[-1] == 3
+
+
+def test_a_pooler_gets_them_one_by_one(postgres_database: str, postgres: Database) -> None:
+    make_notes(postgres)
+    with Proxy(postgres_database, pooler=True) as pooler, connect(pooler.url) as database:
+        database.together([Statement(ADD, (1, "a")), Statement(SET, ("b", 1), must_hit=True)])
+        with pytest.raises(FencedError):
+            database.together([Statement(ADD, (2, "a")), Statement(SET, ("b", 9), must_hit=True)])
+    assert ids(postgres) == [1]
+
+
+def test_of_two_that_wait_for_each_other_the_one_together_runs_again(postgres_database: str) -> None:
+    with connect(f"{postgres_database}?options=-c%20deadlock_timeout%3D20ms") as database:
+        make_notes(database)
+        database.together([Statement(ADD, (1, "0")), Statement(ADD, (2, "0"))])
+        crossing = threading.Thread(
+            target=lambda: database.together([Statement(SET, ("b", 2)), Statement(SET, ("b", 1))])
+        )
+
+        def work(tx: Transaction) -> None:
+            tx.run(SET, id=1, text="a")
+            if crossing.ident is None:
+                crossing.start()
+                until(lambda: bool(tx.all(BLOCKED)))
+            tx.run(SET, id=2, text="a")
+
+        database.write(work)
+        crossing.join()
+        assert {row["text"] for row in database.select(ALL)} in ({"a"}, {"b"})
+
+
+def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(postgres: Database) -> None:
+    make_notes(postgres)
+    postgres.together([Statement(ADD, (1, "a"))])
+    began = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def hold(tx: Transaction) -> None:
+        tx.run(SET, id=1, text="held")
+        began.set()
+        until(lambda: bool(tx.all(BLOCKED)))
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        holder = threading.Thread(target=lambda: postgres.write(hold))
+        holder.start()
+        began.wait()
+        with pytest.raises(KeyboardInterrupt):
+            postgres.together([Statement(SET, ("b", 1)), Statement(ADD, (2, "b"))])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    holder.join()
+    postgres.together([Statement(ADD, (3, "c"))])
+    assert 3 in ids(postgres)
 
 
 def test_only_small_results_are_kept_with_their_cursor(postgres: Database) -> None:

@@ -4,6 +4,7 @@ from afl.kernel.database.address import DEFAULT_URL, connect
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.queries import Queries, Query, queries
 from afl.kernel.database.schema import Schema
+from afl.kernel.database.statement import Statement
 
 __all__ = [
     "DEFAULT_URL",
@@ -12,6 +13,7 @@ __all__ = [
     "Query",
     "Row",
     "Schema",
+    "Statement",
     "Transaction",
     "connect",
     "queries",

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
-from afl.kernel.errors import StoreError
+from afl.kernel.database.statement import Statement
+from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.heap import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class Database(ABC):
         """
         return self.write(work)
 
+    def together(self, statements: Sequence[Statement]) -> None:
+        """A few statements that are a whole write transaction; FencedError if one had to hit a row and did not."""
+        self.write(lambda tx: _run_all(tx, statements))
+
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole read transaction."""
         return self.read(lambda tx: tx.all(query, **params))
@@ -191,6 +196,12 @@ class Database(ABC):
         self._executor = None
         self._executor_guard = threading.Lock()
         self._after_fork()
+
+
+def _run_all(tx: Transaction, statements: Sequence[Statement]) -> None:
+    for each in statements:
+        if not tx.run(each.query, **each.named) and each.must_hit:
+            raise FencedError("a row is no longer ours; nothing was written")
 
 
 async def _settle(outcome: asyncio.Future[Any]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema, ensure
+from afl.kernel.database.statement import Statement
 from afl.kernel.errors import MissingExtraError, StoreUnavailable, pip_install
 from afl.kernel.presence import Presence
 
@@ -121,12 +122,26 @@ class PostgresDatabase(Database):
         self._presence.forked()
         self._pool.forked()
 
+    def together(self, statements: Sequence[Statement]) -> None:
+        """In one round trip, where no pooler stands in between."""
+        if self.pooled:
+            super().together(statements)
+        else:
+            self._once(lambda connection: connection.together.run(statements), statements[-1].query.name)
+
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
-        def attempt(connection: Connection) -> list[Row]:
+        return self._once(
+            lambda connection: fetch_all(connection, query, params), query.name, repeat_if_lost=repeat_if_lost
+        )
+
+    def _once(self, work: Callable[[Connection], T], name: str, *, repeat_if_lost: bool = False) -> T:
+        """Something that is a transaction of its own."""
+
+        def attempt(connection: Connection) -> T:
             try:
-                return fetch_all(connection, query, params)
+                return work(connection)
             except (psycopg.Error, UnicodeEncodeError) as error:
-                problem = failure(error, f"query {query.name}", self.name)
+                problem = failure(error, f"query {name}", self.name)
                 if isinstance(error, TRY_AGAIN):
                     raise _AgainError(problem, error) from error
                 if not lost(error, connection):

@@ -12,6 +12,8 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from afl.kernel.database.postgres_pipeline import Pipeline
+
 Cursor = psycopg.Cursor[dict[str, Any]]
 
 _MOST_CURSORS = 100
@@ -29,6 +31,11 @@ class Connection(psycopg.Connection[dict[str, Any]]):
     @cached_property
     def _cursors(self) -> dict[str, Cursor]:
         return {}
+
+    @cached_property
+    def together(self) -> Pipeline:
+        """For several statements at once."""
+        return Pipeline(self)
 
     def statement(self, query: str, params: Mapping[str, Any] | None = None) -> Cursor:
         """Execute; the result is good until the same statement is executed again."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
 
-from afl.kernel.database.dialect import Dialect, numbered, render
+from afl.kernel.database.dialect import Dialect, dollars, numbered, render
 from afl.kernel.database.scan import statements
 from afl.kernel.errors import InputError
 
@@ -23,7 +23,16 @@ _NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
 class Query:
     """One named statement, ready for each driver. For a dialect it was not written for it has no text."""
 
-    __slots__ = ("lists", "name", "now", "parameters", "postgres", "sqlite", "sqlite_numbered")
+    __slots__ = (
+        "lists",
+        "name",
+        "now",
+        "parameters",
+        "postgres",
+        "postgres_numbered",
+        "sqlite",
+        "sqlite_numbered",
+    )
 
     name: str
     sqlite: str
@@ -31,6 +40,7 @@ class Query:
         str  # parameters by their number, the clock's last: takes rows that are tuples as they are
     )
     postgres: str
+    postgres_numbered: str  # the same for the server itself; made when it is first asked for
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
     now: bool
@@ -53,6 +63,9 @@ class Query:
         return cls(name, sqlite=sql, postgres=sql)
 
     def __getattr__(self, missing: str) -> str:
+        if missing == "postgres_numbered":
+            self.postgres_numbered = dollars(self.postgres, self.parameters)
+            return self.postgres_numbered
         if missing in ("sqlite", "sqlite_numbered", "postgres"):
             raise InputError(
                 f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"

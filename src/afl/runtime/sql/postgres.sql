@@ -26,3 +26,5 @@ select pg_advisory_xact_lock(hashtextextended(:key, 7))
 select afl_commit_3(:changes::jsonb) as held
 -- name: commit_all
 select afl_commit_all_3(:batch::jsonb)
+-- name: notify
+select pg_notify('afl_doorbell', :topic)
