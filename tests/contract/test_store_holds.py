@@ -25,7 +25,7 @@ from afl.kernel.errors import PayloadError
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState
-from afl.runtime.types import EventId
+from afl.runtime.types import EventId, WorkflowId
 
 HOLDS = [TaskHold.CONCURRENCY, TaskHold.PAUSED, TaskHold.POISONED, TaskHold.TIMEOUT]
 NO = {"message": "no", "type": "AgentError"}
@@ -54,6 +54,18 @@ def test_a_task_without_hold_is_claimed_again(store: PersistenceAPI) -> None:
     store.save_task(a_task(hold=TaskHold.TIMEOUT))
     store.save_task(a_task(hold=""))
     assert claimed(store).uuid == "t"
+
+
+def test_what_is_held_back_of_a_run(store: PersistenceAPI) -> None:
+    store.save_task(a_task("free", step_id="s1"))
+    store.save_task(a_task("limited", step_id="s2", concurrency_key="k", concurrency_limit=1))
+    store.save_task(a_task("held", step_id="s3", hold=TaskHold.PAUSED))
+    put_off(store, "late", LONG, step_id="s4")
+    put_off(store, "was late", -1, step_id="s5")
+    put_off(store, "over", LONG, step_id="s6", state=TaskState.COMPLETED)
+    put_off(store, "of another", LONG, step_id="s7", workflow_id="another")
+    assert uuids(store.get_held_back(RUN)) == ["limited", "held", "late", "was late"]
+    assert store.get_held_back(WorkflowId("nobody's")) == []
 
 
 # -- delays ---------------------------------------------------------------------------------------------------

@@ -237,10 +237,8 @@ class LocalRunner:
         due = self._store.next_due(workflow_id=workflow_id)
         if due is not None:
             return due / 1000
-        tasks = self._store.get_tasks_by_workflow(workflow_id)
-        mine = [
-            t for t in tasks if t.state == TaskState.PENDING and not t.via and self._handlers.serves(t.name)
-        ]
+        held_back = self._store.get_held_back(workflow_id)
+        mine = [task for task in held_back if not task.via and self._handlers.serves(task.name)]
         if any(task.not_before and not task.hold for task in mine):
             return _DUE_SECONDS  # its delay ended since we looked for something to claim
         return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
+from support.agents import Recorder
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.language import compile_source
@@ -71,6 +72,23 @@ def test_thousands_of_tasks_are_handled_in_a_small_memory() -> None:
     states = Counter(task.state for task in store.get_tasks_by_workflow(result.workflow_id))
     assert states == {"completed": 3_000}
     store.close()
+
+
+def test_another_attempt_does_not_make_every_later_answer_read_the_whole_run() -> None:
+    store, failed = Recorder(MemoryStore()), []
+
+    def next_of(n: int) -> dict[str, int]:
+        if n == 3 and not failed:
+            failed.append(n)
+            raise ValueError("once")
+        return {"m": n + 1}
+
+    source = EVENTS.replace("Next(n = n)", "Next(n = n) with Retry(attempts = 2, backoff = 1)")
+    with LocalRunner(Evaluator(store.api), Handlers.of({"Next": next_of}), concurrency=1) as runner:
+        result = runner.run(program_of(source), {"list": list(range(50))})
+    assert (result.outputs, failed) == ({"all": list(range(1, 51))}, [3])
+    assert store.count("requeue") == 1
+    assert store.count("get_tasks_by_workflow") == 0
 
 
 class Counting:

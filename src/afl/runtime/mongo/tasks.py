@@ -36,6 +36,16 @@ class TaskCollection(Collections):
     def get_tasks_by_workflow(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
         return self._tasks({"workflow_id": workflow_id}, sort=OLDEST_FIRST)
 
+    def get_held_back(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        waiting = [
+            {"hold": {"$nin": ["", None]}},
+            {"concurrency_key": {"$nin": ["", None]}},
+            {"not_before": {"$gt": 0}},
+        ]
+        return self._tasks(
+            {"workflow_id": workflow_id, "state": TaskState.PENDING, "$or": waiting}, sort=OLDEST_FIRST
+        )
+
     def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
         """All tasks that a runner's runs created, in creation order."""
         return self._tasks({"runner_id": runner_id}, sort=OLDEST_FIRST)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.types import WorkflowId
 
 
 class ClaimStore(Protocol):
@@ -49,6 +50,9 @@ class ClaimStore(Protocol):
 
     def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
         """In how many milliseconds the first delayed task (of a list, of a run) may be claimed; None without one."""
+
+    def get_held_back(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        """The pending tasks of a run that cannot, or could not, be claimed at once: held, limited or put off."""
 
     def renew(
         self,

@@ -224,6 +224,11 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and state = 'pending' and hold = '' and not_before > {now}
     and (cast(:task_list as text) is null or task_list_name = cast(:task_list as text))
     and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text))
+-- name: get_held_back
+select * from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and state = 'pending' and (workflow_id = :workflow_id) is true
+order by +seq
 -- name: any_pending
 select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_list_name = :task_list limit 1
 -- `is true` keeps planners without statistics from indexes that find many: in a claim every older task would be read for

@@ -15,6 +15,7 @@ from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.task_rows import task_from
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.types import WorkflowId
 
 _QUIET_SECONDS = 0.02
 
@@ -87,6 +88,9 @@ class ClaimTables(Tables):
         rows = self.database.select(Q.next_due, task_list=task_list, workflow_id=workflow_id)
         due: int | None = rows[0]["due"]
         return due
+
+    def get_held_back(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.get_held_back, workflow_id=workflow_id)]
 
     def renew(
         self,
