@@ -71,6 +71,19 @@ def test_statements_together_are_one_whole_write(database: Database) -> None:
         database.together([Statement(Query.of("delete from notes where id < :id"), (9,), must_hit=True)])
 
 
+@pytest.mark.parametrize("text", ["before\x00after", "half \ud800 a character"])
+def test_text_that_the_store_cannot_hold_is_refused_together_too(database: Database, text: str) -> None:
+    if database.dialect == "sqlite" and "\x00" in text:
+        database.together([Statement(ADD, (1, text))])
+        assert [row["text"] for row in database.select(ALL)] == [text]
+    else:
+        with pytest.raises(PayloadError, match="does not fit the store"):
+            database.together([Statement(ADD, (1, "good")), Statement(ADD, (2, text))])
+        assert ids(database) == []
+    database.together([Statement(ADD, (3, "ü"))])
+    assert ids(database)[-1] == 3
+
+
 def test_of_statements_together_none_counts_if_one_is_refused(database: Database) -> None:
     database.together([Statement(ADD, (1, "a"))])
     with pytest.raises(StoreConflict):

@@ -6,18 +6,19 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from uuid import uuid4
 
 import psycopg
 import pytest
 from conversation import SCRIPT, heard, until
-from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, ids, make_notes
+from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, SET_ALL, ids, make_notes
 from postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import temporary_stack
 from afl.kernel.database import Database, Query, Statement, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
-from afl.kernel.errors import FencedError, MissingExtraError, StoreUnavailable
+from afl.kernel.errors import FencedError, MissingExtraError, PayloadError, StoreConflict, StoreUnavailable
 
 PID = Query.of("select pg_backend_pid() as pid")
 # Who waits for us; pg_stat_activity does not change within a transaction.
@@ -89,6 +90,42 @@ def test_statements_together_are_prepared_once_and_one_transaction(postgres: Dat
     assert texts[0] == texts[1] != texts[2] == texts[3]
     prepared = Query.of("select count(*) as found from pg_prepared_statements where name like 'afl_%'")
     assert postgres.select(prepared)[0]["found"] == 2  # with the demand for a row, and without
+
+
+def test_what_psycopg_deallocates_is_prepared_again(postgres: Database) -> None:
+    """It drops every prepared statement of a connection after its first ROLLBACK, not only those it made."""
+    make_notes(postgres)
+    assert isinstance(postgres, PostgresDatabase)
+    postgres._pool.close()
+    postgres._pool._closed = False  # from here on there is one connection, which has never rolled back
+    postgres.together([Statement(ADD, (1, "a"))])
+    for _ in range(4):
+        postgres.select(PID)
+    postgres.read(lambda tx: tx.one(PID))
+    postgres.together([Statement(ADD, (2, "b"))])
+    for number in (3, 4):
+        with pytest.raises(StoreConflict):
+            postgres.together([Statement(SET_ALL, ("c",)), Statement(ADD, (1, "a"))])
+        postgres.together([Statement(ADD, (number, "b"))])
+    assert [row["text"] for row in postgres.select(ALL)] == ["a", "b", "b", "b"]
+    prepared = Query.of("select count(*) as found from pg_prepared_statements where name like 'afl_%'")
+    assert postgres.select(prepared)[0]["found"] == 2
+
+
+def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str) -> None:
+    name = f"latin_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"create database {name} encoding 'LATIN1' locale 'C' template template0".encode())
+        try:
+            with connect(f"{postgres_url.rpartition('/')[0]}/{name}") as database:
+                make_notes(database)
+                database.together([Statement(ADD, (1, "für"))])
+                database.atomic(ADD, id=2, text="für")
+                assert [row["text"] for row in database.select(ALL)] == ["für", "für"]
+                with pytest.raises(PayloadError):
+                    database.together([Statement(ADD, (3, "日"))])
+        finally:
+            admin.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.mark.parametrize("deliver", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,12 @@ from afl.runtime.worker.core import Worker
 from afl.runtime.worker.terms import Terms
 from afl.runtime.worker.thread_pool import ThreadPool
 
-ELEMENTS = 40
+SLOTS = 16
+ELEMENTS = 60
 
 
 class Crew:
-    """A worker of two slots, driven round by round, and how often each method of its store was called."""
+    """A worker that is driven round by round, and how often each method of its store was called."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.recorder = Recorder(store)
@@ -34,15 +36,15 @@ class Crew:
         self.worker = Worker(
             Evaluator(self.recorder.api),
             Handlers([Callback("Double", self._double)]),
-            Terms(slots=2, poll_seconds=LONG),
+            Terms(slots=SLOTS, poll_seconds=LONG),
             lambda: self.pool,
         )
 
     def first_answers(self) -> None:
-        """Two tasks are done and not stored yet; it is known now how quick they are."""
+        """All slots are done and nothing is stored yet; it is known now how quick they are."""
         self.worker.round()
         self._go.set()
-        eventually(lambda: self.worker.bench._done.qsize() == 2)
+        eventually(lambda: self.worker.bench._done.qsize() == SLOTS)
         self.worker.bench._threads.mean = 0.001
 
     def _double(self, payload: dict[str, Any]) -> Any:
@@ -72,25 +74,44 @@ def test_claims_do_not_wait_for_what_is_being_stored(
     monkeypatch.setattr(store, "commit_all", storing)
     crew.first_answers()
     crew.worker.round()
-    assert claimed == [2, ELEMENTS - 2]
-    assert len(crew.worker.bench.tasks) == ELEMENTS - 2
+    assert claimed == [SLOTS, ELEMENTS - SLOTS]
+    assert len(crew.worker.bench.tasks) == ELEMENTS - SLOTS
     while run_of(store, run).state != RunnerState.COMPLETED:
         crew.worker.round()
     crew.worker.drain(SECONDS)
 
 
-def test_what_was_claimed_ahead_is_in_hand_and_given_back_at_the_end(store: MemoryStore) -> None:
+def test_what_was_claimed_ahead_is_others_to_have_while_answers_cannot_be_stored(store: MemoryStore) -> None:
     run, crew = begin(store, "ns.Many", {"list": list(range(ELEMENTS))}), Crew(store)
     crew.first_answers()
-    crew.recorder.fail("commit_all", *[StoreUnavailable("away")] * 2)
+    crew.recorder.fail("commit_all", StoreUnavailable("away"), StoreUnavailable("away"))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            crew.worker.round()
+        assert len(store.find_tasks(state=TaskState.RUNNING)) == SLOTS
+    assert crew.recorder.count("claim_tasks") == 2
+    crew.worker.drain(SECONDS)
+    states = Counter(task.state for task in store.get_tasks_by_workflow(run))
+    assert states == {TaskState.COMPLETED: SLOTS, TaskState.PENDING: ELEMENTS - SLOTS}
+
+
+def test_what_is_claimed_ahead_is_in_hand_and_given_back_at_the_end(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, crew = begin(store, "ns.Many", {"list": list(range(ELEMENTS))}), Crew(store)
+    crew.first_answers()
+    crew.recorder.fail("commit_all", StoreUnavailable("away"))
+    monkeypatch.setattr(crew.worker._intake, "return_ahead", lambda: None)  # as if it had ended just now
     with pytest.raises(StoreUnavailable):
         crew.worker.round()
     eventually(lambda: len(store.find_tasks(state=TaskState.RUNNING)) == ELEMENTS)
     running = {(task.uuid, task.epoch) for task in store.find_tasks(state=TaskState.RUNNING)}
     eventually(lambda: running <= in_hand().tasks)
+    crew.worker._intake.begin([])
+    assert running <= in_hand().tasks
     crew.worker.drain(SECONDS)
-    states = [task.state for task in store.get_tasks_by_workflow(run)]  # type: ignore[arg-type]
-    assert sorted(states) == [TaskState.COMPLETED] * 2 + [TaskState.PENDING] * (ELEMENTS - 2)
+    states = Counter(task.state for task in store.get_tasks_by_workflow(run))
+    assert states == {TaskState.COMPLETED: SLOTS, TaskState.PENDING: ELEMENTS - SLOTS}
 
 
 def test_a_claim_ahead_that_fails_is_asked_for_again(store: MemoryStore) -> None:
@@ -104,7 +125,7 @@ def test_a_claim_ahead_that_fails_is_asked_for_again(store: MemoryStore) -> None
     crew.worker.drain(SECONDS)
 
 
-def test_a_claim_ahead_that_fails_at_the_end_is_told_and_no_more(
+def test_a_claim_ahead_that_fails_together_with_the_commit_is_told_and_no_more(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin(store, "ns.Many", {"list": list(range(ELEMENTS))})
@@ -114,8 +135,8 @@ def test_a_claim_ahead_that_fails_at_the_end_is_told_and_no_more(
     crew.recorder.fail("claim_tasks", StoreUnavailable("gone"))
     with pytest.raises(StoreUnavailable):
         crew.worker.round()
-    crew.worker.drain(SECONDS)
     assert "a claim failed: gone" in caplog.text
+    crew.worker.drain(SECONDS)
     assert store.find_tasks(state=TaskState.RUNNING) == []
 
 

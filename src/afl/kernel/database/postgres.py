@@ -54,6 +54,9 @@ _DEFAULTS = {
 }
 
 
+_ALWAYS = {"client_encoding": "UTF8"}  # as JSON is; a server's or a URL's own would be another
+
+
 class PostgresDatabase(Database):
     """Pooled connections for transitions; `new_connection` gives one that is nobody else's."""
 
@@ -239,7 +242,7 @@ def _settings(url: str, name: str) -> dict[str, Any]:
     given = _parse(url)
     if given is None:
         raise unreadable(name)
-    return _DEFAULTS | given
+    return {**_DEFAULTS, **given, **_ALWAYS}
 
 
 def _parse(url: str) -> dict[str, Any] | None:

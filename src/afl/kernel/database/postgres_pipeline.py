@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 import psycopg
-from psycopg.errors import DivisionByZero, error_from_result
+from psycopg.errors import DivisionByZero, InvalidSqlStatementName, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
@@ -35,30 +35,36 @@ class Pipeline:
 
         Raises psycopg's error if one fails. The connection is closed if it is left in the middle.
         """
+        calls = [(_text_of(each), _sent(each.params)) for each in statements]
+        failed = self._send(calls)
+        if isinstance(
+            failed, InvalidSqlStatementName
+        ):  # psycopg deallocates everything now and then, ours too
+            self._prepared.clear()
+            failed = self._send(calls)
+        if isinstance(failed, DivisionByZero):
+            raise FencedError("a row is no longer ours; nothing was written") from failed
+        if failed is not None:
+            raise failed
+
+    def _send(self, calls: Sequence[tuple[str, list[bytes | None]]]) -> psycopg.Error | None:
+        """The first refusal, if any."""
         pgconn = self._connection.pgconn
-        new: dict[str, bytes] = {}
-        pgconn.enter_pipeline_mode()
         try:
-            for each in statements:
-                text = _text_of(each)
-                name = self._prepared.get(text) or new.get(text)
+            pgconn.enter_pipeline_mode()
+            for text, params in calls:
+                name = self._prepared.get(text)
                 if name is None:
-                    name = new[text] = b"afl_%d" % next(_numbers)
+                    name = self._prepared[text] = b"afl_%d" % next(_numbers)
                     pgconn.send_prepare(name, text.encode())
-                pgconn.send_query_prepared(name, _sent(each.params))
+                pgconn.send_query_prepared(name, params)
             pgconn.pipeline_sync()
             failed = _first_failure(pgconn, self._connection.fileno())
             pgconn.exit_pipeline_mode()
         except BaseException:
             self._connection.close()
             raise
-        if failed is None:
-            self._prepared |= new
-            return
-        error = error_from_result(failed, self._connection.info.encoding)
-        if isinstance(error, DivisionByZero):
-            raise FencedError("a row is no longer ours; nothing was written") from error
-        raise error
+        return None if failed is None else error_from_result(failed, self._connection.info.encoding)
 
 
 def _text_of(statement: Statement) -> str:
@@ -68,11 +74,14 @@ def _text_of(statement: Statement) -> str:
 
 
 def _sent(values: Sequence[Any]) -> list[bytes | None]:
-    """Text, numbers and null."""
-    return [
+    """Text, numbers and null, as text that ends with its first zero byte."""
+    sent = [
         value.encode() if isinstance(value, str) else None if value is None else str(value).encode()
         for value in values
     ]
+    if any(b"\0" in each for each in sent if each is not None):
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return sent
 
 
 def _first_failure(pgconn: PGconn, socket: int) -> PGresult | None:

@@ -36,6 +36,7 @@ from afl.runtime.worker.workbench import Workbench
 _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
+_MANY_ANSWERS = 16  # so many take a while to be stored
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
 
 
@@ -180,9 +181,13 @@ class Worker:
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
             self._intake.wanted = True
-            if len(done) >= self._terms.slots:
+            if len(done) >= _MANY_ANSWERS:
                 self._intake.claim_meanwhile()
-            self._store_answers(done)
+            try:
+                self._store_answers(done)
+            except StoreError:
+                self._intake.return_ahead()
+                raise
             self._intake.begin(self.evaluations.born())
             self._mind_leases()
 
@@ -278,7 +283,7 @@ class Worker:
 
     def _unbegun(self) -> list[TaskDefinition]:
         """What is in hand and has not begun. It is so no longer: nobody can begin with it while it is given back."""
-        return [*self.bench.unstarted(), *self._intake.give_up(), *self.evaluations.born()]
+        return [*self._intake.give_up(), *self.bench.unstarted(), *self.evaluations.born()]
 
     @property
     def _unstored(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from afl.kernel import crashpoint, telemetry
@@ -87,22 +88,34 @@ class Intake:
         room = self._bench.room
         if self.wanted and room > 0 and self._bench.is_quick and not self._asking.begun:
             self._asked_for = room
-            self._asking.begin(self._ask_ahead)
+            with suppress(RuntimeError):  # no thread is to be had; it can be asked for later
+                self._asking.begin(self._ask_ahead)
 
     def _ask_ahead(self) -> list[TaskDefinition]:
         with claiming():
             self.ahead = self._ask(self._asked_for)
         return self.ahead
 
+    def return_ahead(self) -> None:
+        """The store keeps us from going on: let others have what was claimed meanwhile, if it can be told so."""
+        try:
+            self._store.return_tasks(self._take_ahead())
+        except StoreError as error:  # then it is found in nobody's hands
+            _log.warning("tasks could not be given back: %s", error)
+
     def give_up(self) -> list[TaskDefinition]:
         """What is ours and not on the bench; it is so no longer."""
-        try:
-            ahead = self._asking.take() if self._asking.begun else []
-        except StoreError as error:
-            _log.warning("a claim failed: %s", error)
-            ahead = []
-        given, self.system, self.ahead = [*self.system, *ahead], [], []
+        given, self.system = [*self._take_ahead(), *self.system], []
         return given
+
+    def _take_ahead(self) -> list[TaskDefinition]:
+        try:
+            return self._asking.take() if self._asking.begun else []
+        except Exception as error:  # whatever it was, nothing came of it
+            _log.warning("a claim failed: %s", error)
+            return []
+        finally:
+            self.ahead = []
 
     def begin(self, tasks: list[TaskDefinition]) -> None:
         """Have these tasks, which are ours, worked on."""
@@ -152,7 +165,8 @@ class Intake:
         started = start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self.system += [task for task in tasks if task.name in self._terms.system_tasks]
-        self.ahead = []
+        if not self._asking.begun:
+            self.ahead = []
         self._taken()
         return started
 
