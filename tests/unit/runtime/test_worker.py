@@ -109,6 +109,23 @@ def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
     crew.worker.drain(SECONDS)
 
 
+def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    born, commit = [], store.commit_all
+
+    def look(batch: Any) -> Any:
+        born.extend(task.state for changes in batch for task in changes.created_tasks)
+        return commit(batch)
+
+    monkeypatch.setattr(store, "commit_all", look)
+    run, crew = begin(store, "ns.Twice"), Crew(store, slots=2, poll_seconds=LONG)
+    crew.worker._swept = LONG * 1e9  # it does not look for itself, in case a ring was lost
+    with crew.at_work():
+        ended(store, run)
+    assert born == [TaskState.RUNNING]
+
+
 def test_whoever_claims_in_answer_to_a_ring_begins_it_and_claims_no_more_before(store: MemoryStore) -> None:
     threads: list[threading.Thread] = []
 

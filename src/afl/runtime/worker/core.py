@@ -180,7 +180,6 @@ class Worker:
     def _deliver(self) -> None:
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
-            self._intake.wanted = True
             if len(done) >= _MANY_ANSWERS:
                 self._intake.claim_meanwhile()
             try:
