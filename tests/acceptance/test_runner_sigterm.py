@@ -57,6 +57,7 @@ def test_handlers_that_end_in_time_run_once_and_the_rest_is_for_others(workshop:
     first = loaded(workshop, "60")
     held = set(workshop.held_by(first))
     first.signal(signal.SIGTERM)
+    eventually(lambda: "Stopping" in first.said(), first.said)
     # It gives back what only waits for a slot before it waits for the rest.
     eventually(lambda: {task.uuid for task in workshop.in_hand_of(first)} == held, first.said)
     workshop.hold(False)
