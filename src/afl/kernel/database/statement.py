@@ -8,6 +8,8 @@ from typing import Any
 
 from afl.kernel.database.queries import Query
 
+FEW = 12  # with more of one kind a single statement for many rows is quicker
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from afl.kernel import codec
-from afl.kernel.database import Statement
+from afl.kernel.database import FEW, Statement
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.store import ChangeRows
 from afl.runtime.sql_store.tables import Q
 
-MOST = 12  # what is larger is better stored by the function
+MOST = FEW  # what is larger is better stored by the function
 
 
 def is_small(changes: IterationChanges, rows: ChangeRows) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Transaction
+from afl.kernel.database import FEW, Statement, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome, leaves_word
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
@@ -95,8 +95,10 @@ class TaskTables(Tables):
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
         rows = [{"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks]
-        if rows:
+        if len(rows) > FEW:
             self.database.write(lambda tx: tx.many(Q.start_task, rows))
+        elif rows:
+            self.database.together([Statement.of(Q.start_task, row) for row in rows])
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         def work(tx: Transaction, rings: Rings) -> list[bool]:
