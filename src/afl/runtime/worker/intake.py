@@ -80,7 +80,7 @@ class Intake:
         """Take what there is room for."""
         tasks = self._claim()
         if tasks is not None:
-            self.begin(tasks)
+            self._begin(tasks)
         self._look_ahead()
 
     def claim_meanwhile(self) -> None:
@@ -117,8 +117,13 @@ class Intake:
         finally:
             self.ahead = []
 
-    def begin(self, tasks: list[TaskDefinition]) -> None:
-        """Have these tasks, which are ours, worked on."""
+    def begin(self, born: list[TaskDefinition]) -> None:
+        """Have these tasks worked on, which were ours from their birth; they waited for nobody."""
+        if born and telemetry.is_metering():
+            self._measure(born, rung=False)
+        self._begin(born)
+
+    def _begin(self, tasks: list[TaskDefinition]) -> None:
         self._bench.forget_offers()
         if tasks:
             self._take(tasks, self._bench.start)
