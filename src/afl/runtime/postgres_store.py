@@ -53,7 +53,7 @@ class PostgresStore(SqlStore):
     def _stored(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
         """Store it in one round trip; False if something was taken over."""
         try:
-            if is_small(changes, rows):
+            if self.database.pipelines and is_small(changes, rows):
                 carried = self.bell.carried_by_commit
                 self.database.together([*statements(changes, run, rows, self.lease_ms, rings=carried)])
                 if rows.topics:

@@ -145,6 +145,7 @@ def test_statements_together_whose_answer_is_lost_are_not_repeated(
 def test_a_pooler_gets_them_one_by_one(postgres_database: str, postgres: Database) -> None:
     make_notes(postgres)
     with Proxy(postgres_database, pooler=True) as pooler, connect(pooler.url) as database:
+        assert postgres.pipelines and not database.pipelines
         database.together([Statement(ADD, (1, "a")), Statement(SET, ("b", 1), must_hit=True)])
         with pytest.raises(FencedError):
             database.together([Statement(ADD, (2, "a")), Statement(SET, ("b", 9), must_hit=True)])

@@ -69,6 +69,7 @@ class Database(ABC):
     """One store. Safe to use from any thread, and after a fork."""
 
     dialect: Dialect
+    pipelines = False  # whether statements `together` are one round trip
 
     def __init__(self, url: str) -> None:
         self.url = url

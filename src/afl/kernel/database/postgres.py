@@ -67,6 +67,7 @@ class PostgresDatabase(Database):
         self._settings = _settings(url, self.name)
         self.pooled = True  # until proven otherwise: what is set on a pooler's session reaches strangers
         self.pooled = self._behind_pooler()
+        self.pipelines = not self.pooled
         self._pool = Pool(self.new_connection, POOL_SIZE)
         self._presence = SessionPresence(self)
         super().__init__(url)
