@@ -21,6 +21,7 @@ from afl.bridges.lane import Lane
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
 from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.companion import Companion
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.runtime.entities import TaskDefinition
@@ -74,7 +75,7 @@ class BridgeService:
         self._ear: Ear | None = None
         self._lanes: list[Lane] = []
         self._up = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="afl-bridges", daemon=True)
+        self._thread = Companion(self._serve, "afl-bridges")
 
     @property
     def kinds(self) -> list[str]:

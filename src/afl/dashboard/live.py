@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl.dashboard.streams import EventStream, Seats, user_of
+from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
 from afl.operations.run.pulse import bell_topics, pulse
@@ -101,7 +102,7 @@ class Hub:
         self._lock = threading.Lock()
         self._subscriptions: set[Subscription] = set()
         self._sights: dict[str, _Sight] = {}
-        self._thread: threading.Thread | None = None
+        self._thread: Companion | None = None
         self._moved = threading.Event()  # the set of topics changed, or the hub is closed
         self._closed = False
 
@@ -113,7 +114,7 @@ class Hub:
             subscription.over = self._closed
             self._subscriptions.add(subscription)
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="afl-live", daemon=True)
+                self._thread = Companion(self._run, "afl-live")
                 self._thread.start()
         self._moved.set()
         try:

@@ -18,6 +18,7 @@ import msgspec
 
 from afl.fleet.records import Record
 from afl.fleet.spool_folder import Q, SpoolFolder, StreamName, next_records
+from afl.kernel.companion import Companion
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError
 
@@ -58,7 +59,7 @@ class Spool:
         self._condition = threading.Condition()
         self._closing = self._hasty = False
         self._broken = False  # a record was given up; so are all behind it, since a stream has no gaps
-        self._thread = threading.Thread(target=self._commit_all, name="afl-spool", daemon=True)
+        self._thread = Companion(self._commit_all, "afl-spool")
         self._thread.start()
 
     @property

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
@@ -25,7 +26,7 @@ class Registration:
         self._heartbeat = heartbeat_ms / 1000
         self._counts: dict[str, HandledCount] = {}
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Companion | None = None
 
     def enter(self) -> None:
         """Register, first as STARTUP."""
@@ -41,7 +42,7 @@ class Registration:
         """The worker works: RUNNING, with a heartbeat from now on."""
         self._save(ServerState.RUNNING)
         self._ended.clear()
-        self._thread = threading.Thread(target=self._beat, name="afl-heartbeat", daemon=True)
+        self._thread = Companion(self._beat, "afl-heartbeat")
         self._thread.start()
 
     def leave(self, error: BaseException | None = None) -> None:

@@ -12,6 +12,8 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
+from afl.kernel.companion import Companion
+
 
 class Threads:
     """At most so many; one is started when all the others are at work."""
@@ -28,7 +30,7 @@ class Threads:
         call = _Call(asyncio.get_running_loop(), copy_context(), work, self._close_one)
         self._open += 1
         if self._open > len(self._threads) < self._most:
-            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            thread = Companion(self._serve, self._name)
             self._threads.append(thread)
             thread.start()
         self._calls.put(call)

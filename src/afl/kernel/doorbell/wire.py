@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
+from afl.kernel.companion import Companion
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell.ear import Ear
 
@@ -31,7 +32,7 @@ class Wire:
         self._guard = threading.Lock()
         self._ears: set[Ear] = set()
         self._by_topic: dict[str, set[Ear]] = {}
-        self._thread: threading.Thread | None = None
+        self._thread: Companion | None = None
         self._closing = threading.Event()
         _wires.add(self)
 
@@ -116,7 +117,7 @@ class Wire:
     def _start(self, name: str) -> None:
         with self._guard:
             if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._thread = Companion(self._work, name)
                 self._thread.start()
 
     def _work(self) -> None:

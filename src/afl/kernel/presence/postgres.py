@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg.pq import ConnStatus
 
+from afl.kernel.companion import Companion
 from afl.kernel.database.postgres_pool import Connection, abandon
 from afl.kernel.database.queries import queries
 from afl.kernel.database.schema import Schema
@@ -141,7 +142,7 @@ class HeldSession:
         self._connection = self._open()
         self._settled_at = self._clock()
         self._wake_reader, self._wake_writer = os.pipe()
-        self._thread = threading.Thread(target=self._watch, name="afl-presence", daemon=True)
+        self._thread = Companion(self._watch, "afl-presence")
         self._thread.start()
 
     def settled(self, now: float) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.bridge import Bridge, Host, Opening
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
+from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import SETTINGS, Settings
 from afl.operations.work.offers import Offer
@@ -107,7 +108,7 @@ class TurnStaff:
         self._problem: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
-        self._thread = threading.Thread(target=self._serve, name="afl-turns", daemon=True)
+        self._thread = Companion(self._serve, "afl-turns")
 
     def __enter__(self) -> TurnStaff:
         self._thread.start()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from afl.kernel.companion import Companion
 from afl.kernel.settings import Settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
@@ -86,7 +87,7 @@ class SourceWatch:
         self._changed = changed
         self._ended = threading.Event()
         self._seen = self._look()
-        self._thread = threading.Thread(target=self._watch, name="afl-reload", daemon=True)
+        self._thread = Companion(self._watch, "afl-reload")
 
     def __enter__(self) -> SourceWatch:
         self._thread.start()

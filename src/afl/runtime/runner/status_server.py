@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
 
+from afl.kernel.companion import Companion
 from afl.kernel.meters import CONTENT_TYPE, Sample, render
 
 Status = dict[str, Any]
+_LOOK_SECONDS = 60.0  # whoever closes it knocks
 
 
 class StatusServer:
@@ -28,15 +29,13 @@ class StatusServer:
     ) -> None:
         self._http = _bind(_handler(status, more), port, attempts)
         self.port: int = self._http.server_address[1]
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 60.0}, name="afl-status", daemon=True
-        )
+        self._thread = Companion(self._http.serve_forever, "afl-status", _LOOK_SECONDS)
         self._thread.start()
 
     def close(self) -> None:
         """Stop serving; the port is free again."""
         # `shutdown` waits for the next look of `serve_forever`; a request makes it look now.
-        stopper = threading.Thread(target=self._http.shutdown, daemon=True)
+        stopper = Companion(self._http.shutdown, "afl-status-stop")
         stopper.start()
         self._knock()
         stopper.join()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.runtime.in_hand import Claim, Holding, register
 from afl.runtime.persistence import PersistenceAPI
@@ -48,7 +49,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._inside = 0
         self._ended = False
-        self._thread: threading.Thread | None = None
+        self._thread: Companion | None = None
         register(self)
 
     def holding(self) -> Holding:
@@ -59,7 +60,7 @@ class LeaseKeeper:
         with self._changed:
             self._inside += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="afl-lease-keeper", daemon=True)
+                self._thread = Companion(self._run, "afl-lease-keeper")
                 self._thread.start()
         return self
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
+from afl.kernel.companion import Companion
+
 Job = Callable[[], None]
 
 _log = logging.getLogger(__name__)
@@ -44,7 +46,7 @@ class ThreadPool:
                 self._idle -= 1
             else:
                 name = f"{self._name}-{len(self._threads) + 1}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread = Companion(self._work, name)
                 self._threads.append(thread)
                 thread.start()
             self._jobs.put(job)  # within the guard: behind the last word of `shutdown` nobody would find it
