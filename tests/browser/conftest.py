@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
-from support.chromium import chromium, find_chromium
+from playwright.sync_api import BrowserContext, Page, expect
+from support.chromium import Chromium, find_chromium
 from support.warm_processes import WarmProcesses
 
 from browser.live_system import PRELOADED, LiveSystem
@@ -42,14 +42,14 @@ def live(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[L
 
 
 @pytest.fixture(scope="package")
-def seeds(live: LiveSystem, browser: Browser) -> Seeds:
+def seeds(live: LiveSystem, browser: Chromium) -> Seeds:
     """One of everything, in every state."""
     return live.do(sow, live)
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
+def browser() -> Iterator[Chromium]:
+    with Chromium() as started:
         yield started
 
 
@@ -61,14 +61,11 @@ def look(request: pytest.FixtureRequest) -> Look:
 
 
 @pytest.fixture
-def context(request: pytest.FixtureRequest, browser: Browser, live: LiveSystem) -> Iterator[BrowserContext]:
+def context(request: pytest.FixtureRequest, browser: Chromium, live: LiveSystem) -> Iterator[BrowserContext]:
     look = request.getfixturevalue("look") if "look" in request.fixturenames else LOOKS[0]
-    opened = browser.new_context(base_url=live.url, **look.options)
-    opened.set_default_timeout(_PATIENCE_MS)
-    try:
+    with browser.context(base_url=live.url, **look.options) as opened:
+        opened.set_default_timeout(_PATIENCE_MS)
         yield opened
-    finally:
-        opened.close()
 
 
 @pytest.fixture

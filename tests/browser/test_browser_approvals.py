@@ -65,6 +65,7 @@ def test_a_plain_yes_needs_no_form(page: Page, live: LiveSystem, seeds: Seeds) -
     question(page, live, run)
     expect(page.get_by_role("main")).to_contain_text("the lease")
     page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".flash")).to_be_visible()
     live.until(run, "completed")
 
 

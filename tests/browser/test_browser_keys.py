@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
+from support.chromium import Chromium
 
 from browser.gestures import heading
 from browser.live_system import LiveSystem
@@ -81,10 +82,9 @@ def test_the_theme_is_switched_and_stays(page: Page, seeds: Seeds) -> None:
     assert page.evaluate(colour) != light
 
 
-def test_pages_and_actions_work_without_scripts(browser: Browser, live: LiveSystem, seeds: Seeds) -> None:
+def test_pages_and_actions_work_without_scripts(browser: Chromium, live: LiveSystem, seeds: Seeds) -> None:
     run = live.submit("Held", name="plain")
-    context = browser.new_context(base_url=live.url, java_script_enabled=False, **LOOKS[0].options)
-    try:
+    with browser.context(base_url=live.url, java_script_enabled=False, **LOOKS[0].options) as context:
         page = context.new_page()
         page.goto("/runs")
         page.locator(f"a[href='/runs/{run}']").first.click()
@@ -93,8 +93,6 @@ def test_pages_and_actions_work_without_scripts(browser: Browser, live: LiveSyst
         page.get_by_role("button", name="Go on").click()
         live.open_gate("plain")
         live.until(run, "completed")
-    finally:
-        context.close()
 
 
 def test_markup_in_payloads_is_text_everywhere(page: Page, seeds: Seeds) -> None:
