@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.database import Schema, connect
+from afl.kernel.database import Schema, Statement, connect
 from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
@@ -15,7 +17,7 @@ from afl.runtime.sql_store.few_rows import is_small, statements
 from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.servers import LOG_COLUMNS
 from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_COLUMNS, STEP_VALUES
-from afl.runtime.sql_store.store import ChangeRows
+from afl.runtime.sql_store.store import ChangeRows, topics_of
 from afl.runtime.sql_store.tables import Q
 
 _FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
@@ -39,33 +41,38 @@ class PostgresStore(SqlStore):
         self.database.ensure(_FUNCTIONS)
 
     def commit(self, changes: IterationChanges) -> None:
-        rows = ChangeRows(changes)
-        if (
-            changes.run is None or rows.keys
-        ):  # no fence to put first; or keys to promote, which takes more statements
+        run = changes.run
+        if run is None:  # no fence to put first
             super().commit(changes)
             return
-        if not self._stored(changes, changes.run, rows):
-            raise FencedError(
-                f"run {changes.run.workflow_id} or one of its tasks was taken over; nothing was written"
-            )
-
-    def _stored(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
-        """Store it in one round trip; False if something was taken over."""
         try:
-            if self.database.pipelines and is_small(changes, rows):
-                carried = self.bell.carried_by_commit
-                self.database.together([*statements(changes, run, rows, self.lease_ms, rings=carried)])
-                if rows.topics:
-                    self.bell.rung(rows.topics)
-                return True
-            return self._call(changes, run, rows)
-        except FencedError:
-            return False
-        except StoreError as error:
-            if _FENCED not in str(error):
-                raise
-            return False
+            if self.database.pipelines and is_small(changes):
+                self._store_few(changes, run)
+            else:
+                self._store_many(changes, run)
+        except FencedError as error:
+            raise FencedError(
+                f"run {run.workflow_id} or one of its tasks was taken over; nothing was written"
+            ) from error
+
+    def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
+        topics = topics_of(changes)
+        rings = (Statement(Q.notify, (topic,)) for topic in (topics if self.bell.carried_by_commit else ()))
+        self.database.together(chain(statements(changes, run, self.lease_ms), rings))
+        if topics:
+            self.bell.rung(topics)
+
+    def _store_many(self, changes: IterationChanges, run: RunDefinition) -> None:
+        rows = ChangeRows(changes)
+        if rows.keys:  # to be promoted, which takes more statements
+            super().commit(changes)
+            return
+        described = codec.encode_rows(self._described(changes, run, rows))
+        with _fencing():
+            held = self.database.atomic(Q.commit_changes, changes=described)[0]["held"]
+        if not held:
+            raise FencedError("the run is no longer ours; nothing was written")
+        self.bell.rung(rows.topics)
 
     def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
         prepared = [(changes, ChangeRows(changes)) for changes in batch]
@@ -77,20 +84,10 @@ class PostgresStore(SqlStore):
             for changes, rows in prepared
             if changes.run is not None
         ]
-        try:
-            self.database.atomic(Q.commit_all, batch=codec.encode_rows(calls))
-        except StoreError as error:
-            if _FENCED in str(error):
-                raise FencedError("one of several runs was taken over; nothing was written") from error
-            raise
+        batched = codec.encode_rows(calls)
+        with _fencing():
+            self.database.atomic(Q.commit_all, batch=batched)
         self.bell.rung({topic for _, rows in prepared for topic in rows.topics})
-
-    def _call(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> bool:
-        described = codec.encode_rows(self._described(changes, run, rows))
-        answer = self.database.atomic(Q.commit_changes, changes=described)
-        if rows.topics:
-            self.bell.rung(rows.topics)
-        return bool(answer[0]["held"])
 
     def _described(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
         """One document for the function; what is not to be done is left out of it."""
@@ -114,6 +111,16 @@ class PostgresStore(SqlStore):
         }
         described = {name: part for name, part in parts.items() if part}
         return described | {"run": {**run_params(run), **_inputs(run, changes)}, "lease_ms": self.lease_ms}
+
+
+@contextmanager
+def _fencing() -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        if _FENCED in str(error):
+            raise FencedError("something was taken over; nothing was written") from error
+        raise
 
 
 def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:

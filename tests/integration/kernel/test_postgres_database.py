@@ -25,6 +25,7 @@ PID = Query.of("select pg_backend_pid() as pid")
 BLOCKED = Query.of(
     "select 1 from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
 )
+LAST_WORD = b"S\x00\x00\x00\x04"  # what was sent before it counts when this has arrived
 SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
 
 
@@ -128,18 +129,57 @@ def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str
             admin.execute(f"drop database {name} with (force)".encode())
 
 
-@pytest.mark.parametrize("deliver", [True, False])
+@pytest.mark.parametrize(
+    ("cut_at", "deliver", "stored"),
+    [
+        pytest.param(LAST_WORD, True, [1, 2], id="the-last-word-arrives"),
+        pytest.param(LAST_WORD, False, [], id="the-last-word-is-lost"),
+        pytest.param(b"insert into notes", True, [], id="the-first-statement-arrives"),
+        pytest.param(b"insert into notes", False, [], id="the-first-statement-is-lost"),
+    ],
+)
 def test_statements_together_whose_answer_is_lost_are_not_repeated(
-    shaky: Database, postgres: Database, proxy: Proxy, deliver: bool
+    shaky: Database, postgres: Database, proxy: Proxy, cut_at: bytes, deliver: bool, stored: list[int]
 ) -> None:
     (row,) = shaky.select(PID)
-    proxy.cut_at, proxy.deliver = b"insert into notes", deliver
+    proxy.cut_at, proxy.deliver = cut_at, deliver
     with pytest.raises(StoreUnavailable, match="look before you repeat it"):
         shaky.together([Statement(ADD, (1, "a")), Statement(ADD, (2, "b"))])
     until(lambda: not postgres.select(SESSION, pid=row["pid"]))
-    assert ids(postgres) == ([1, 2] if deliver else [])
+    assert ids(postgres) == stored
     shaky.together([Statement(ADD, (3, "c"))])
     assert ids(postgres)[-1] == 3
+
+
+def test_the_server_has_the_first_of_them_while_the_next_is_made(postgres: Database) -> None:
+    make_notes(postgres)
+    postgres.together([Statement(ADD, (1, "a"))])
+    free = Query.of("select 1 from notes where id = 1 for update skip locked")
+
+    def made() -> Iterator[Statement]:
+        yield Statement(SET, ("b", 1))
+        other = threading.Thread(target=until, args=(lambda: not postgres.select(free),))
+        other.start()
+        other.join()
+        yield Statement(ADD, (2, "b"))
+
+    postgres.together(made())
+    assert [row["text"] for row in postgres.select(ALL)] == ["b", "b"]
+
+
+def test_one_that_cannot_be_made_undoes_those_before_it_and_costs_no_connection(postgres: Database) -> None:
+    make_notes(postgres)
+    before = postgres.select(PID)
+
+    def made() -> Iterator[Statement]:
+        yield Statement(ADD, (1, "a"))
+        raise PayloadError("no JSON")
+
+    for _ in range(2):
+        with pytest.raises(PayloadError, match="no JSON"):
+            postgres.together(made())
+    assert ids(postgres) == []
+    assert postgres.select(PID) == before
 
 
 def test_a_pooler_gets_them_one_by_one(postgres_database: str, postgres: Database) -> None:
@@ -157,7 +197,7 @@ def test_of_two_that_wait_for_each_other_the_one_together_runs_again(postgres_da
         make_notes(database)
         database.together([Statement(ADD, (1, "0")), Statement(ADD, (2, "0"))])
         crossing = threading.Thread(
-            target=lambda: database.together([Statement(SET, ("b", 2)), Statement(SET, ("b", 1))])
+            target=lambda: database.together(Statement(SET, ("b", number)) for number in (2, 1))
         )
 
         def work(tx: Transaction) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
@@ -23,6 +23,7 @@ try:
     from psycopg.types.numeric import Int8Dumper
 
     from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
+    from afl.kernel.database.postgres_pipeline import Calls
     from afl.kernel.database.postgres_pool import Connection, Pool
     from afl.kernel.database.postgres_transaction import PostgresTransaction, fetch_all
     from afl.kernel.presence.postgres import SessionPresence
@@ -126,26 +127,29 @@ class PostgresDatabase(Database):
         self._presence.forked()
         self._pool.forked()
 
-    def together(self, statements: Sequence[Statement]) -> None:
+    def together(self, statements: Iterable[Statement]) -> None:
         """In one round trip, where no pooler stands in between."""
         if self.pooled:
             super().together(statements)
         else:
-            self._once(lambda connection: connection.together.run(statements), statements[-1].query.name)
+            calls = Calls(statements)
+            self._once(lambda connection: connection.together.run(calls), "several statements")
 
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
         return self._once(
-            lambda connection: fetch_all(connection, query, params), query.name, repeat_if_lost=repeat_if_lost
+            lambda connection: fetch_all(connection, query, params),
+            f"query {query.name}",
+            repeat_if_lost=repeat_if_lost,
         )
 
-    def _once(self, work: Callable[[Connection], T], name: str, *, repeat_if_lost: bool = False) -> T:
+    def _once(self, work: Callable[[Connection], T], what: str, *, repeat_if_lost: bool = False) -> T:
         """Something that is a transaction of its own."""
 
         def attempt(connection: Connection) -> T:
             try:
                 return work(connection)
             except (psycopg.Error, UnicodeEncodeError) as error:
-                problem = failure(error, f"query {name}", self.name)
+                problem = failure(error, what, self.name)
                 if isinstance(error, TRY_AGAIN):
                     raise _AgainError(problem, error) from error
                 if not lost(error, connection):

@@ -7,7 +7,7 @@ server. Here a statement is prepared once for a connection, and its parameters t
 from __future__ import annotations
 
 import select
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,23 @@ from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError
 
 _FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+_UNDO = b"select 1 / 0"
 _numbers = count(1)
+
+
+class Calls:
+    """Statements as the server gets them. Each is made when it is its turn, and kept in case they have to go again."""
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self._left = iter(statements)
+        self._made: list[tuple[str, list[bytes | None]]] = []
+
+    def __iter__(self) -> Iterator[tuple[str, list[bytes | None]]]:
+        yield from self._made
+        for each in self._left:
+            call = _text_of(each), _sent(each.params)
+            self._made.append(call)
+            yield call
 
 
 class Pipeline:
@@ -30,41 +46,52 @@ class Pipeline:
         self._connection = connection
         self._prepared: dict[str, bytes] = {}
 
-    def run(self, statements: Sequence[Statement]) -> None:
+    def run(self, calls: Calls) -> None:
         """All of them or none: until the end of a pipeline the server takes everything for one transaction.
 
         Raises psycopg's error if one fails. The connection is closed if it is left in the middle.
         """
-        calls = [(_text_of(each), _sent(each.params)) for each in statements]
         failed = self._send(calls)
-        if isinstance(
-            failed, InvalidSqlStatementName
-        ):  # psycopg deallocates everything now and then, ours too
-            self._prepared.clear()
+        if isinstance(failed, InvalidSqlStatementName):
+            self._prepared.clear()  # psycopg deallocates everything now and then, ours too
             failed = self._send(calls)
         if isinstance(failed, DivisionByZero):
             raise FencedError("a row is no longer ours; nothing was written") from failed
         if failed is not None:
             raise failed
 
-    def _send(self, calls: Sequence[tuple[str, list[bytes | None]]]) -> psycopg.Error | None:
-        """The first refusal, if any."""
+    def _send(self, calls: Calls) -> psycopg.Error | None:
+        """The first refusal, if any; what cannot be made is raised."""
         pgconn = self._connection.pgconn
+        unmade: Exception | None = None
         try:
             pgconn.enter_pipeline_mode()
-            for text, params in calls:
-                name = self._prepared.get(text)
-                if name is None:
-                    name = self._prepared[text] = b"afl_%d" % next(_numbers)
-                    pgconn.send_prepare(name, text.encode())
-                pgconn.send_query_prepared(name, params)
+            try:
+                self._stream(pgconn, calls)
+            except psycopg.OperationalError:
+                raise
+            except Exception as error:  # the server has the statements before it
+                unmade = error
+                pgconn.send_query_params(_UNDO, None)
             pgconn.pipeline_sync()
             failed = _first_failure(pgconn, self._connection.fileno())
             pgconn.exit_pipeline_mode()
         except BaseException:
             self._connection.close()
             raise
+        if unmade is not None:
+            raise unmade
         return None if failed is None else error_from_result(failed, self._connection.info.encoding)
+
+    def _stream(self, pgconn: PGconn, calls: Calls) -> None:
+        """The server works on each of them while the next one is made."""
+        for text, params in calls:
+            name = self._prepared.get(text)
+            if name is None:
+                name = self._prepared[text] = b"afl_%d" % next(_numbers)
+                pgconn.send_prepare(name, text.encode())
+            pgconn.send_query_prepared(name, params)
+            pgconn.flush()  # as much as goes at once; the rest goes with the next
 
 
 def _text_of(statement: Statement) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.kernel.database.queries import Query
 
 FEW = 12  # with more of one kind a single statement for many rows is quicker
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """`params` are in the order of the query's parameters. One that `must_hit` a row and does not undoes them all."""
 
     query: Query

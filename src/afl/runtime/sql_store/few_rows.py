@@ -9,37 +9,42 @@ from afl.kernel.database import FEW, Statement
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.sql_store.run_rows import run_params
-from afl.runtime.sql_store.store import ChangeRows
+from afl.runtime.sql_store.step_rows import step_row, step_values
 from afl.runtime.sql_store.tables import Q
+from afl.runtime.sql_store.task_rows import closing_params, is_new_plain, task_params
 
 MOST = FEW  # what is larger is better stored by the function
 
 
-def is_small(changes: IterationChanges, rows: ChangeRows) -> bool:
+def is_small(changes: IterationChanges) -> bool:
     """Whether there are few rows, and only such as single statements can store."""
-    rare = (rows.keys, rows.logs, rows.policies, rows.elsewhere, rows.created_events, rows.updated_events)
-    if changes.run is None or changes.consumed_events or any(rare):
+    created, updated = changes.created_tasks, changes.updated_tasks
+    if changes.run is None or changes.step_count + len(created) + len(updated) > MOST:
         return False
-    steps = len(rows.created_steps) + len(rows.updated_steps)
-    return steps + len(rows.created_tasks) + len(rows.updated_tasks) <= MOST
+    if changes.consumed_events or changes.logs:
+        return False
+    if not all(map(is_new_plain, created)) or any(task.concurrency_key for task in updated):
+        return False
+    if not changes.created_events and not changes.updated_events:
+        return True
+    tasks = {task.uuid for task in (*created, *updated)}  # their own events
+    return all(event.id in tasks for event in (*changes.created_events, *changes.updated_events))
 
 
-def statements(
-    changes: IterationChanges, run: RunDefinition, rows: ChangeRows, lease_ms: int, *, rings: bool
-) -> Iterator[Statement]:
-    """What a small commit writes, the fence first; `rings`: the doorbell is carried by the commit."""
+def statements(changes: IterationChanges, run: RunDefinition, lease_ms: int) -> Iterator[Statement]:
+    """What a small commit writes, the fence first. Each is encoded when it is asked for, so that the others can go."""
     yield from _of_run(run, lease_ms, new=changes.new_run)
-    for step in rows.created_steps:
-        yield Statement(Q.insert_step, step)
-    for step in rows.updated_steps:
-        yield Statement(Q.update_step, step)
-    for task in rows.updated_tasks:
-        held = bool(task["owner"])
-        yield Statement.of(Q.close_held_task if held else Q.close_task, task, must_hit=held)
-    for task in rows.created_tasks:
-        yield Statement.of(Q.insert_task, {**task, "lease_ms": lease_ms})
-    for topic in rows.topics if rings else ():
-        yield Statement(Q.notify, (topic,))
+    created = {step.id for step in changes.created_steps}
+    for step in changes.updated_steps:
+        if step.id not in created:
+            yield Statement(Q.update_step, step_values(step))
+    for task in changes.updated_tasks:
+        held = bool(task.owner)
+        yield Statement.of(Q.close_held_task if held else Q.close_task, closing_params(task), must_hit=held)
+    for step in changes.created_steps:
+        yield Statement(Q.insert_step, step_row(step))
+    for task in changes.created_tasks:
+        yield Statement.of(Q.insert_task, {**task_params(task), "lease_ms": lease_ms})
 
 
 def _of_run(run: RunDefinition, lease_ms: int, *, new: bool) -> Iterator[Statement]:

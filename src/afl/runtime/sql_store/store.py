@@ -157,10 +157,10 @@ class ChangeRows:
             for task in (*changes.created_tasks, *changes.updated_tasks)
             if task.concurrency_key
         }
-        self.topics = _topics(changes)
+        self.topics = topics_of(changes)
 
 
-def _topics(changes: IterationChanges) -> list[str]:
+def topics_of(changes: IterationChanges) -> list[str]:
     """What the commit rings; a task with a concurrency key rings when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}

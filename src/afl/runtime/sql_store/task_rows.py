@@ -48,6 +48,19 @@ def task_params(task: TaskDefinition) -> dict[str, Any]:
     return params
 
 
+def closing_params(task: TaskDefinition) -> dict[str, Any]:
+    """What the end of a task changes, and what the fence asks for."""
+    return {
+        "uuid": task.uuid,
+        "state": task.state,
+        "error": None if task.error is None else codec.encode(task.error),
+        "result": None if task.result is None else codec.encode(task.result),
+        "updated": task.updated,
+        "owner": task.owner,
+        "epoch": task.epoch,
+    }
+
+
 def policy_params(task: TaskDefinition) -> dict[str, Any]:
     """What only some tasks have, as named parameters."""
     params = dict(zip(_POLICY_COLUMNS, _policy_values(task), strict=True))
@@ -60,6 +73,11 @@ def policy_params(task: TaskDefinition) -> dict[str, Any]:
 def is_plain(task: TaskDefinition) -> bool:
     """Whether a task has nothing that only some tasks have."""
     return task.retry is None and task.bridge is None and bool(_policy_values(task) == _NO_POLICY)
+
+
+def is_new_plain(task: TaskDefinition) -> bool:
+    """Whether a new task has neither policies nor somebody elsewhere who does it."""
+    return not (task.timeout_ms or task.retry is not None or task.concurrency_key or task.via)
 
 
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
