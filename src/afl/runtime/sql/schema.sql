@@ -113,6 +113,7 @@ create table afl_tasks (
     patience_ms {bigint} not null default 0
 ) {strict};
 
+-- PostgreSQL has no checks on tasks and runs: see functions/schema.sql.
 -- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
 create index afl_tasks_step on afl_tasks (step_id);
