@@ -8,6 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError
 
 from afl.coordination.waiting import Waiters
 from afl.kernel.cancelling import cancel_and_wait
@@ -59,7 +60,12 @@ class RedisBell:
         try:
             async with self._guard:
                 pubsub = self._pubsub = self._pubsub or self._redis.pubsub()
-                await pubsub.subscribe(channel)
+                try:
+                    await pubsub.subscribe(channel)
+                except (
+                    ConnectionError
+                ):  # a single one that breaks says little; if the server is away, the next does too
+                    await pubsub.subscribe(channel)
                 if self._pubsub is pubsub and self._reader is None:
                     self._reader = asyncio.create_task(self._read(pubsub), name="coordination bell")
         except BaseException as error:

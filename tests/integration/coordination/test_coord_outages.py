@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from support.eventually import PATIENCE_SECONDS, eventually
 from support.post_office import ANN, BOB, Post, letter, must_receive
 
+from afl.coordination.bell import RedisBell
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import (
@@ -22,6 +26,7 @@ from afl.coordination.errors import (
 )
 from afl.coordination.models import MessageType, ReceivedMessage
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.waiting import Waiters
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.errors import StoreError, StoreUnavailable
 
@@ -157,6 +162,49 @@ def test_a_consumer_lives_through_it(own_server: Stack, url: str) -> None:
 async def listeners(redis: Redis) -> set[str]:
     """The connections that listen for rings."""
     return {client["id"] for client in await redis.client_list(_type="pubsub") if client["sub"] != "0"}
+
+
+@asynccontextmanager
+async def broken_line(url: str, *broken: int) -> AsyncIterator[str]:
+    """An address where these connections, counted from 1, are closed at their first word."""
+    made = 0
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError), closing(sink):
+            while data := await source.read(65536):
+                sink.write(data)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal made
+        made += 1
+        if made in broken:
+            await reader.read(1)
+            writer.close()
+            return
+        there = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+        await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+
+
+@pytest.mark.parametrize(("broken", "works"), [((1,), True), ((1, 2), False)])
+def test_one_connection_that_breaks_while_it_is_made_is_made_again(
+    own_server: Stack, url: str, broken: tuple[int, ...], works: bool
+) -> None:
+    async def story() -> None:
+        async with broken_line(url, *broken) as address, Redis.from_url(address) as redis:
+            bell = RedisBell(redis, Waiters())
+            heard = bell.hear("channel", "queue", 60)
+            if works:
+                await heard
+                assert await redis.pubsub_numsub("channel") == [(b"channel", 1)]
+            else:
+                with pytest.raises(RedisError):
+                    await heard
+            await bell.close()
+
+    asyncio.run(story())
 
 
 def test_a_broken_connection_is_replaced(own_server: Stack, url: str) -> None:
