@@ -23,14 +23,6 @@ from afl.runtime.sql_store.tables import Q
 _FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
 _FENCED = "afl: fenced"  # what the function raises
 _ID = STEP_VALUES.index("id")
-_CLOSED = (
-    "state",
-    "error",
-    "result",
-    "updated",
-    "owner",
-    "epoch",
-)  # what changes, and what the fence asks for
 
 
 class PostgresStore(SqlStore):
@@ -72,7 +64,8 @@ class PostgresStore(SqlStore):
             held = self.database.atomic(Q.commit_changes, changes=described)[0]["held"]
         if not held:
             raise FencedError("the run is no longer ours; nothing was written")
-        self.bell.rung(rows.topics)
+        if rows.topics:
+            self.bell.rung(rows.topics)
 
     def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
         prepared = [(changes, ChangeRows(changes)) for changes in batch]
@@ -104,7 +97,7 @@ class PostgresStore(SqlStore):
             "tasks": rows.created_tasks,
             "policies": {row["uuid"]: row for row in rows.policies},
             "elsewhere": {row["uuid"]: row for row in rows.elsewhere},
-            "closed": {task["uuid"]: {name: task[name] for name in _CLOSED} for task in rows.updated_tasks},
+            "closed": {task["uuid"]: task for task in rows.updated_tasks},
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
             "topics": rows.topics if self.bell.carried_by_commit else (),

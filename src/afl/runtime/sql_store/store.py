@@ -26,7 +26,7 @@ from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, l
 from afl.runtime.sql_store.step_rows import event_row, step_row, step_values
 from afl.runtime.sql_store.steps import StepTables
 from afl.runtime.sql_store.tables import SCHEMA, Q
-from afl.runtime.sql_store.task_rows import new_elsewhere, new_policy, task_params
+from afl.runtime.sql_store.task_rows import closing_params, new_elsewhere, new_policy, task_params
 from afl.runtime.sql_store.tasks import TaskTables, close_all
 from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 
@@ -148,7 +148,7 @@ class ChangeRows:
         self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
         self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
-        self.updated_tasks = [task_params(task) for task in changes.updated_tasks]
+        self.updated_tasks = [closing_params(task) for task in changes.updated_tasks]
         self.logs = [log_row(log) for log in changes.logs]
         self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
         self.elsewhere = [each for task in changes.created_tasks if (each := new_elsewhere(task)) is not None]
