@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Request, Route, expect
 
 from afl.operations.access import Role
 from afl.operations.user_file import add_user
@@ -93,6 +93,33 @@ def test_the_session_is_in_a_cookie_that_no_script_reads(
     expect(visitor.get_by_label("Token")).to_be_visible()
     visitor.goto(f"{guarded.url}/runs")
     expect(visitor.get_by_label("Token")).to_be_visible()
+
+
+def test_a_logout_takes_back_what_the_page_had_asked_for(visitor: Page, guarded: Guarded) -> None:
+    """Else it is refused before the next page comes, and the refused page reloads itself in between."""
+    asked, taken_back = list[Route](), list[Request]()
+
+    def answer(route: Route) -> None:
+        """The session is over, and the page is still there."""
+        ended = route.fetch(max_redirects=0)
+        while len(taken_back) < len(asked):
+            visitor.wait_for_event("requestfailed")
+        route.fulfill(response=ended)
+
+    def failed(request: Request) -> None:
+        taken_back.extend([request] if "/fragment/" in request.url else [])
+
+    visitor.on("requestfailed", failed)
+    visitor.route("**/fragment/**", lambda route: asked.append(route))
+    visitor.route("**/logout", answer)
+    log_in(visitor, guarded, "otto")
+    while not asked:
+        visitor.wait_for_timeout(1)
+    gone_to = list[str]()
+    visitor.on("request", lambda request: gone_to.extend([request.url] * request.is_navigation_request()))
+    visitor.get_by_role("button", name="Log out").click()
+    expect(visitor.get_by_label("Token")).to_be_visible()
+    assert gone_to == [f"{guarded.url}/logout", f"{guarded.url}/login"]
 
 
 def test_a_logout_reaches_the_other_pages_of_the_session(

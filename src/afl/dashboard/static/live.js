@@ -9,13 +9,24 @@ import { tick } from "./clocks.js";
 const busy = new WeakMap(); // element -> whether it has to be fetched once more
 let source = null;
 let watched = "";
+let leaving = new AbortController(); // aborted when somebody logs out here: whatever is asked from then on is refused
 
 export function startLive() {
   connect();
+  document.addEventListener("submit", (event) => event.target.matches('form[action="/logout"]') && leave());
   // A hidden page gives its connection back: browsers allow only a few to one server.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
-  window.addEventListener("pageshow", connect);
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) leaving = new AbortController(); // somebody went back: ask, and be refused
+    connect();
+  });
+}
+
+// The next page is on its way, and nothing on this one may call for another.
+function leave() {
+  disconnect();
+  leaving.abort();
 }
 
 function topics() {
@@ -26,7 +37,7 @@ function topics() {
 function connect() {
   const wanted = topics();
   const key = wanted.join("\n");
-  if (!wanted.length || document.hidden) return;
+  if (!wanted.length || document.hidden || leaving.signal.aborted) return;
   if (source && watched === key && source.readyState !== EventSource.CLOSED) return;
   disconnect();
   watched = key;
@@ -36,7 +47,7 @@ function connect() {
     refreshAll(); // what changed before we listened
   });
   source.addEventListener("change", (event) => refreshTopic(JSON.parse(event.data).topic));
-  // The session is over. A page that logs out itself is on its way already.
+  // The session is over: it was ended on another page, or its time is.
   source.addEventListener("leave", () => {
     disconnect();
     setTimeout(() => location.reload(), 500);
@@ -96,15 +107,16 @@ function rest(element) {
 }
 
 async function fetchInto(element) {
-  let response;
+  const headers = { "X-Fragment": "1" };
+  let response, html;
   try {
-    response = await fetch(element.dataset.src, { headers: { "X-Fragment": "1" }, credentials: "same-origin" });
+    response = await fetch(element.dataset.src, { headers, credentials: "same-origin", signal: leaving.signal });
+    html = await response.text();
   } catch {
-    return; // the connection is gone; the event source says so and comes back
+    return; // we leave; or the connection is gone: the event source says so and comes back
   }
   if (response.status === 401) return location.reload();
-  if (!response.ok || !element.isConnected) return;
-  swap(element, await response.text());
+  if (response.ok && element.isConnected) swap(element, html);
 }
 
 export function swap(element, html) {
