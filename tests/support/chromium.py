@@ -83,7 +83,7 @@ class Chromium:
     def _close(self, opened: BrowserContext) -> None:
         """Chromium sometimes never answers when it is to forget a page that is being left; then it is ended itself."""
         ended = threading.Event()
-        patience = threading.Timer(CLOSING_SECONDS, self._end, (ended,))
+        patience = threading.Timer(CLOSING_SECONDS, _end, (self._mark, ended))
         patience.start()
         try:
             opened.close()
@@ -92,10 +92,12 @@ class Chromium:
                 raise
         finally:
             patience.cancel()
+            patience.join()
             if ended.is_set():
                 self._started = None
 
-    def _end(self, ended: threading.Event) -> None:
-        ended.set()
-        print("Chromium does not close a context; it is ended", file=sys.stderr)
-        subprocess.run(["pkill", "-KILL", "-f", "--", self._mark], check=True)
+
+def _end(mark: str, ended: threading.Event) -> None:
+    ended.set()
+    print("Chromium does not close a context; it is ended", file=sys.stderr)
+    subprocess.run(["pkill", "-KILL", "-f", "--", mark], check=False)  # it may be gone by now

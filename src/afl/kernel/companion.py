@@ -27,5 +27,6 @@ class Companion(threading.Thread):
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for its end; one that was never started has ended."""
-        if self._begun.wait(_BEGINNING_SECONDS):
+        patience = _BEGINNING_SECONDS if timeout is None else min(timeout, _BEGINNING_SECONDS)
+        if self.is_alive() or self._begun.wait(patience):
             super().join(timeout)

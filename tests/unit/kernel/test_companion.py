@@ -38,6 +38,17 @@ def test_one_that_never_began_has_ended(monkeypatch: pytest.MonkeyPatch) -> None
     assert not thread.is_alive()
 
 
+def test_one_that_has_not_got_a_turn_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(companion, "_BEGINNING_SECONDS", 0.0)
+    go, done = threading.Event(), list[str]()
+    thread = Companion(lambda: done.append("worked"), "afl-test")
+    monkeypatch.setattr(thread._begun, "set", go.wait)
+    thread.start()
+    threading.Thread(target=go.set).start()
+    thread.join()
+    assert done == ["worked"]
+
+
 def test_it_is_a_daemon_with_a_name_and_its_arguments() -> None:
     heard = list[int]()
     thread = Companion(heard.append, "afl-test", 7)

@@ -23,7 +23,6 @@ try:
     from psycopg.types.numeric import Int8Dumper
 
     from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
-    from afl.kernel.database.postgres_pipeline import Calls
     from afl.kernel.database.postgres_pool import Connection, Pool
     from afl.kernel.database.postgres_transaction import PostgresTransaction, fetch_all
     from afl.kernel.presence.postgres import SessionPresence
@@ -132,8 +131,8 @@ class PostgresDatabase(Database):
         if self.pooled:
             super().together(statements)
         else:
-            calls = Calls(statements)
-            self._once(lambda connection: connection.together.run(calls), "several statements")
+            every = [*statements]
+            self._once(lambda connection: connection.together.run(every), "several statements")
 
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
         return self._once(

@@ -7,7 +7,7 @@ server. Here a statement is prepared once for a connection, and its parameters t
 from __future__ import annotations
 
 import select
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -20,23 +20,7 @@ from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError
 
 _FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
-_UNDO = b"select 1 / 0"
 _numbers = count(1)
-
-
-class Calls:
-    """Statements as the server gets them. Each is made when it is its turn, and kept in case they have to go again."""
-
-    def __init__(self, statements: Iterable[Statement]) -> None:
-        self._left = iter(statements)
-        self._made: list[tuple[str, list[bytes | None]]] = []
-
-    def __iter__(self) -> Iterator[tuple[str, list[bytes | None]]]:
-        yield from self._made
-        for each in self._left:
-            call = _text_of(each), _sent(each.params)
-            self._made.append(call)
-            yield call
 
 
 class Pipeline:
@@ -46,11 +30,15 @@ class Pipeline:
         self._connection = connection
         self._prepared: dict[str, bytes] = {}
 
-    def run(self, calls: Calls) -> None:
+    def run(self, statements: Sequence[Statement]) -> None:
         """All of them or none: until the end of a pipeline the server takes everything for one transaction.
 
+        Everything is made before anything is sent. To send each as soon as it is made would be quicker, but with the
+        first the server holds locks for us: a process that is stopped or cut off in between would keep its run from
+        everybody else until the server notices, which may take hours.
         Raises psycopg's error if one fails. The connection is closed if it is left in the middle.
         """
+        calls = [(_text_of(each), _sent(each.params)) for each in statements]
         failed = self._send(calls)
         if isinstance(failed, InvalidSqlStatementName):
             self._prepared.clear()  # psycopg deallocates everything now and then, ours too
@@ -60,38 +48,24 @@ class Pipeline:
         if failed is not None:
             raise failed
 
-    def _send(self, calls: Calls) -> psycopg.Error | None:
-        """The first refusal, if any; what cannot be made is raised."""
+    def _send(self, calls: Sequence[tuple[str, list[bytes | None]]]) -> psycopg.Error | None:
+        """The first refusal, if any."""
         pgconn = self._connection.pgconn
-        unmade: Exception | None = None
         try:
             pgconn.enter_pipeline_mode()
-            try:
-                self._stream(pgconn, calls)
-            except psycopg.OperationalError:
-                raise
-            except Exception as error:  # the server has the statements before it
-                unmade = error
-                pgconn.send_query_params(_UNDO, None)
+            for text, params in calls:
+                name = self._prepared.get(text)
+                if name is None:
+                    name = self._prepared[text] = b"afl_%d" % next(_numbers)
+                    pgconn.send_prepare(name, text.encode())
+                pgconn.send_query_prepared(name, params)
             pgconn.pipeline_sync()
             failed = _first_failure(pgconn, self._connection.fileno())
             pgconn.exit_pipeline_mode()
         except BaseException:
             self._connection.close()
             raise
-        if unmade is not None:
-            raise unmade
         return None if failed is None else error_from_result(failed, self._connection.info.encoding)
-
-    def _stream(self, pgconn: PGconn, calls: Calls) -> None:
-        """The server works on each of them while the next one is made."""
-        for text, params in calls:
-            name = self._prepared.get(text)
-            if name is None:
-                name = self._prepared[text] = b"afl_%d" % next(_numbers)
-                pgconn.send_prepare(name, text.encode())
-            pgconn.send_query_prepared(name, params)
-            pgconn.flush()  # as much as goes at once; the rest goes with the next
 
 
 def _text_of(statement: Statement) -> str:
@@ -106,7 +80,7 @@ def _sent(values: Sequence[Any]) -> list[bytes | None]:
         value.encode() if isinstance(value, str) else None if value is None else str(value).encode()
         for value in values
     ]
-    if any(b"\0" in each for each in sent if each is not None):
+    if b"\0" in b"".join(filter(None, sent)):
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
     return sent
 

@@ -32,7 +32,7 @@ def is_small(changes: IterationChanges) -> bool:
 
 
 def statements(changes: IterationChanges, run: RunDefinition, lease_ms: int) -> Iterator[Statement]:
-    """What a small commit writes, the fence first. Each is encoded when it is asked for, so that the others can go."""
+    """What a small commit writes, the fence first."""
     yield from _of_run(run, lease_ms, new=changes.new_run)
     created = {step.id for step in changes.created_steps}
     for step in changes.updated_steps:
