@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.chromium import MISSING, find_chromium, is_required
 from support.databases import fresh_mongo_database, fresh_postgres_database
+from support.properties import be_the_usual
 from support.servers import SessionServers
 from support.stillness import Stillness
 
@@ -16,6 +17,7 @@ from afl.kernel import codec, telemetry
 
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
+be_the_usual()  # before any test is read
 
 
 def pytest_configure(config: pytest.Config) -> None:

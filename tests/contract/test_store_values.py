@@ -93,7 +93,7 @@ def test_a_large_value_comes_back(store: PersistenceAPI) -> None:
     assert stored_step(store, a_step_with(value)).get_attribute("v") == value
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=json_values, name=st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_plain_value_comes_back(store: PersistenceAPI, value: Any, name: str) -> None:
     found = stored_step(store, a_step_with(value, name))

@@ -6,6 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+_USUAL = 100
 _FACTOR = os.environ.get("AFL_EXPLORE", "")
 
 
@@ -18,3 +19,9 @@ def tries(examples: int) -> settings:
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+
+
+def be_the_usual() -> None:
+    """What counts for properties that say nothing: above all no time limit, which a busy machine would exceed."""
+    settings.register_profile("agentflow", tries(_USUAL))
+    settings.load_profile("agentflow")

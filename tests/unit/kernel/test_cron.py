@@ -182,7 +182,7 @@ def naive_match(text: str, moment: datetime) -> bool:
     return minute and hour and month and ((day and weekday) if starred else (day or weekday))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions(), st.integers(0, 525_600))
 def test_next_agrees_with_trying_every_minute(text: str, minute: int) -> None:
     start = START + timedelta(minutes=minute)
@@ -195,7 +195,7 @@ def test_next_agrees_with_trying_every_minute(text: str, minute: int) -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     expressions(),
     st.integers(0, 365 * 24 * 60),
@@ -210,7 +210,7 @@ def test_the_last_match_is_the_one_whose_next_is_later(text: str, minute: int, n
     assert cron.next_after(last - timedelta(seconds=1), zone) == last
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(expressions(), st.integers(0, 3 * 24 * 60), st.sampled_from([(3, 28), (10, 24)]))
 def test_every_match_shows_a_matching_clock_or_ends_a_gap(
     text: str, minute: int, day: tuple[int, int]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from programs import programs
 
 from afl.language import CompileError, ParseError, compile_source, emit_dict, parse
 from afl.language.formatter import format_source
 from afl.language.formatting.tokens import Piece, pieces
-
-SLOW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def ids(node: Any, key: str = "") -> list[str]:
@@ -26,7 +24,6 @@ def ids(node: Any, key: str = "") -> list[str]:
     return own + [one for name, value in node.items() if name != "declarations" for one in ids(value, name)]
 
 
-@SLOW
 @given(programs())
 def test_a_valid_program_compiles_alike_however_often_and_however_laid_out(source: str) -> None:
     compiled = compile_source(source).program
@@ -51,7 +48,6 @@ GAPS = st.sampled_from(
 )
 
 
-@SLOW
 @given(programs(), st.lists(GAPS, min_size=1, max_size=40))
 def test_comments_and_line_breaks_anywhere_change_nothing_and_are_kept(source: str, gaps: list[str]) -> None:
     scattered = _scattered(list(pieces(source)), gaps)
@@ -62,7 +58,6 @@ def test_comments_and_line_breaks_anywhere_change_nothing_and_are_kept(source: s
         assert formatted.count(mark) == scattered.count(mark)
 
 
-@SLOW
 @given(programs(), st.data())
 def test_a_damaged_program_is_refused_in_words_or_still_a_program(source: str, data: st.DataObject) -> None:
     found = [piece.text for piece in pieces(source)]
@@ -77,7 +72,6 @@ def test_a_damaged_program_is_refused_in_words_or_still_a_program(source: str, d
 
 
 @given(st.text(max_size=60))
-@settings(deadline=None)
 def test_no_text_upsets_the_parser(text: str) -> None:
     try:
         program = parse(text)

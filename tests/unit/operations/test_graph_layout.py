@@ -61,7 +61,7 @@ def holds(outer: Rect, inner: Rect) -> bool:
 
 
 @given(graphs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_boxes_do_not_overlap_and_edges_lead_down(graph: tuple[Sizes, Edges]) -> None:
     sizes, edges = graph
     made = arrange(sizes, edges)
@@ -79,7 +79,7 @@ def test_boxes_do_not_overlap_and_edges_lead_down(graph: tuple[Sizes, Edges]) ->
 
 
 @given(nested())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_children_lie_in_their_groups_and_siblings_apart(graph: tuple[list[Item], Edges]) -> None:
     items, edges = graph
     named(items)
