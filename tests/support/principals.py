@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -95,10 +95,16 @@ class PrincipalProcess:
 
 
 @contextmanager
-def running_principal(folder: Path, **environment: str) -> Iterator[PrincipalProcess]:
-    """One that runs, with the workflow `hello`; it is killed at the end."""
+def running_principal(
+    folder: Path, workflows: Mapping[str, str] | None = None, **environment: str
+) -> Iterator[PrincipalProcess]:
+    """One that runs, with the workflow `hello`; it is killed at the end.
+
+    Workflows that are to be listed are there when it begins: it looks for new ones once a minute only.
+    """
     principal = PrincipalProcess(folder, **environment)
-    principal.write_workflow("hello")
+    for name, text in {"hello": HELLO, **(workflows or {})}.items():
+        principal.write_workflow(name, text)
     principal.start()
     try:
         yield principal

@@ -41,15 +41,12 @@ tasks:
 @pytest.fixture(scope="module")
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder: Path = tmp_path_factory.mktemp("fleet")
-    with running_principal(folder) as found:
-        found.write_workflow("paper", PAPER)
-        found.write_workflow("held", HELD)
-        found.write_workflow("broken", f"name: Broken\ntasks: {MARKUP!r}\n")
-        with running_agent(found.settings, folder / "agent"):
-            with fleet.connected(found.settings) as client:
-                eventually(lambda: any(agent.alive for agent in fleet.agents(client)))
-                eventually(lambda: {"paper", "held"} <= {each.id for each in fleet.workflows(client)})
-            yield found
+    workflows = {"paper": PAPER, "held": HELD, "broken": f"name: Broken\ntasks: {MARKUP!r}\n"}
+    with running_principal(folder, workflows) as found, running_agent(found.settings, folder / "agent"):
+        with fleet.connected(found.settings) as client:
+            eventually(lambda: any(agent.alive for agent in fleet.agents(client)))
+            eventually(lambda: {"paper", "held"} <= {each.id for each in fleet.workflows(client)})
+        yield found
 
 
 @pytest.fixture
