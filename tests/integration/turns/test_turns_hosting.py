@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from support.turns_office import Barrier, Place, office, run, told_first, until
 
+from afl.kernel.database import Database, Transaction
 from afl.turns import alone, inbox
 from afl.turns.statuses import HeadStatus
 from afl.turns.worker.limits import WorkerLimits
 
 
 class Answer:
-    """The store's answer to the next transaction, which is late: the transaction has committed."""
+    """The store's answer to the next who sends, which is late: the transaction has committed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._committed, self._comes = threading.Event(), threading.Event()
         at_once = alone.alone
 
-        def late(*given: Any, **options: Any) -> Any:
+        def late(database: Database, work: Callable[[Transaction], Any], **options: Any) -> Any:
+            result = at_once(database, work, **options)
+            if (
+                "_send_to" not in work.__qualname__
+            ):  # a worker that has just been hired looks for something to do
+                return result
             monkeypatch.setattr(alone, "alone", at_once)
-            result = at_once(*given, **options)
             self._committed.set()
             self._comes.wait(30)
             return result
