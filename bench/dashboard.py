@@ -32,10 +32,10 @@ from afl.runtime.store import open_store
 from bench import programs
 from bench.place import Place
 from bench.report import Report
-from tests.support.chromium import MISSING, chromium, find_chromium
+from tests.support.chromium import MISSING, Chromium, find_chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 RUNS, STEPS, ROUNDS, CHANGES = 10_000, 5_000, 15, 40
 BATCH = 1_000
@@ -51,7 +51,7 @@ def measure(report: Report, place: Place) -> None:
     if find_chromium() is None:
         report.note("dashboard in the browser", f"NOT RUN: {MISSING}")
         return
-    with chromium() as browser:
+    with Chromium() as browser:
         graphs(report, browser, place.sqlite())
         changes(report, browser, "SQLite", place.sqlite())
         changes(report, browser, "PostgreSQL", place.server("postgres"))
@@ -153,7 +153,7 @@ def _server_ms(address: str, path: str) -> float:
         connection.close()
 
 
-def graphs(report: Report, browser: Browser, url: str) -> None:
+def graphs(report: Report, browser: Chromium, url: str) -> None:
     """From the request until a step of the graph can be opened: as a person has it, in an empty browser."""
     store = open_store(url)
     shapes: dict[str, tuple[str, dict[str, Any] | None]] = {
@@ -183,8 +183,8 @@ def _completed(store: PersistenceAPI, source: str, inputs: dict[str, Any] | None
     return str(result.workflow_id)
 
 
-def _graph_ms(browser: Browser, address: str, run: str) -> float:
-    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+def _graph_ms(browser: Chromium, address: str, run: str) -> float:
+    with browser.context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         begin = time.perf_counter()
         page.goto(f"{address}/runs/{run}?view=graph", wait_until="commit")
@@ -192,11 +192,11 @@ def _graph_ms(browser: Browser, address: str, run: str) -> float:
         return (time.perf_counter() - begin) * 1e3
 
 
-def changes(report: Report, browser: Browser, store_name: str, url: str) -> None:
+def changes(report: Report, browser: Chromium, store_name: str, url: str) -> None:
     """Somebody else pauses a run, or lets it go on: how long until an open page says so, by one clock on the wall."""
     store = open_store(url)
     run = _waiting(store).workflow_id
-    with dashboard(url) as address, browser.new_context() as context:
+    with dashboard(url) as address, browser.context() as context:
         pages = {"run": f"/runs/{run}", "list": f"/runs?text={run}"}
         for name, path in pages.items():
             page = context.new_page()
