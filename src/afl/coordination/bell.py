@@ -62,9 +62,8 @@ class RedisBell:
                 pubsub = self._pubsub = self._pubsub or self._redis.pubsub()
                 try:
                     await pubsub.subscribe(channel)
-                except (
-                    ConnectionError
-                ):  # a single one that breaks says little; if the server is away, the next does too
+                except ConnectionError:
+                    # One that breaks says little; if the server is away, the next says so too.
                     await pubsub.subscribe(channel)
                 if self._pubsub is pubsub and self._reader is None:
                     self._reader = asyncio.create_task(self._read(pubsub), name="coordination bell")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 from afl.kernel import codec
@@ -49,8 +48,8 @@ class PostgresStore(SqlStore):
 
     def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
         topics = topics_of(changes)
-        rings = (Statement(Q.notify, (topic,)) for topic in (topics if self.bell.carried_by_commit else ()))
-        self.database.together(chain(statements(changes, run, self.lease_ms), rings))
+        rings = [Statement(Q.notify, (topic,)) for topic in topics if self.bell.carried_by_commit]
+        self.database.together([*statements(changes, run, self.lease_ms), *rings])
         if topics:
             self.bell.rung(topics)
 

@@ -142,36 +142,6 @@ def test_statements_together_whose_answer_is_lost_are_not_repeated(
     assert ids(postgres)[-1] == 3
 
 
-def test_nothing_is_sent_before_all_of_them_are_made(postgres: Database) -> None:
-    """Whoever is stopped while he makes one must not hold locks."""
-    make_notes(postgres)
-    postgres.together([Statement(ADD, (1, "a"))])
-    free = Query.of("select id from notes for update skip locked")
-
-    def made() -> Iterator[Statement]:
-        yield Statement(SET, ("b", 1))
-        assert len(postgres.select(free)) == 1
-        yield Statement(ADD, (2, "b"))
-
-    postgres.together(made())
-    assert [row["text"] for row in postgres.select(ALL)] == ["b", "b"]
-
-
-def test_one_that_cannot_be_made_keeps_all_from_being_sent(postgres: Database) -> None:
-    make_notes(postgres)
-    before = postgres.select(PID)
-
-    def made() -> Iterator[Statement]:
-        yield Statement(ADD, (1, "a"))
-        raise PayloadError("no JSON")
-
-    for _ in range(2):
-        with pytest.raises(PayloadError, match="no JSON"):
-            postgres.together(made())
-    assert ids(postgres) == []
-    assert postgres.select(PID) == before
-
-
 def test_a_pooler_gets_them_one_by_one(postgres_database: str, postgres: Database) -> None:
     make_notes(postgres)
     with Proxy(postgres_database, pooler=True) as pooler, connect(pooler.url) as database:
@@ -187,7 +157,7 @@ def test_of_two_that_wait_for_each_other_the_one_together_runs_again(postgres_da
         make_notes(database)
         database.together([Statement(ADD, (1, "0")), Statement(ADD, (2, "0"))])
         crossing = threading.Thread(
-            target=lambda: database.together(Statement(SET, ("b", number)) for number in (2, 1))
+            target=lambda: database.together([Statement(SET, ("b", 2)), Statement(SET, ("b", 1))])
         )
 
         def work(tx: Transaction) -> None:

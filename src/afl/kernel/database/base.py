@@ -112,10 +112,9 @@ class Database(ABC):
         """
         return self.write(work)
 
-    def together(self, statements: Iterable[Statement]) -> None:
+    def together(self, statements: Sequence[Statement]) -> None:
         """A few statements that are a whole write transaction; FencedError if one had to hit a row and did not."""
-        every = [*statements]
-        self.write(lambda tx: _run_all(tx, every))
+        self.write(lambda tx: _run_all(tx, statements))
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole read transaction."""

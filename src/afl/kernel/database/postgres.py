@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
@@ -126,13 +126,12 @@ class PostgresDatabase(Database):
         self._presence.forked()
         self._pool.forked()
 
-    def together(self, statements: Iterable[Statement]) -> None:
+    def together(self, statements: Sequence[Statement]) -> None:
         """In one round trip, where no pooler stands in between."""
         if self.pooled:
             super().together(statements)
         else:
-            every = [*statements]
-            self._once(lambda connection: connection.together.run(every), "several statements")
+            self._once(lambda connection: connection.together.run(statements), "several statements")
 
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
         return self._once(

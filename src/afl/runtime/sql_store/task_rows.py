@@ -77,16 +77,20 @@ def is_plain(task: TaskDefinition) -> bool:
 
 def is_new_plain(task: TaskDefinition) -> bool:
     """Whether a new task has neither policies nor somebody elsewhere who does it."""
-    return not (task.timeout_ms or task.retry is not None or task.concurrency_key or task.via)
+    return not (_has_policy(task) or task.via)
 
 
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
     """The policies of a new task, if it has any; one with a concurrency key waits until it is promoted."""
-    if not (task.timeout_ms or task.retry is not None or task.concurrency_key):
+    if not _has_policy(task):
         return None
     params = policy_params(task)
     params["hold"] = TaskHold.CONCURRENCY if task.concurrency_key else ""
     return {name: params[name] for name in _NEW_POLICY}
+
+
+def _has_policy(task: TaskDefinition) -> bool:
+    return bool(task.timeout_ms or task.retry is not None or task.concurrency_key)
 
 
 def new_elsewhere(task: TaskDefinition) -> dict[str, Any] | None:

@@ -14,7 +14,14 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskStat
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
-from afl.runtime.sql_store.task_rows import bridge_text, is_plain, policy_params, task_from, task_params
+from afl.runtime.sql_store.task_rows import (
+    bridge_text,
+    closing_params,
+    is_plain,
+    policy_params,
+    task_from,
+    task_params,
+)
 from afl.runtime.states import StepState
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
@@ -113,7 +120,7 @@ class TaskTables(Tables):
         return self.ringing(work)
 
     def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
-        closing = [task_params(task) for task in tasks]
+        closing = [closing_params(task) for task in tasks]
 
         def work(tx: Transaction, rings: Rings) -> list[bool]:
             done = [close_task(tx, each) for each in closing]
@@ -163,7 +170,7 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
         return False
     if task is not None and not (
-        _end_elsewhere(tx, task) if outcome.elsewhere else close_task(tx, task_params(task))
+        _end_elsewhere(tx, task) if outcome.elsewhere else close_task(tx, closing_params(task))
     ):
         return False
     failure = error_data(step.transition.error)
@@ -182,8 +189,8 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
 
 def _end_elsewhere(tx: Transaction, task: TaskDefinition) -> bool:
     """The other side itself says how it ended, so it need not be told."""
-    ended = task_params(task)
-    closing = {name: ended[name] for name in ("uuid", "state", "error", "result", "updated", "epoch")}
+    closing = closing_params(task)
+    del closing["owner"]  # nobody here holds it
     return bool(tx.run(Q.close_elsewhere, **closing, via=task.via, bridge=bridge_text(task)))
 
 
@@ -198,8 +205,7 @@ def close_all(tx: Transaction, tasks: Sequence[Mapping[str, Any]]) -> bool:
 
 def close_task(tx: Transaction, task: Mapping[str, Any]) -> bool:
     """Give a task its last state; False if it has an owner that no longer holds it."""
-    closing = {name: task[name] for name in ("uuid", "state", "error", "result", "updated")}
-    if not task["owner"]:
-        tx.run(Q.close_task, **closing)
-        return True
-    return bool(tx.run(Q.close_held_task, **closing, owner=task["owner"], epoch=task["epoch"]))
+    if task["owner"]:
+        return bool(tx.run(Q.close_held_task, **task))
+    tx.run(Q.close_task, **{name: task[name] for name in Q.close_task.parameters})
+    return True
