@@ -84,13 +84,13 @@ class Settings:
     )
     commit_steps: int = setting(
         "AFL_COMMIT_STEPS",
-        1_024,
+        4_096,
         Integer(1, 100_000),
         "The evaluator commits after this many changed steps, at the end of that iteration.",
     )
     commit_ms: int = setting(
         "AFL_COMMIT_MS",
-        50,
+        100,
         Integer(0, 60_000),
         "The evaluator commits after this time, at the end of that iteration.",
     )

@@ -48,7 +48,7 @@ def test_defaults() -> None:
         10_000,
         5,
     )
-    assert (settings.commit_steps, settings.commit_ms, settings.foreach_window) == (1024, 50, 256)
+    assert (settings.commit_steps, settings.commit_ms, settings.foreach_window) == (4096, 100, 256)
     assert (settings.doorbell, settings.task_list, settings.log_level) == ("auto", "default", "INFO")
     assert (settings.mongodb_url, settings.mongodb_database) == ("mongodb://localhost:27017", "afl")
 
