@@ -11,6 +11,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 from conversation import SCRIPT, heard, until
+from hypothesis import given
+from hypothesis import strategies as st
 from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, SET_ALL, ids, make_notes
 from postgres_proxy import Proxy
 from support.processes import python
@@ -18,12 +20,24 @@ from support.processes import python
 from afl.devstack import temporary_stack
 from afl.kernel.database import Database, Query, Statement, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
-from afl.kernel.errors import FencedError, MissingExtraError, PayloadError, StoreConflict, StoreUnavailable
+from afl.kernel.errors import (
+    FencedError,
+    MissingExtraError,
+    PayloadError,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+)
 
 PID = Query.of("select pg_backend_pid() as pid")
 # Who waits for us; pg_stat_activity does not change within a transaction.
 BLOCKED = Query.of(
     "select 1 from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+)
+EVERYTHING = Query.of("insert into notes (id, text) values (:id, 'a') returning *")
+VALUES = Query.of(
+    "select :text::text as text, :texts::text[] as texts, :numbers::bigint[] as numbers, null as nothing, "
+    "case when :number = 0 then 0 else :number end as number, :truth as truth, :fraction as fraction"
 )
 SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
 
@@ -32,6 +46,13 @@ SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
 def proxy(postgres_database: str) -> Iterator[Proxy]:
     with Proxy(postgres_database) as between:
         yield between
+
+
+@pytest.fixture(scope="module")
+def postgres_of_all(postgres_url: str) -> Iterator[Database]:
+    """One for all examples of a property."""
+    with connect(postgres_url) as database:
+        yield database
 
 
 @pytest.fixture
@@ -72,13 +93,16 @@ def test_a_single_statement_whose_answer_is_lost_is_not_repeated(
 
 
 @pytest.mark.parametrize("way", ["atomic", "passing", "select"])
-def test_a_single_statement_is_one_round_trip(postgres: Database, way: str) -> None:
-    """Inside BEGIN and COMMIT the transaction is older than the statement."""
-    (row,) = getattr(postgres, way)(Query.of("select now() = statement_timestamp() as alone"))
-    assert row["alone"] is True
-    within = postgres.write(lambda tx: tx.one(Query.of("select now() = statement_timestamp() as alone")))
-    assert within is not None
-    assert within["alone"] is False
+def test_a_single_statement_is_one_round_trip(shaky: Database, proxy: Proxy, way: str) -> None:
+    """But for the second time, when it is prepared first."""
+    shaky.select(PID)  # connects
+    for number, trips in enumerate((1, 2, 1, 1), start=1):
+        before = proxy.sends
+        assert getattr(shaky, way)(ADD_RETURNING, id=number, text="a")[0]["id"] == number
+        assert proxy.sends - before == trips
+    before = proxy.sends
+    shaky.write(lambda tx: tx.one(GET, id=1))
+    assert proxy.sends - before == 3
 
 
 def test_statements_together_are_prepared_once_and_one_transaction(postgres: Database) -> None:
@@ -92,8 +116,7 @@ def test_statements_together_are_prepared_once_and_one_transaction(postgres: Dat
     assert postgres.select(prepared)[0]["found"] == 2  # with the demand for a row, and without
 
 
-def test_what_psycopg_deallocates_is_prepared_again(postgres: Database) -> None:
-    """It drops every prepared statement of a connection after its first ROLLBACK, not only those it made."""
+def test_what_is_prepared_is_prepared_once_whatever_fails(postgres: Database) -> None:
     make_notes(postgres)
     assert isinstance(postgres, PostgresDatabase)
     postgres._pool.close()
@@ -105,11 +128,14 @@ def test_what_psycopg_deallocates_is_prepared_again(postgres: Database) -> None:
     postgres.together([Statement(ADD, (2, "b"))])
     for number in (3, 4):
         with pytest.raises(StoreConflict):
-            postgres.together([Statement(SET_ALL, ("c",)), Statement(ADD, (1, "a"))])
+            postgres.together(
+                [Statement(SET_ALL, ("c",)), Statement(ADD, (1, "a")), Statement(SET, ("c", 1))]
+            )
         postgres.together([Statement(ADD, (number, "b"))])
     assert [row["text"] for row in postgres.select(ALL)] == ["a", "b", "b", "b"]
-    prepared = Query.of("select count(*) as found from pg_prepared_statements where name like 'afl_%'")
-    assert postgres.select(prepared)[0]["found"] == 2
+    prepared = Query.of("select statement from pg_prepared_statements where name like 'afl_%' order by 1")
+    found = [row["statement"] for row in postgres.select(prepared)]
+    assert found == sorted(each.postgres_numbered for each in (ADD, PID, SET_ALL))
 
 
 def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str) -> None:
@@ -200,14 +226,99 @@ def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(postgr
     assert 3 in ids(postgres)
 
 
-def test_only_small_results_are_kept_with_their_cursor(postgres: Database) -> None:
+def test_no_result_is_kept(postgres: Database) -> None:
     assert isinstance(postgres, PostgresDatabase)
-    one, many = Query.of("select 1 as n"), Query.of("select n from generate_series(1, 3) as n")
-    assert [row["n"] for row in postgres.select(one)] == [1]
-    assert [row["n"] for row in postgres.select(many)] == [1, 2, 3]
+    many = Query.of("select n from generate_series(1, 3) as n")
+    for _ in range(3):
+        assert [row["n"] for row in postgres.select(many)] == [1, 2, 3]
     (connection,) = postgres._pool._idle
-    assert list(connection._cursors) == [one.postgres]
-    assert [row["n"] for row in postgres.select(one)] == [1]
+    (known,) = connection.single._known.values()
+    assert known.name != b""
+    assert known._transformer.pgresult is None
+
+
+def test_a_statement_is_prepared_anew_when_its_table_was_altered(postgres: Database) -> None:
+    make_notes(postgres)
+    for number in (1, 2):
+        postgres.atomic(EVERYTHING, id=number)
+    postgres.write(lambda tx: tx.run(Query.of("alter table notes add column more text default 'x'")))
+    for number in (3, 4, 5):
+        (row,) = postgres.atomic(EVERYTHING, id=number)
+        assert dict(row) == {"id": number, "text": "a", "more": "x"}
+    assert ids(postgres) == [1, 2, 3, 4, 5]
+
+
+def test_in_a_transaction_it_is_the_next_try_that_prepares_it_anew(postgres: Database) -> None:
+    make_notes(postgres)
+    for number in (1, 2):
+        postgres.write(lambda tx, number=number: tx.one(EVERYTHING, id=number))
+    postgres.write(lambda tx: tx.run(Query.of("alter table notes add column more text default 'x'")))
+    with pytest.raises(StoreError, match="cached plan"):
+        postgres.write(lambda tx: tx.one(EVERYTHING, id=3))
+    row = postgres.write(lambda tx: tx.one(EVERYTHING, id=3))
+    assert row is not None
+    assert dict(row) == {"id": 3, "text": "a", "more": "x"}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@given(
+    texts=st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
+    numbers=st.lists(st.integers(-(2**63), 2**63 - 1)),
+    number=st.integers(-(2**63), 2**63 - 1),
+    truth=st.booleans(),
+    fraction=st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_values_arrive_as_they_are(
+    postgres_of_all: Database,
+    prepared: bool,
+    texts: list[str | None],
+    numbers: list[int],
+    number: int,
+    truth: bool,
+    fraction: float,
+) -> None:
+    values = {"texts": texts, "numbers": numbers, "number": number, "truth": truth, "fraction": fraction}
+    for _ in range(3 if prepared else 1):
+        (row,) = postgres_of_all.select(VALUES, text="".join(filter(None, texts)), **values)
+    assert dict(row) == {"text": "".join(filter(None, texts)), "nothing": None, **values}
+
+
+def test_what_cannot_be_sent_is_refused(postgres: Database) -> None:
+    for wrong in ("a\0b", ["a", "b\0"], b"bytes", {"a": 1}, "\udcff"):
+        with pytest.raises(PayloadError, match="does not fit the store"):
+            postgres.select(Query.of("select :value as value"), value=wrong)
+    with pytest.raises(StoreError, match="the parameter 'value' is not given"):
+        postgres.select(Query.of("select :value as value"))
+
+
+def test_an_interrupt_ends_a_single_statement_and_what_the_server_does_for_it(postgres: Database) -> None:
+    make_notes(postgres)
+    postgres.atomic(ADD, id=1, text="a")
+    began, ended = threading.Event(), threading.Event()
+
+    def interrupt(*ignored: object) -> None:
+        raise KeyboardInterrupt
+
+    def hold(tx: Transaction) -> None:
+        tx.run(SET, id=1, text="held")
+        began.set()
+        until(lambda: bool(tx.all(BLOCKED)))
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        until(lambda: not tx.all(BLOCKED))  # though the row is still held
+        ended.set()
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        holder = threading.Thread(target=lambda: postgres.write(hold))
+        holder.start()
+        began.wait()
+        with pytest.raises(KeyboardInterrupt):
+            postgres.atomic(SET, id=1, text="b")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    holder.join()
+    assert ended.is_set()
+    assert postgres.select(GET, id=1)[0]["text"] == "held"
 
 
 def test_a_line_lost_before_the_commit_costs_nothing(shaky: Database, proxy: Proxy) -> None:

@@ -20,11 +20,10 @@ try:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
     from psycopg.rows import dict_row
-    from psycopg.types.numeric import Int8Dumper
 
     from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
     from afl.kernel.database.postgres_pool import Connection, Pool
-    from afl.kernel.database.postgres_transaction import PostgresTransaction, fetch_all
+    from afl.kernel.database.postgres_transaction import PostgresTransaction
     from afl.kernel.presence.postgres import SessionPresence
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("psycopg"):
@@ -85,10 +84,10 @@ class PostgresDatabase(Database):
             connection = Connection.connect(**self._settings, autocommit=True, row_factory=dict_row)
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
-        # One prepared statement per query: by default each size of integer is a type of its own.
-        connection.adapters.register_dumper(int, Int8Dumper)
-        connection.prepare_threshold = None if self.pooled else 2
-        connection.prepared_max = 500
+        connection.prepares = not self.pooled
+        connection.prepare_threshold = (
+            None  # the driver drops all that is prepared, ours too, once it prepares itself
+        )
         try:
             if not self.pooled:
                 connection.execute(_PLANNING)
@@ -135,7 +134,7 @@ class PostgresDatabase(Database):
 
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
         return self._once(
-            lambda connection: fetch_all(connection, query, params),
+            lambda connection: connection.single.ask(query, params).rows,
             f"query {query.name}",
             repeat_if_lost=repeat_if_lost,
         )
@@ -197,7 +196,7 @@ class PostgresDatabase(Database):
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.statement("COMMIT")
+            connection.single.say("COMMIT")
         except psycopg.Error as error:
             if isinstance(error, TRY_AGAIN):
                 raise _AgainError(failure(error, "commit", self.name), error) from error
@@ -229,7 +228,7 @@ def _undo(connection: Connection) -> None:
     """Leave the connection without a transaction, or closed."""
     if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
         try:
-            connection.statement("ROLLBACK")
+            connection.single.say("ROLLBACK")
         except psycopg.Error:
             connection.close()
 

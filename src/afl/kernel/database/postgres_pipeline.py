@@ -1,34 +1,46 @@
-"""Several statements in one round trip and one transaction, by the driver's own protocol functions.
+"""Several statements in one round trip, by the driver's own protocol functions.
 
-A cursor learns and describes the types of whatever it is given, which takes longer than a small statement takes the
-server. Here a statement is prepared once for a connection, and its parameters travel as text.
+They are prepared once for a connection, and their parameters travel as text.
 """
 
 from __future__ import annotations
 
-import select
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-import psycopg
-from psycopg.errors import DivisionByZero, InvalidSqlStatementName, error_from_result
-from psycopg.pq import ConnStatus, ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.errors import DivisionByZero
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
+from afl.kernel.database.postgres_line import Line, is_fine
+from afl.kernel.database.postgres_values import sent, types_of
+from afl.kernel.database.queries import Query
 from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError
 
-_FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+Kind = tuple[str, tuple[int, ...]]  # a statement's text, and the types of its values
+Call = tuple[str, tuple[int, ...], list[bytes | None]]
+_INFERRED = ()  # the columns that the values are for tell their types
 _numbers = count(1)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the server answered: how many rows were hit, how many answers were fine, and then the first refusal."""
+
+    hit: int = 0
+    fine: int = 0
+    refusal: PGresult | None = None
 
 
 class Pipeline:
     """That of one connection, which nobody else uses meanwhile. What is prepared lasts as long as the connection."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._connection = connection
-        self._prepared: dict[str, bytes] = {}
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._prepared: dict[Kind, bytes] = {}
 
     def run(self, statements: Sequence[Statement]) -> None:
         """All of them or none: until the end of a pipeline the server takes everything for one transaction.
@@ -38,71 +50,65 @@ class Pipeline:
         everybody else until the server notices, which may take hours.
         Raises psycopg's error if one fails. The connection is closed if it is left in the middle.
         """
-        calls = [(_text_of(each), _sent(each.params)) for each in statements]
-        failed = self._send(calls)
-        if isinstance(failed, InvalidSqlStatementName):
-            self._prepared.clear()  # psycopg deallocates everything now and then, ours too
-            failed = self._send(calls)
-        if isinstance(failed, DivisionByZero):
-            raise FencedError("a row is no longer ours; nothing was written") from failed
-        if failed is not None:
-            raise failed
+        calls = [(_text_of(each), _INFERRED, sent(each.params)) for each in statements]
+        try:
+            self._send(calls)
+        except DivisionByZero as error:
+            raise FencedError("a row is no longer ours; nothing was written") from error
 
-    def _send(self, calls: Sequence[tuple[str, list[bytes | None]]]) -> psycopg.Error | None:
-        """The first refusal, if any."""
-        pgconn = self._connection.pgconn
+    def many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> int:
+        """One statement with many rows, inside the transaction that is under way; how many rows it hit."""
+        names = query.postgres_parameters
+        values = [[row[name] for name in names] for row in rows]
+        return self._send([(query.postgres_numbered, types_of(each), sent(each)) for each in values])
+
+    def _send(self, calls: Sequence[Call]) -> int:
+        """How many rows were hit; raises the first refusal."""
+        pgconn = self._line.pgconn
+        asked: list[
+            tuple[Kind, bytes] | None
+        ] = []  # what the server was told, one by one: to prepare, or to execute
+        fresh: dict[Kind, bytes] = {}
         try:
             pgconn.enter_pipeline_mode()
-            for text, params in calls:
-                name = self._prepared.get(text)
+            for text, types, values in calls:
+                kind = text, types
+                name = self._prepared.get(kind) or fresh.get(kind)
                 if name is None:
-                    name = self._prepared[text] = b"afl_%d" % next(_numbers)
-                    pgconn.send_prepare(name, text.encode())
-                pgconn.send_query_prepared(name, params)
+                    name = fresh[kind] = b"afl_%d" % next(_numbers)
+                    pgconn.send_prepare(name, text.encode(), types or None)
+                    asked.append((kind, name))
+                pgconn.send_query_prepared(name, values)
+                asked.append(None)
             pgconn.pipeline_sync()
-            failed = _first_failure(pgconn, self._connection.fileno())
+            heard = self._hear()
             pgconn.exit_pipeline_mode()
-        except BaseException:
-            self._connection.close()
+        except BaseException as error:
+            self._line.give_up(error)
             raise
-        return None if failed is None else error_from_result(failed, self._connection.info.encoding)
+        self._prepared.update(each for each in asked[: heard.fine] if each is not None)
+        if heard.refusal is not None:
+            raise self._line.error(heard.refusal)
+        return heard.hit
+
+    def _hear(self) -> Heard:
+        """Everything that the server answers up to its last word."""
+        self._line.flush()
+        heard = Heard()
+        while True:
+            result = self._line.result()
+            if result is None:  # the end of one statement
+                continue
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                return heard
+            if heard.refusal is None and not is_fine(result):
+                heard.refusal = result
+            elif heard.refusal is None:
+                heard.fine += 1
+                heard.hit += result.command_tuples or 0
 
 
 def _text_of(statement: Statement) -> str:
     """Nobody looks at how many rows a statement hit before the next one runs: it has to fail by itself."""
     text = statement.query.postgres_numbered
     return f"with hit as ({text} returning 1) select 1 / count(*) from hit" if statement.must_hit else text
-
-
-def _sent(values: Sequence[Any]) -> list[bytes | None]:
-    """Text, numbers and null, as text that ends with its first zero byte."""
-    sent = [
-        value.encode() if isinstance(value, str) else None if value is None else str(value).encode()
-        for value in values
-    ]
-    if b"\0" in b"".join(filter(None, sent)):
-        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-    return sent
-
-
-def _first_failure(pgconn: PGconn, socket: int) -> PGresult | None:
-    """Everything that the server answers up to its last word; the first refusal in it."""
-    poll = select.poll()
-    poll.register(socket, select.POLLIN | select.POLLOUT)
-    while pgconn.flush():
-        if poll.poll()[0][1] & select.POLLIN:
-            pgconn.consume_input()
-    poll.modify(socket, select.POLLIN)
-    failed: PGresult | None = None
-    while True:
-        while pgconn.is_busy():
-            poll.poll()
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:  # the end of one statement, or of everything
-            if pgconn.status != ConnStatus.OK:
-                raise psycopg.OperationalError("the connection is lost")
-        elif result.status == ExecStatus.PIPELINE_SYNC:
-            return failed
-        elif failed is None and result.status not in _FINE:
-            failed = result

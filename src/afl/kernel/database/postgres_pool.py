@@ -5,45 +5,37 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from afl.kernel.database.postgres_line import Line
 from afl.kernel.database.postgres_pipeline import Pipeline
-
-Cursor = psycopg.Cursor[dict[str, Any]]
-
-_MOST_CURSORS = 100
+from afl.kernel.database.postgres_prepared import Prepared
 
 
 class Connection(psycopg.Connection[dict[str, Any]]):
-    """Has a cursor for each statement that gives one row at most, as most writes do.
+    """Has other ways to execute statements than the driver's cursors, which take longer than small statements do."""
 
-    A cursor learns how to write and read the types it meets. To learn that anew every time takes a good part of what a
-    small statement takes.
-    """
-
+    prepares = False  # whether statements may be prepared here
     _poll: select.poll | None = None
 
     @cached_property
-    def _cursors(self) -> dict[str, Cursor]:
-        return {}
+    def _line(self) -> Line:
+        return Line(self)
+
+    @cached_property
+    def single(self) -> Prepared:
+        """For one statement at a time."""
+        return Prepared(self, self._line, prepares=self.prepares)
 
     @cached_property
     def together(self) -> Pipeline:
         """For several statements at once."""
-        return Pipeline(self)
-
-    def statement(self, query: str, params: Mapping[str, Any] | None = None) -> Cursor:
-        """Execute; the result is good until the same statement is executed again."""
-        cursor = self._cursors.pop(query, None) or self.cursor()
-        cursor.execute(query, params)
-        if cursor.rowcount <= 1 and len(self._cursors) < _MOST_CURSORS:  # it keeps its rows while it is kept
-            self._cursors[query] = cursor
-        return cursor
+        return Pipeline(self._line)
 
     @property
     def is_fresh(self) -> bool:

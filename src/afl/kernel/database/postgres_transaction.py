@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import psycopg
 
 from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost
-from afl.kernel.database.postgres_pool import Connection, Cursor
+from afl.kernel.database.postgres_pool import Connection
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import StoreError
 
@@ -30,20 +30,20 @@ class PostgresTransaction(Transaction):
 
     def all(self, query: Query, /, **params: Any) -> list[Row]:
         try:
-            return fetch_all(self._open(), query, params)
+            return self._open().single.ask(query, params).rows
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def one(self, query: Query, /, **params: Any) -> Row | None:
         try:
-            cursor = self._open().statement(query.postgres, params)
-            return cursor.fetchone() if _gives_rows(cursor) else None
+            rows = self._open().single.ask(query, params).rows
+            return rows[0] if rows else None
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def run(self, query: Query, /, **params: Any) -> int:
         try:
-            return max(self._open().statement(query.postgres, params).rowcount, 0)
+            return self._open().single.ask(query, params).count
         except _ERRORS as error:
             self._fail(query.name, error)
 
@@ -52,15 +52,13 @@ class PostgresTransaction(Transaction):
         if not named:
             return 0
         try:
-            cursor = self._open().cursor()
-            cursor.executemany(query.postgres, named)
-            return max(cursor.rowcount, 0)
+            return self._many(self._open(), query, named)
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def begin(self, statement: str) -> None:
         try:
-            self._open().statement(statement)
+            self._open().single.say(statement)
         except psycopg.Error as error:
             self._fail("begin", error)
 
@@ -75,6 +73,11 @@ class PostgresTransaction(Transaction):
         """From now on nobody can use this transaction by mistake."""
         self._connection = None
 
+    def _many(self, connection: Connection, query: Query, rows: Sequence[Mapping[str, Any]]) -> int:
+        if connection.prepares:
+            return connection.together.many(query, rows)
+        return sum(connection.single.ask(query, row).count for row in rows)
+
     def _open(self) -> Connection:
         if self._connection is None:
             raise StoreError(
@@ -86,17 +89,6 @@ class PostgresTransaction(Transaction):
         self.failed = True
         self.again = isinstance(error, TRY_AGAIN) or lost(error, self._open())
         raise failure(error, f"query {name}", self._store) from error
-
-
-def fetch_all(connection: Connection, query: Query, params: Mapping[str, Any]) -> list[Row]:
-    """The rows of one statement; none for one that gives no rows."""
-    cursor = connection.statement(query.postgres, params)
-    return cast(list[Row], cursor.fetchall()) if _gives_rows(cursor) else []
-
-
-def _gives_rows(cursor: Cursor) -> bool:
-    """Whether the statement gives rows, though perhaps none. `cursor.description` would describe every column."""
-    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _named(query: Query, row: Mapping[str, Any] | tuple[Any, ...]) -> Mapping[str, Any]:

@@ -30,6 +30,7 @@ class Query:
         "parameters",
         "postgres",
         "postgres_numbered",
+        "postgres_parameters",
         "sqlite",
         "sqlite_numbered",
     )
@@ -41,21 +42,25 @@ class Query:
     )
     postgres: str
     postgres_numbered: str  # the same for the server itself; made when it is first asked for
+    postgres_parameters: tuple[str, ...]  # in the order of their numbers there
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
     now: bool
 
     def __init__(self, name: str, *, sqlite: str | None, postgres: str | None, where: str = "query") -> None:
         self.name = name
-        self.parameters, self.lists, self.now = (), (), False
+        self.parameters, self.postgres_parameters, self.lists, self.now = (), (), (), False
         if postgres is not None:
             rendered = render(_single(postgres, name, where), "postgres", f"{where}, query {name}")
-            self.postgres, self.parameters = rendered.text, rendered.parameters
+            self.postgres = rendered.text
+            self.parameters = self.postgres_parameters = rendered.parameters
         if sqlite is not None:
             rendered = render(_single(sqlite, name, where), "sqlite", f"{where}, query {name}")
             self.sqlite, self.parameters = rendered.text, rendered.parameters
             self.lists, self.now = rendered.lists, rendered.now
             self.sqlite_numbered = numbered(rendered)
+        if postgres is not None:
+            self.postgres_parameters = _in_order(self.postgres_parameters, self.parameters)
 
     @classmethod
     def of(cls, sql: str, *, name: str = "unnamed") -> Query:
@@ -64,7 +69,7 @@ class Query:
 
     def __getattr__(self, missing: str) -> str:
         if missing == "postgres_numbered":
-            self.postgres_numbered = dollars(self.postgres, self.parameters)
+            self.postgres_numbered = dollars(self.postgres, self.postgres_parameters)
             return self.postgres_numbered
         if missing in ("sqlite", "sqlite_numbered", "postgres"):
             raise InputError(
@@ -136,6 +141,11 @@ def _blocks(text: str, where: str) -> dict[str, str]:
             raise InputError(f"{where}: two queries are named {name}")
         blocks[name] = body
     return blocks
+
+
+def _in_order(names: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
+    """The same names; those that have a place in the order first."""
+    return (*(name for name in order if name in names), *(name for name in names if name not in order))
 
 
 def _single(sql: str, name: str, where: str) -> str:
