@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import select
+from collections.abc import Sequence
+from threading import get_ident, main_thread
 from typing import Any
 
 import psycopg
@@ -50,16 +52,41 @@ class Line:
             raise psycopg.OperationalError("the connection is lost")
         return result
 
-    def answer(self) -> PGresult:
-        """Send everything, and hear all of the answer to one statement; raises what the server refuses it with."""
+    def prepare(self, name: bytes, text: str, types: Sequence[int]) -> None:
+        """Have a statement prepared; raises what the server refuses it with."""
+        if _may_be_interrupted():
+            self.pgconn.send_prepare(name, text.encode(), types)
+            self._answer()
+        else:
+            self._checked(self.pgconn.prepare(name, text.encode(), types))
+
+    def execute(self, text: str, values: Sequence[bytes | None], types: Sequence[int]) -> PGresult:
+        """One statement, and all of its answer; raises what the server refuses it with."""
+        if _may_be_interrupted():
+            self.pgconn.send_query_params(text.encode(), values, types)
+            return self._answer()
+        return self._checked(self.pgconn.exec_params(text.encode(), values, types))
+
+    def execute_prepared(self, name: bytes, values: Sequence[bytes | None]) -> PGresult:
+        """The same for one that is prepared."""
+        if _may_be_interrupted():
+            self.pgconn.send_query_prepared(name, values)
+            return self._answer()
+        return self._checked(self.pgconn.exec_prepared(name, values))  # type: ignore[arg-type]
+
+    def _answer(self) -> PGresult:
+        """Send everything, and hear all of the answer to one statement."""
         self.flush()
         first = self.result()
         assert first is not None  # every statement has an answer
         while self.result() is not None:
             pass
-        if not is_fine(first):
-            raise self.error(first)
-        return first
+        return self._checked(first)
+
+    def _checked(self, result: PGresult) -> PGresult:
+        if not is_fine(result):
+            raise self.error(result)
+        return result
 
     def error(self, refusal: PGresult) -> psycopg.Error:
         """A refusal as the driver's error."""
@@ -71,6 +98,15 @@ class Line:
             with contextlib.suppress(psycopg.Error):
                 self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
         self._connection.close()
+
+
+def _may_be_interrupted() -> bool:
+    """Only the main thread hears interrupts, and must look up for them.
+
+    Every look takes the interpreter anew: beside a busy thread that is five milliseconds each time, and a large answer
+    comes in many pieces. The other threads leave the waiting to the driver, without the interpreter.
+    """
+    return get_ident() == main_thread().ident
 
 
 def is_fine(result: PGresult) -> bool:

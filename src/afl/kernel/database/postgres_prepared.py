@@ -71,8 +71,7 @@ class Prepared:
     def say(self, text: str) -> None:
         """A statement without parameters and rows, such as COMMIT."""
         try:
-            self._line.pgconn.send_query(text.encode())
-            self._line.answer()
+            self._line.execute(text, (), ())
         except BaseException as error:
             self._left(error)
             raise
@@ -86,10 +85,8 @@ class Prepared:
         try:
             if known is None:
                 known = self._first(key)
-                self._line.pgconn.send_query_params(key[0].encode(), texts, types)
-            else:
-                self._line.pgconn.send_query_prepared(known.name or self._prepare(known, key), texts)
-            return known.read(self._line.answer())
+                return known.read(self._line.execute(key[0], texts, types))
+            return known.read(self._line.execute_prepared(known.name or self._prepare(known, key), texts))
         except FeatureNotSupported:
             self._known.pop(key, None)
             if known is None or not known.name or not self._is_idle:
@@ -107,8 +104,7 @@ class Prepared:
 
     def _prepare(self, known: Known, key: tuple[str, tuple[int, ...]]) -> bytes:
         name = b"afl_one_%d" % next(_numbers)
-        self._line.pgconn.send_prepare(name, key[0].encode(), key[1])
-        self._line.answer()
+        self._line.prepare(name, *key)
         known.name = name
         return name
 
