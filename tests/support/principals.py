@@ -98,10 +98,7 @@ class PrincipalProcess:
 def running_principal(
     folder: Path, workflows: Mapping[str, str] | None = None, **environment: str
 ) -> Iterator[PrincipalProcess]:
-    """One that runs, with the workflow `hello`; it is killed at the end.
-
-    Workflows that are to be listed are there when it begins: it looks for new ones once a minute only.
-    """
+    """One that runs, with the workflow `hello` and others; it is killed at the end."""
     principal = PrincipalProcess(folder, **environment)
     for name, text in {"hello": HELLO, **(workflows or {})}.items():
         principal.write_workflow(name, text)

@@ -114,6 +114,12 @@ class FleetSettings:
         Integer(100, _HOUR_MS),
         "An agent that is silent for longer counts as lost, and its runs as CRASHED.",
     )
+    retention_days: int = setting(
+        "CDKTR_RETENTION_DAYS",
+        0,
+        Integer(0, 36_500),
+        "How many days the principal keeps ended runs with their tasks, statuses and log lines; 0: for ever.",
+    )
     keys_directory: str = setting(
         "CDKTR_KEYS_DIRECTORY",
         "",

@@ -28,6 +28,7 @@ LOOKS = {
         Q.list_runs,
         {"workflow_id": "", "agent_id": "", "any_status": 1, "statuses": [], "before": "", "limit": 5},
     ),
+    "what ended long ago": (Q.old_runs, {"before": 100, "limit": 5}),
     "the next in the queue": (Q.claim, {"agent_id": "a", "incarnation": "i", "old": 0, "lease_until": 5000}),
 }
 
@@ -37,6 +38,7 @@ _RUNS = Query.of(
     f" case when n = {MORE} then 'PENDING' else 'COMPLETED' end, 0, n from generate_series(1, {MORE}) as n",
     name="runs",
 )
+_ENDED = Query.of("update fleet_runs set ended_at = created_at where status = 'COMPLETED'", name="ended")
 _HELD = Query.of(
     "insert into fleet_runs (run_id, workflow_id, workflow_name, workflow, params, instance_id, origin, status,"
     " requeues, created_at, incarnation, lease_until)"
@@ -68,7 +70,7 @@ def grown(postgres_url: str) -> Iterator[Database]:
         for query, given in LOOKS.values():
             for _ in range(3):
                 database.atomic(query, **given)
-        for growth in (_RUNS, _HELD, _STATES, _LATEST, _LINES):
+        for growth in (_RUNS, _ENDED, _HELD, _STATES, _LATEST, _LINES):
             database.write(lambda tx, growth=growth: tx.run(growth))  # type: ignore[misc]
         yield database
 

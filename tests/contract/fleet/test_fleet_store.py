@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -19,17 +18,10 @@ from afl.fleet.principal.store import Change
 from afl.fleet.records import RunRecord
 from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus, GetLogs, ListRuns, QueryLogs
 from afl.fleet.statuses import Status
-from afl.kernel.database import Query, connect
+from afl.kernel.database import Query
 
 S = Status
 Work = Callable[[Change], object]
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/p.db"}.get(request.param)
-    with connect(url or request.getfixturevalue("postgres_database")) as database:
-        yield Keeper(database)
 
 
 def history(keeper: Keeper, run_id: str) -> list[tuple[str, int]]:

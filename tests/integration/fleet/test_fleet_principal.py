@@ -29,6 +29,7 @@ from afl.fleet.requests import (
     Heartbeat,
     ListAgents,
     ListRuns,
+    ListWorkflows,
     Ping,
     RunWorkflow,
     Ship,
@@ -36,6 +37,7 @@ from afl.fleet.requests import (
 )
 from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
+from afl.kernel.clock import wall_ms
 
 T = TypeVar("T")
 WAIT_MS = 30_000
@@ -183,6 +185,42 @@ def test_files_are_found_at_once_when_they_are_asked_for(principal: PrincipalPro
     }
     with pytest.raises(RequestRefused, match="has no parameter 'n'"):
         client.call(RunWorkflow(workflow_id="hello", params={"n": 1}))
+
+
+def test_a_new_file_is_listed_as_soon_as_lists_are_asked_for(tmp_path: Path) -> None:
+    with (
+        running_principal(tmp_path, CDKTR_WORKFLOW_DIR_REFRESH_FREQUENCY_S="86400") as principal,
+        Client(principal.settings) as client,
+    ):
+        assert list(client.call(ListWorkflows())) == ["hello"]
+        principal.write_workflow("etl/new")
+        eventually(lambda: list(client.call(ListWorkflows())) == ["etl.new", "hello"])
+
+
+def test_old_runs_go_when_their_days_are_over(tmp_path: Path) -> None:
+    with (
+        running_principal(tmp_path, CDKTR_RETENTION_DAYS="1") as principal,
+        Client(principal.settings) as client,
+    ):
+        old, new = (client.call(RunWorkflow(workflow_id="hello")).run_id for _ in range(2))
+        for held in ((), (old,)):
+            assert client.call(FetchRun("a", "i", WAIT_MS, held)) is not None
+        records = [
+            RunRecord(seq=seq, run_id=run_id, epoch=1, status=status, at=at)
+            for seq, (run_id, status, at) in enumerate(
+                [
+                    (old, Status.RUNNING, 1),
+                    (old, Status.COMPLETED, 2),
+                    (new, Status.RUNNING, wall_ms()),
+                    (new, Status.COMPLETED, wall_ms()),
+                ],
+                start=1,
+            )
+        ]
+        assert client.call(ship(*records)).acked == 4
+        principal.kill()
+        principal.start()  # it looks when it begins, and once a minute
+        eventually(lambda: [run.run_id for run in client.call(ListRuns(), retry=True)] == [new])
 
 
 def test_kill_9_loses_nothing(principal: PrincipalProcess, client: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from afl.kernel.codec import encode_rows
 from afl.kernel.ids import sortable_id
 
 _log = logging.getLogger(__name__)
+_FRESH_SECONDS = 1.0
 
 
 def _nobody() -> None:
@@ -34,6 +36,7 @@ class Catalogue:
         self._guard = asyncio.Lock()
         self._json: Mapping[str, str] = {}
         self._listing = "{}"
+        self._looked = -_FRESH_SECONDS
         self.on_change: Callable[[], None] = _nobody
 
     @property
@@ -49,9 +52,15 @@ class Catalogue:
         """The JSON object of LSWORKFLOWS."""
         return self._listing
 
+    async def look(self) -> None:
+        """As `refresh`, for those who ask again and again: they share a look."""
+        if time.monotonic() - self._looked >= _FRESH_SECONDS:
+            await self.refresh()
+
     async def refresh(self) -> bool:
         """Look at the folder; whether anything changed."""
         async with self._guard:
+            self._looked = time.monotonic()
             before = self.problems
             changed = await asyncio.to_thread(self._folder.refresh)
             if changed:

@@ -27,6 +27,7 @@ async def ping(desk: Desk, request: Ping) -> Answer:
 
 
 async def list_workflows(desk: Desk, request: ListWorkflows) -> Answer:
+    await desk.catalogue.look()
     return Answer(success(desk.catalogue.listing))
 
 

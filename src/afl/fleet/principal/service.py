@@ -17,6 +17,7 @@ from afl.fleet.principal.intake import Intake
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.publisher import Publisher
 from afl.fleet.principal.registry import Registry
+from afl.fleet.principal.retention import Retention
 from afl.fleet.principal.scheduler import Scheduler
 from afl.fleet.principal.sockets import Counter, Sockets
 from afl.fleet.principal.store import FleetStore
@@ -82,6 +83,8 @@ class Principal:
         ]
         if self._sockets.gate is not None:
             parts.append(self._sockets.gate.serve())
+        if self.settings.retention_days:
+            parts.append(Retention(self.desk, self.settings.retention_days).serve())
         if scheduler:
             parts.append(self._scheduler.serve())
         return parts

@@ -36,6 +36,7 @@ create index fleet_runs_lease on fleet_runs (lease_until) where incarnation <> '
 create index fleet_runs_open on fleet_runs (workflow_id, number) where status in ('PENDING', 'WAITING', 'RUNNING');
 create index fleet_runs_workflow on fleet_runs (workflow_id, number);
 create index fleet_runs_instance on fleet_runs (instance_id);
+create index fleet_runs_ended on fleet_runs (ended_at, number) where ended_at is not null;
 
 -- The last attempt of each task of a run.
 create table fleet_tasks (

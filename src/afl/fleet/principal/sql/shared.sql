@@ -145,6 +145,25 @@ select s.workflow_id, s.workflow_instance_id, s.status, s.timestamp_ms
 from workflow_run_status s where s.position {seq_of:latest}
 order by s.position desc
 
+-- name: old_runs
+select run_id from fleet_runs
+where ended_at < :before and (status in ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED') and incarnation = '') is true
+order by ended_at, number limit :limit {skip_locked}
+-- name: instances_of
+select instance_id from fleet_runs where run_id = :run_id
+union
+select workflow_instance_id as instance_id from workflow_run_status where run_id = :run_id
+-- name: forget_lines
+delete from fleet_log_blocks
+where position in (select position from fleet_log_blocks where workflow_instance_id = :instance_id limit :limit)
+-- name: forget_task_statuses
+delete from task_run_status where run_id = :run_id
+-- name: forget_run_statuses
+delete from workflow_run_status
+where run_id = :run_id and not exists (select 1 from fleet_latest l where l.position = workflow_run_status.position)
+-- name: forget_run
+delete from fleet_runs where run_id = :run_id
+
 -- name: get_agents
 select * from fleet_agents order by agent_id
 -- name: running_by_agent
