@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from enum import IntEnum
 from uuid import uuid4
 
 import psycopg
@@ -29,17 +30,29 @@ from afl.kernel.errors import (
     StoreUnavailable,
 )
 
+
+class Size(IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
 PID = Query.of("select pg_backend_pid() as pid")
 # Who waits for us; pg_stat_activity does not change within a transaction.
 BLOCKED = Query.of(
     "select 1 from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
 )
-EVERYTHING = Query.of("insert into notes (id, text) values (:id, 'a') returning *")
+EVERYTHING = Query.of("insert into notes values (:id, 'a') returning *")
+AGAIN = Query.of("insert into notes values (:id, 'b') returning *")
+ADD_EVERYTHING = Query.of("insert into notes values (:id, 'c') returning *")
 VALUES = Query.of(
     "select :text::text as text, :texts::text[] as texts, :numbers::bigint[] as numbers, null as nothing, "
     "case when :number = 0 then 0 else :number end as number, :truth as truth, :fraction as fraction"
 )
 SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
+
+
+def ids_only(database: Database) -> list[int]:
+    return [row["id"] for row in database.select(Query.of("select id from notes order by id"))]
 
 
 @pytest.fixture
@@ -248,16 +261,98 @@ def test_a_statement_is_prepared_anew_when_its_table_was_altered(postgres: Datab
     assert ids(postgres) == [1, 2, 3, 4, 5]
 
 
-def test_in_a_transaction_it_is_the_next_try_that_prepares_it_anew(postgres: Database) -> None:
+@pytest.mark.parametrize("uses", [1, 2])
+def test_in_a_transaction_too_whatever_its_statements_were_used_before(postgres: Database, uses: int) -> None:
     make_notes(postgres)
-    for number in (1, 2):
-        postgres.write(lambda tx, number=number: tx.one(EVERYTHING, id=number))
-    postgres.write(lambda tx: tx.run(Query.of("alter table notes add column more text default 'x'")))
-    with pytest.raises(StoreError, match="cached plan"):
-        postgres.write(lambda tx: tx.one(EVERYTHING, id=3))
-    row = postgres.write(lambda tx: tx.one(EVERYTHING, id=3))
-    assert row is not None
-    assert dict(row) == {"id": 3, "text": "a", "more": "x"}
+
+    def work(tx: Transaction, first: int) -> list[dict[str, object]]:
+        rows = [tx.one(EVERYTHING, id=first), tx.one(AGAIN, id=first + 1)]
+        tx.many(ADD_EVERYTHING, [{"id": first + 2}, {"id": first + 3}])
+        return [dict(row) for row in rows if row is not None]
+
+    for number in range(uses):
+        postgres.write(lambda tx, number=number: work(tx, 10 * number + 1))
+    postgres.write(lambda tx: tx.run(Query.of("alter table notes rename column text to other")))
+    found = postgres.write(lambda tx: work(tx, 101))
+    assert found == [{"id": 101, "other": "a"}, {"id": 102, "other": "b"}]
+    assert ids_only(postgres)[-4:] == [101, 102, 103, 104]
+
+
+def test_a_statement_that_is_used_before_and_after_an_alteration_knows_its_columns(
+    postgres: Database,
+) -> None:
+    make_notes(postgres)
+    postgres.atomic(EVERYTHING, id=1)
+    postgres.write(lambda tx: tx.run(Query.of("alter table notes rename column text to other")))
+    for number in (2, 3):
+        assert dict(postgres.atomic(EVERYTHING, id=number)[0]) == {"id": number, "other": "a"}
+
+
+def test_what_is_never_supported_is_said_and_not_tried_for_ever(postgres: Database) -> None:
+    refuses = Query.of("do $$ begin raise exception 'never' using errcode = '0A000'; end $$")
+    for _ in range(3):
+        with pytest.raises(StoreError, match="never"):
+            postgres.atomic(refuses)
+        with pytest.raises(StoreError, match="never"):
+            postgres.write(lambda tx: tx.run(refuses))
+
+
+@pytest.mark.parametrize("where", ["main thread", "another thread"])
+def test_a_statement_that_fails_at_its_commit_has_failed(postgres: Database, where: str) -> None:
+    make_notes(postgres)
+    postgres.write(
+        lambda tx: tx.run(
+            Query.of("create table lines (id bigint references notes (id) deferrable initially deferred)")
+        )
+    )
+    line = Query.of("insert into lines (id) values (:id) returning id")
+    problems: list[BaseException] = []
+
+    def write() -> None:
+        for _ in range(3):
+            try:
+                postgres.atomic(line, id=7)
+            except StoreConflict as error:
+                problems.append(error)
+
+    if where == "main thread":
+        write()
+    else:
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+    assert ["foreign key" in str(each) for each in problems] == [True] * 3
+    assert postgres.select(Query.of("select * from lines")) == []
+
+
+@pytest.mark.parametrize("where", ["main thread", "another thread"])
+def test_a_lost_connection_is_called_so_on_every_thread(shaky: Database, proxy: Proxy, where: str) -> None:
+    problems: list[BaseException] = []
+
+    def write() -> None:
+        for _ in range(2):
+            proxy.cut_at = b"insert into notes"
+            try:
+                shaky.atomic(Query.of("insert into notes (id, text) values (1, 'a') returning text"))
+            except StoreUnavailable as error:
+                problems.append(error)
+
+    if where == "main thread":
+        write()
+    else:
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+    assert len(problems) == 2
+
+
+def test_a_connection_in_the_middle_of_a_pipeline_goes_to_nobody(postgres: Database) -> None:
+    assert isinstance(postgres, PostgresDatabase)
+    connection = postgres._pool.take()
+    connection.pgconn.enter_pipeline_mode()
+    postgres._pool.give(connection)
+    assert connection.closed
+    assert postgres.select(PID)
 
 
 @pytest.mark.parametrize("prepared", [False, True])
@@ -284,11 +379,20 @@ def test_values_arrive_as_they_are(
 
 
 def test_what_cannot_be_sent_is_refused(postgres: Database) -> None:
-    for wrong in ("a\0b", ["a", "b\0"], b"bytes", {"a": 1}, "\udcff"):
+    for wrong in ("a\0b", ["a", "b\0"], b"bytes", {"a": 1}, "\udcff", [b"b"], [["a"]], [{"a": 1}]):
         with pytest.raises(PayloadError, match="does not fit the store"):
             postgres.select(Query.of("select :value as value"), value=wrong)
     with pytest.raises(StoreError, match="the parameter 'value' is not given"):
         postgres.select(Query.of("select :value as value"))
+    with pytest.raises(StoreError, match="the parameter 'text' is not given"):
+        postgres.write(lambda tx: tx.many(ADD, [{"id": 1}]))
+
+
+def test_a_number_of_an_enumeration_is_its_number(postgres: Database) -> None:
+    (row,) = postgres.select(
+        Query.of("select :one::bigint as one, :all::bigint[] as every"), one=Size.LARGE, all=list(Size)
+    )
+    assert dict(row) == {"one": 2, "every": [1, 2]}
 
 
 def test_an_interrupt_ends_a_single_statement_and_what_the_server_does_for_it(postgres: Database) -> None:

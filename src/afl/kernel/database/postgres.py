@@ -84,10 +84,7 @@ class PostgresDatabase(Database):
             connection = Connection.connect(**self._settings, autocommit=True, row_factory=dict_row)
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
-        connection.prepares = not self.pooled
-        connection.prepare_threshold = (
-            None  # the driver drops all that is prepared, ours too, once it prepares itself
-        )
+        connection.furnish(prepares=not self.pooled)
         try:
             if not self.pooled:
                 connection.execute(_PLANNING)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
+from afl.kernel.database.postgres_prepared import StaleStatement
 from afl.kernel.errors import PayloadError, StoreConflict, StoreError, StoreUnavailable
 
-# The server undid the transaction and asks to run it again.
-TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# The server undid the transaction, which may be run again.
+TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, StaleStatement)
 _GOING_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.DatabaseDropped)
 
 

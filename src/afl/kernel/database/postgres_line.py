@@ -49,7 +49,7 @@ class Line:
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None and pgconn.status != ConnStatus.OK:
-            raise psycopg.OperationalError("the connection is lost")
+            raise _lost()
         return result
 
     def prepare(self, name: bytes, text: str, types: Sequence[int]) -> None:
@@ -60,7 +60,7 @@ class Line:
         else:
             self._checked(self.pgconn.prepare(name, text.encode(), types))
 
-    def execute(self, text: str, values: Sequence[bytes | None], types: Sequence[int]) -> PGresult:
+    def execute(self, text: str, types: Sequence[int], values: Sequence[bytes | None]) -> PGresult:
         """One statement, and all of its answer; raises what the server refuses it with."""
         if _may_be_interrupted():
             self.pgconn.send_query_params(text.encode(), values, types)
@@ -75,15 +75,17 @@ class Line:
         return self._checked(self.pgconn.exec_prepared(name, values))  # type: ignore[arg-type]
 
     def _answer(self) -> PGresult:
-        """Send everything, and hear all of the answer to one statement."""
+        """Send everything, and hear all of the answer to one statement: it may be done and still fail at its commit."""
         self.flush()
-        first = self.result()
-        assert first is not None  # every statement has an answer
-        while self.result() is not None:
-            pass
-        return self._checked(first)
+        answer = self.result()
+        assert answer is not None  # every statement has one
+        while (later := self.result()) is not None:
+            answer = answer if is_fine(later) else later
+        return self._checked(answer)
 
     def _checked(self, result: PGresult) -> PGresult:
+        if self.pgconn.status != ConnStatus.OK:
+            raise _lost()
         if not is_fine(result):
             raise self.error(result)
         return result
@@ -94,10 +96,12 @@ class Line:
 
     def give_up(self, error: BaseException) -> None:
         """Left in the middle of a statement: the server is told, so that it does not wait for a lock in our name."""
-        if not isinstance(error, psycopg.Error):
-            with contextlib.suppress(psycopg.Error):
-                self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
-        self._connection.close()
+        try:
+            if not isinstance(error, psycopg.Error):
+                with contextlib.suppress(psycopg.Error):
+                    self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
+        finally:
+            self._connection.close()
 
 
 def _may_be_interrupted() -> bool:
@@ -107,6 +111,10 @@ def _may_be_interrupted() -> bool:
     comes in many pieces. The other threads leave the waiting to the driver, without the interpreter.
     """
     return get_ident() == main_thread().ident
+
+
+def _lost() -> psycopg.OperationalError:
+    return psycopg.OperationalError("the connection is lost")
 
 
 def is_fine(result: PGresult) -> bool:

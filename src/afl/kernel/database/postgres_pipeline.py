@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from psycopg.errors import DivisionByZero
+import psycopg
+from psycopg.errors import DivisionByZero, FeatureNotSupported
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
 from afl.kernel.database.postgres_line import Line, is_fine
+from afl.kernel.database.postgres_prepared import Kind, StaleStatement, values_of
 from afl.kernel.database.postgres_values import sent, types_of
 from afl.kernel.database.queries import Query
 from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError
 
-Kind = tuple[str, tuple[int, ...]]  # a statement's text, and the types of its values
 Call = tuple[str, tuple[int, ...], list[bytes | None]]
 _INFERRED = ()  # the columns that the values are for tell their types
 _numbers = count(1)
@@ -38,8 +39,9 @@ class Heard:
 class Pipeline:
     """That of one connection, which nobody else uses meanwhile. What is prepared lasts as long as the connection."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, *, prepares: bool) -> None:
         self._line = line
+        self._prepares = prepares
         self._prepared: dict[Kind, bytes] = {}
 
     def run(self, statements: Sequence[Statement]) -> None:
@@ -58,8 +60,7 @@ class Pipeline:
 
     def many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> int:
         """One statement with many rows, inside the transaction that is under way; how many rows it hit."""
-        names = query.postgres_parameters
-        values = [[row[name] for name in names] for row in rows]
+        values = [values_of(query, row) for row in rows]
         return self._send([(query.postgres_numbered, types_of(each), sent(each)) for each in values])
 
     def _send(self, calls: Sequence[Call]) -> int:
@@ -72,6 +73,9 @@ class Pipeline:
         try:
             pgconn.enter_pipeline_mode()
             for text, types, values in calls:
+                if not self._prepares:
+                    pgconn.send_query_params(text.encode(), values, types)
+                    continue
                 kind = text, types
                 name = self._prepared.get(kind) or fresh.get(kind)
                 if name is None:
@@ -88,8 +92,14 @@ class Pipeline:
             raise
         self._prepared.update(each for each in asked[: heard.fine] if each is not None)
         if heard.refusal is not None:
-            raise self._line.error(heard.refusal)
+            raise self._refused(self._line.error(heard.refusal))
         return heard.hit
+
+    def _refused(self, error: psycopg.Error) -> psycopg.Error:
+        if not isinstance(error, FeatureNotSupported) or not self._prepared:
+            return error
+        self._prepared.clear()
+        return StaleStatement(str(error))
 
     def _hear(self) -> Heard:
         """Everything that the server answers up to its last word."""

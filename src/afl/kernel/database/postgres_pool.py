@@ -6,11 +6,10 @@ import os
 import select
 import threading
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from afl.kernel.database.postgres_line import Line
 from afl.kernel.database.postgres_pipeline import Pipeline
@@ -20,22 +19,18 @@ from afl.kernel.database.postgres_prepared import Prepared
 class Connection(psycopg.Connection[dict[str, Any]]):
     """Has other ways to execute statements than the driver's cursors, which take longer than small statements do."""
 
-    prepares = False  # whether statements may be prepared here
+    single: Prepared  # for one statement at a time
+    together: Pipeline  # for several at once
     _poll: select.poll | None = None
 
-    @cached_property
-    def _line(self) -> Line:
-        return Line(self)
-
-    @cached_property
-    def single(self) -> Prepared:
-        """For one statement at a time."""
-        return Prepared(self, self._line, prepares=self.prepares)
-
-    @cached_property
-    def together(self) -> Pipeline:
-        """For several statements at once."""
-        return Pipeline(self._line)
+    def furnish(self, *, prepares: bool) -> None:
+        """Make the other ways; `prepares` says whether statements may be prepared here."""
+        line = Line(self)
+        self.single = Prepared(self, line, prepares=prepares)
+        self.together = Pipeline(line, prepares=prepares)
+        self.prepare_threshold = (
+            None  # the driver drops all that is prepared, ours too, once it prepares itself
+        )
 
     @property
     def is_fresh(self) -> bool:
@@ -75,8 +70,13 @@ class Pool:
             raise
 
     def give(self, connection: Connection) -> None:
-        """Take a connection back. One with an open transaction is closed, and the server then undoes it."""
-        if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        """Take a connection back. One in the middle of anything is closed, and the server then undoes it."""
+        pgconn = connection.pgconn
+        is_idle = (
+            pgconn.transaction_status == TransactionStatus.IDLE
+            and pgconn.pipeline_status == PipelineStatus.OFF
+        )
+        if self._closed or not is_idle:
             connection.close()
         else:
             self._idle.append(connection)

@@ -21,6 +21,7 @@ from afl.kernel.database.postgres_line import Line
 from afl.kernel.database.postgres_values import sent, types_of
 from afl.kernel.database.queries import Query
 
+Kind = tuple[str, tuple[int, ...]]  # a statement's text, and the types of its values
 _MOST = 1000  # statements that a connection remembers
 _numbers = count(1)
 
@@ -36,10 +37,10 @@ class Answer:
 
 
 class Known:
-    """A statement that this connection has seen, and how to read what comes of it. It gets a name when prepared."""
+    """A statement that this connection has seen, and how to read what comes of it. One that is prepared has a name."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self.name = b""
+    def __init__(self, connection: psycopg.Connection[Any], name: bytes = b"") -> None:
+        self.name = name
         self._transformer = Transformer(connection)
         self._columns: list[str] = []
 
@@ -50,13 +51,18 @@ class Known:
         if not self._columns:
             names = [result.fname(place) or b"" for place in range(result.nfields)]
             self._columns = [name.decode() for name in names]
-        self._transformer.set_pgresult(result)
-        rows = self._transformer.load_rows(0, result.ntuples, self._row)
-        self._transformer.set_pgresult(None)
-        return Answer(rows, result.ntuples)
+        try:
+            self._transformer.set_pgresult(result)
+            return Answer(self._transformer.load_rows(0, result.ntuples, self._row), result.ntuples)
+        finally:
+            self._transformer.set_pgresult(None)
 
     def _row(self, values: Sequence[Any]) -> Row:
         return dict(zip(self._columns, values, strict=True))
+
+
+class StaleStatement(FeatureNotSupported):
+    """A table was altered since a statement was prepared, which is refused for that; everything was undone."""
 
 
 class Prepared:
@@ -66,12 +72,12 @@ class Prepared:
         self._connection = connection
         self._line = line
         self._prepares = prepares
-        self._known: dict[tuple[str, tuple[int, ...]], Known] = {}
+        self._known: dict[Kind, Known] = {}
 
     def say(self, text: str) -> None:
         """A statement without parameters and rows, such as COMMIT."""
         try:
-            self._line.execute(text, (), ())
+            self._line.execute(text, (), [])
         except BaseException as error:
             self._left(error)
             raise
@@ -85,28 +91,32 @@ class Prepared:
         try:
             if known is None:
                 known = self._first(key)
-                return known.read(self._line.execute(key[0], texts, types))
-            return known.read(self._line.execute_prepared(known.name or self._prepare(known, key), texts))
-        except FeatureNotSupported:
-            self._known.pop(key, None)
-            if known is None or not known.name or not self._is_idle:
+                return known.read(self._line.execute(*key, texts))
+            if not known.name:
+                known = self._known[key] = self._prepare(key)
+            return known.read(self._line.execute_prepared(known.name, texts))
+        except FeatureNotSupported as error:
+            if known is None or not known.name:
                 raise
+            self._known.clear()  # others may be of the same table
+            if not self._is_idle:
+                raise StaleStatement(str(error)) from error
         except BaseException as error:
             self._left(error)
             raise
-        return self.ask(query, params)  # a table was altered since it was prepared, and nothing was done yet
+        return self.ask(query, params)
 
-    def _first(self, key: tuple[str, tuple[int, ...]]) -> Known:
+    def _first(self, key: Kind) -> Known:
         known = Known(self._connection)
         if self._prepares and len(self._known) < _MOST:
             self._known[key] = known
         return known
 
-    def _prepare(self, known: Known, key: tuple[str, tuple[int, ...]]) -> bytes:
-        name = b"afl_one_%d" % next(_numbers)
-        self._line.prepare(name, *key)
-        known.name = name
-        return name
+    def _prepare(self, key: Kind) -> Known:
+        """Its columns may be others by now than those of its first use."""
+        known = Known(self._connection, b"afl_one_%d" % next(_numbers))
+        self._line.prepare(known.name, *key)
+        return known
 
     @property
     def _is_idle(self) -> bool:

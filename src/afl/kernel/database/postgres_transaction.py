@@ -52,7 +52,7 @@ class PostgresTransaction(Transaction):
         if not named:
             return 0
         try:
-            return self._many(self._open(), query, named)
+            return self._open().together.many(query, named)
         except _ERRORS as error:
             self._fail(query.name, error)
 
@@ -72,11 +72,6 @@ class PostgresTransaction(Transaction):
     def end(self) -> None:
         """From now on nobody can use this transaction by mistake."""
         self._connection = None
-
-    def _many(self, connection: Connection, query: Query, rows: Sequence[Mapping[str, Any]]) -> int:
-        if connection.prepares:
-            return connection.together.many(query, rows)
-        return sum(connection.single.ask(query, row).count for row in rows)
 
     def _open(self) -> Connection:
         if self._connection is None:

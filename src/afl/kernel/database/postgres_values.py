@@ -28,18 +28,22 @@ def sent(values: Iterable[Any]) -> list[bytes | None]:
 def _other(value: Any) -> bytes | None:
     if value is None:
         return None
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | float):
         return str(value).encode()
+    if isinstance(value, int):
+        return int.__repr__(value).encode()  # of an enumeration, the number
     if isinstance(value, list | tuple):
         return _array(value)
     raise psycopg.DataError(f"PostgreSQL statements are not given values like {type(value).__name__}")
 
 
 def _array(values: Sequence[Any]) -> bytes:
-    return ("{" + ",".join(map(_element, values)) + "}").encode()
+    return b"{" + b",".join(map(_element, values)) + b"}"
 
 
-def _element(value: Any) -> str:
+def _element(value: Any) -> bytes:
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return "NULL" if value is None else str(value)
+        return b'"' + value.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+    if isinstance(value, list | tuple):
+        raise psycopg.DataError("PostgreSQL statements are not given lists of lists")
+    return _other(value) or b"NULL"
