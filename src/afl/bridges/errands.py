@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -14,7 +14,14 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
 from afl.runtime.elsewhere import Elsewhere, elsewhere_id
-from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import (
+    LogDefinition,
+    NoteType,
+    RunnerState,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+)
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
 
@@ -44,6 +51,12 @@ class Errands:
     async def open(self, kind: str, after: str = "") -> list[Errand]:
         """Errands of a kind whose time has come, the oldest first; `after` a task: only younger ones."""
         return await self.perform(self._open, kind, after)
+
+    async def may_begin(self, errands: Sequence[Errand]) -> list[Errand]:
+        """Those of the errands whose runs are not paused."""
+        runs = {errand.task.workflow_id for errand in errands}
+        paused = await self.perform(self._paused, runs) if runs else set()
+        return [errand for errand in errands if errand.task.workflow_id not in paused]
 
     async def ended(self, kind: str) -> list[TaskDefinition]:
         """Tasks that the other side may still work on, though nobody waits for them."""
@@ -87,6 +100,10 @@ class Errands:
             after = page[-1].uuid
         now = self._store.now() if found else 0
         return [self._errand(task, now) for task in found]
+
+    def _paused(self, runs: Set[str]) -> set[str]:
+        found = (self._store.get_run(WorkflowId(run)) for run in runs)
+        return {run.workflow_id for run in found if run is not None and run.state == RunnerState.PAUSED}
 
     def _errand(self, task: TaskDefinition, now: int) -> Errand:
         program = self._evaluator.programs.of_run(WorkflowId(task.workflow_id))

@@ -134,9 +134,9 @@ class Lane:
             self._newest = max(self._newest, errands[-1].task.uuid)
         waiting = [errand.seconds_to_wait for errand in errands if errand.seconds_to_wait > 0]
         self._due = min(waiting) if waiting else None
-        new = [
-            errand for errand in errands if errand.id not in self._begun and errand.to not in self._blocked
-        ]
+        new = await self._errands.may_begin(
+            [errand for errand in errands if errand.id not in self._begun and errand.to not in self._blocked]
+        )
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def one(errand: Errand) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from uuid import uuid4
 
@@ -49,6 +49,16 @@ VALUES = Query.of(
     "case when :number = 0 then 0 else :number end as number, :truth as truth, :fraction as fraction"
 )
 SESSION = Query.of("select 1 from pg_stat_activity where pid = :pid")
+
+
+def on_thread(where: str, work: Callable[[], None]) -> None:
+    """Here, or on a thread that hears no interrupts."""
+    if where == "main thread":
+        work()
+        return
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 def ids_only(database: Database) -> list[int]:
@@ -315,12 +325,7 @@ def test_a_statement_that_fails_at_its_commit_has_failed(postgres: Database, whe
             except StoreConflict as error:
                 problems.append(error)
 
-    if where == "main thread":
-        write()
-    else:
-        thread = threading.Thread(target=write)
-        thread.start()
-        thread.join()
+    on_thread(where, write)
     assert ["foreign key" in str(each) for each in problems] == [True] * 3
     assert postgres.select(Query.of("select * from lines")) == []
 
@@ -337,12 +342,7 @@ def test_a_lost_connection_is_called_so_on_every_thread(shaky: Database, proxy: 
             except StoreUnavailable as error:
                 problems.append(error)
 
-    if where == "main thread":
-        write()
-    else:
-        thread = threading.Thread(target=write)
-        thread.start()
-        thread.join()
+    on_thread(where, write)
     assert len(problems) == 2
 
 

@@ -10,7 +10,7 @@ from support.crossings import Crossing
 from support.eventually import eventually
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host
-from afl.operations.run.control import cancel
+from afl.operations.run.control import cancel, pause, unpause
 from afl.runtime.memory_store import MemoryStore
 
 WORK = """
@@ -96,6 +96,20 @@ def test_one_that_cannot_be_begun_keeps_no_other_waiting(crossing: Crossing) -> 
     side.done = True
     for run in runs:
         crossing.until(run, "completed")
+
+
+def test_a_paused_run_has_nothing_begun_until_it_goes_on(crossing: Crossing) -> None:
+    side = hosted(crossing, "begin")
+    (bad,) = crossing.store.get_runs()
+    uuid = crossing.task(bad.workflow_id).uuid
+    pause(crossing.store, bad.workflow_id)
+    crossing.until(crossing.submit(WORK, {"n": 0}), "completed")  # what was under way then is over
+    tries, side.fails = side.count("begin", uuid), ()
+    for n in range(1, 4):
+        crossing.until(crossing.submit(WORK, {"n": n}), "completed")
+    assert side.count("begin", uuid) == tries
+    unpause(crossing.store, bad.workflow_id)
+    eventually(lambda: uuid in side.known)
 
 
 def test_one_that_cannot_be_called_off_keeps_no_other_waiting(crossing: Crossing) -> None:

@@ -53,9 +53,11 @@ def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
     tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
     lock_keys(tx, _keys(tx, workflow_id))
     for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
-        rings.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))
+        if not row["via"]:
+            rings.add(tx, tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), rings)
     rings.add(tx, RUNS_TOPIC)
+    rings.add(tx, ELSEWHERE_TOPIC)
     return True
 
 
