@@ -13,7 +13,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-_FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+FINE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 _CANCEL_SECONDS = 1.0
 
 
@@ -80,13 +80,13 @@ class Line:
         answer = self.result()
         assert answer is not None  # every statement has one
         while (later := self.result()) is not None:
-            answer = answer if is_fine(later) else later
+            answer = answer if later.status in FINE else later
         return self._checked(answer)
 
     def _checked(self, result: PGresult) -> PGresult:
         if self.pgconn.status != ConnStatus.OK:
             raise _lost()
-        if not is_fine(result):
+        if result.status not in FINE:
             raise self.error(result)
         return result
 
@@ -115,8 +115,3 @@ def _may_be_interrupted() -> bool:
 
 def _lost() -> psycopg.OperationalError:
     return psycopg.OperationalError("the connection is lost")
-
-
-def is_fine(result: PGresult) -> bool:
-    """Whether it is no refusal."""
-    return result.status in _FINE

@@ -15,7 +15,7 @@ from psycopg.errors import DivisionByZero, FeatureNotSupported
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from afl.kernel.database.postgres_line import Line, is_fine
+from afl.kernel.database.postgres_line import FINE, Line
 from afl.kernel.database.postgres_prepared import Kind, StaleStatement, values_of
 from afl.kernel.database.postgres_values import sent, types_of
 from afl.kernel.database.queries import Query
@@ -66,34 +66,38 @@ class Pipeline:
     def _send(self, calls: Sequence[Call]) -> int:
         """How many rows were hit; raises the first refusal."""
         pgconn = self._line.pgconn
-        asked: list[
-            tuple[Kind, bytes] | None
-        ] = []  # what the server was told, one by one: to prepare, or to execute
-        fresh: dict[Kind, bytes] = {}
         try:
             pgconn.enter_pipeline_mode()
-            for text, types, values in calls:
-                if not self._prepares:
-                    pgconn.send_query_params(text.encode(), values, types)
-                    continue
-                kind = text, types
-                name = self._prepared.get(kind) or fresh.get(kind)
-                if name is None:
-                    name = fresh[kind] = b"afl_%d" % next(_numbers)
-                    pgconn.send_prepare(name, text.encode(), types or None)
-                    asked.append((kind, name))
-                pgconn.send_query_prepared(name, values)
-                asked.append(None)
+            asked = self._ask(calls)
             pgconn.pipeline_sync()
             heard = self._hear()
             pgconn.exit_pipeline_mode()
         except BaseException as error:
             self._line.give_up(error)
             raise
-        self._prepared.update(each for each in asked[: heard.fine] if each is not None)
+        if len(asked) > len(calls):
+            self._prepared.update(each for each in asked[: heard.fine] if each is not None)
         if heard.refusal is not None:
             raise self._refused(self._line.error(heard.refusal))
         return heard.hit
+
+    def _ask(self, calls: Sequence[Call]) -> list[tuple[Kind, bytes] | None]:
+        """Ask for everything. What was asked for, one by one: a statement to be prepared, or None for an execution."""
+        pgconn = self._line.pgconn
+        asked: list[tuple[Kind, bytes] | None] = []
+        fresh: dict[Kind, bytes] = {}
+        for text, types, values in calls:
+            if self._prepares:
+                name = self._prepared.get((text, types)) or fresh.get((text, types))
+                if name is None:
+                    name = fresh[text, types] = b"afl_%d" % next(_numbers)
+                    pgconn.send_prepare(name, text.encode(), types or None)
+                    asked.append(((text, types), name))
+                pgconn.send_query_prepared(name, values)
+            else:
+                pgconn.send_query_params(text.encode(), values, types)
+            asked.append(None)
+        return asked
 
     def _refused(self, error: psycopg.Error) -> psycopg.Error:
         if not isinstance(error, FeatureNotSupported) or not self._prepared:
@@ -102,7 +106,7 @@ class Pipeline:
         return StaleStatement(str(error))
 
     def _hear(self) -> Heard:
-        """Everything that the server answers up to its last word."""
+        """Everything that the server answers up to its last word; after a refusal it does nothing more."""
         self._line.flush()
         heard = Heard()
         while True:
@@ -111,14 +115,14 @@ class Pipeline:
                 continue
             if result.status == ExecStatus.PIPELINE_SYNC:
                 return heard
-            if heard.refusal is None and not is_fine(result):
-                heard.refusal = result
-            elif heard.refusal is None:
+            if heard.refusal is None and result.status in FINE:
                 heard.fine += 1
                 heard.hit += result.command_tuples or 0
+            elif heard.refusal is None:
+                heard.refusal = result
 
 
 def _text_of(statement: Statement) -> str:
     """Nobody looks at how many rows a statement hit before the next one runs: it has to fail by itself."""
-    text = statement.query.postgres_numbered
-    return f"with hit as ({text} returning 1) select 1 / count(*) from hit" if statement.must_hit else text
+    query = statement.query
+    return query.postgres_hitting if statement.must_hit else query.postgres_numbered

@@ -29,6 +29,7 @@ class Query:
         "now",
         "parameters",
         "postgres",
+        "postgres_hitting",
         "postgres_numbered",
         "postgres_parameters",
         "sqlite",
@@ -42,6 +43,7 @@ class Query:
     )
     postgres: str
     postgres_numbered: str  # the same for the server itself; made when it is first asked for
+    postgres_hitting: str  # the same again, failing by itself (division by zero) where it hits no row
     postgres_parameters: tuple[str, ...]  # in the order of their numbers there
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
@@ -71,6 +73,11 @@ class Query:
         if missing == "postgres_numbered":
             self.postgres_numbered = dollars(self.postgres, self.postgres_parameters)
             return self.postgres_numbered
+        if missing == "postgres_hitting":
+            self.postgres_hitting = (
+                f"with hit as ({self.postgres_numbered} returning 1) select 1 / count(*) from hit"
+            )
+            return self.postgres_hitting
         if missing in ("sqlite", "sqlite_numbered", "postgres"):
             raise InputError(
                 f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"
