@@ -21,18 +21,14 @@ class Line:
     """That of one connection, which nobody else uses meanwhile. An interrupt ends every wait, and the connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.pgconn: PGconn = connection.pgconn  # the driver's own functions
         self._connection = connection
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
 
-    @property
-    def pgconn(self) -> PGconn:
-        """The driver's own functions."""
-        return self._connection.pgconn
-
     def flush(self) -> None:
         """Send everything. Meanwhile the server may answer, and stops to listen if nobody hears it."""
-        pgconn = self._connection.pgconn
+        pgconn = self.pgconn
         if not pgconn.flush():
             return
         poll = select.poll()
@@ -43,7 +39,7 @@ class Line:
 
     def result(self) -> PGresult | None:
         """What the server says next; None at the end of a statement."""
-        pgconn = self._connection.pgconn
+        pgconn = self.pgconn
         while pgconn.is_busy():
             self._poll.poll()
             pgconn.consume_input()
