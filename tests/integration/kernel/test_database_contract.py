@@ -39,6 +39,22 @@ def test_many_takes_mappings_and_tuples(database: Database) -> None:
     assert [tuple(dict(row).values()) for row in database.select(ALL)] == [(1, "a"), (2, "b"), (3, None)]
 
 
+def test_a_parameter_that_is_not_given_is_told_and_nothing_is_written(database: Database) -> None:
+    def one(tx: Transaction) -> None:
+        tx.run(ADD, id=1, text="a")
+        tx.run(ADD, id=2)
+
+    def several(tx: Transaction) -> None:
+        tx.many(ADD, [{"id": 1, "text": "a"}, {"id": 2}])
+
+    for work in (one, several):
+        with pytest.raises(StoreError, match="the parameter 'text' is not given"):
+            database.write(work)
+    with pytest.raises(StoreError, match="the parameter 'id' is not given"):
+        database.atomic(ADD, text="a")
+    assert ids(database) == []
+
+
 def test_atomic_is_one_whole_write(database: Database) -> None:
     assert [row["id"] for row in database.atomic(ADD_RETURNING, id=5, text="x")] == [5]
     assert database.atomic(ADD, id=6, text="x") == []

@@ -80,3 +80,9 @@ class TaskDefinition:
     via: str = ""
     bridge: dict[str, Any] | None = None
     patience_ms: int = 0
+
+    def __copy__(self) -> TaskDefinition:
+        """In half of the time that Python takes by itself: every answer makes one."""
+        twin = object.__new__(TaskDefinition)
+        vars(twin).update(vars(self))
+        return twin
