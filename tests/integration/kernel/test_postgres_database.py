@@ -221,10 +221,13 @@ def test_of_two_that_wait_for_each_other_the_one_together_runs_again(postgres_da
         assert {row["text"] for row in database.select(ALL)} in ({"a"}, {"b"})
 
 
-def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(postgres: Database) -> None:
+@pytest.mark.parametrize("way", ["single", "together"])
+def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(
+    postgres: Database, way: str
+) -> None:
     make_notes(postgres)
-    postgres.together([Statement(ADD, (1, "a"))])
-    began = threading.Event()
+    postgres.atomic(ADD, id=1, text="a")
+    began, ended = threading.Event(), threading.Event()
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -234,6 +237,10 @@ def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(postgr
         began.set()
         until(lambda: bool(tx.all(BLOCKED)))
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        until(
+            lambda: not tx.all(BLOCKED)
+        )  # the server was told, and waits no more though the row is still held
+        ended.set()
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
@@ -241,12 +248,16 @@ def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(postgr
         holder.start()
         began.wait()
         with pytest.raises(KeyboardInterrupt):
-            postgres.together([Statement(SET, ("b", 1)), Statement(ADD, (2, "b"))])
+            if way == "single":
+                postgres.atomic(SET, id=1, text="b")
+            else:
+                postgres.together([Statement(SET, ("b", 1)), Statement(ADD, (2, "b"))])
     finally:
         signal.signal(signal.SIGUSR1, before)
     holder.join()
+    assert ended.is_set()
     postgres.together([Statement(ADD, (3, "c"))])
-    assert 3 in ids(postgres)
+    assert [(row["id"], row["text"]) for row in postgres.select(ALL)] == [(1, "held"), (3, "c")]
 
 
 def test_no_result_is_kept(postgres: Database) -> None:
@@ -389,36 +400,6 @@ def test_a_number_of_an_enumeration_is_its_number(postgres: Database) -> None:
         Query.of("select :one::bigint as one, :all::bigint[] as every"), one=Size.LARGE, all=list(Size)
     )
     assert dict(row) == {"one": 2, "every": [1, 2]}
-
-
-def test_an_interrupt_ends_a_single_statement_and_what_the_server_does_for_it(postgres: Database) -> None:
-    make_notes(postgres)
-    postgres.atomic(ADD, id=1, text="a")
-    began, ended = threading.Event(), threading.Event()
-
-    def interrupt(*ignored: object) -> None:
-        raise KeyboardInterrupt
-
-    def hold(tx: Transaction) -> None:
-        tx.run(SET, id=1, text="held")
-        began.set()
-        until(lambda: bool(tx.all(BLOCKED)))
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-        until(lambda: not tx.all(BLOCKED))  # though the row is still held
-        ended.set()
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
-    try:
-        holder = threading.Thread(target=lambda: postgres.write(hold))
-        holder.start()
-        began.wait()
-        with pytest.raises(KeyboardInterrupt):
-            postgres.atomic(SET, id=1, text="b")
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    holder.join()
-    assert ended.is_set()
-    assert postgres.select(GET, id=1)[0]["text"] == "held"
 
 
 def test_a_line_lost_before_the_commit_costs_nothing(shaky: Database, proxy: Proxy) -> None:
