@@ -18,7 +18,6 @@ from afl.runtime.entities import (
     TaskState,
     WorkflowDefinition,
 )
-from afl.runtime.events import step_continue
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
@@ -195,13 +194,10 @@ def an_outcome(
     """The end of a step's work, as the evaluator words it."""
     for name, value in returns.items():
         step.set_attribute(name, value, is_return=True)
-    event = None
     if task is not None:
         task.state, task.updated = state, 77
         task.result = returns if state == TaskState.COMPLETED else None
-        event_state = EventState.COMPLETED if state == TaskState.COMPLETED else EventState.ERROR
-        event = an_event(task.uuid, step_id=step.id, state=event_state, payload={"n": 1, "result": returns})
-    return Outcome(step, task, event, step_continue(step.id, step.workflow_id, closed=True))
+    return Outcome(step, task)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from store_records import (
 from afl.kernel.errors import FencedError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskHold, TaskState
+from afl.runtime.events import mark_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
@@ -80,7 +81,7 @@ def test_tasks_that_run_go_on_and_their_results_wait(store: PersistenceAPI) -> N
     assert store.renew("worker", LONG) == [(task.uuid, task.epoch)]
     outcome = an_outcome(a_waiting_step(n=1), task, out=1)
     assert store.finish([outcome]) == [True]
-    assert store.get_marks(RUN) == [outcome.mark]
+    assert store.get_marks(RUN) == [mark_of(outcome)]
     assert store.get_due_runs() == []
     assert store.unpause_run(RUN)
     assert store.get_due_runs() == [RUN]

@@ -18,7 +18,6 @@ from store_records import (
     OpenStore,
     a_task,
     a_waiting_step,
-    an_event,
     an_outcome,
     wait_outside,
 )
@@ -27,7 +26,7 @@ from afl.kernel.errors import PayloadError
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
-from afl.runtime.events import step_continue
+from afl.runtime.events import mark_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
@@ -63,8 +62,10 @@ def test_a_finished_task_leaves_its_result_everywhere(store: PersistenceAPI) -> 
     assert step.attributes.get_param("n") == 1
     assert (the_task(store).state, the_task(store).updated) == (TaskState.COMPLETED, 77)
     assert the_task(store).result == {"out": [1, None, "ü\x00"], "other": None}
-    assert store.get_event(EventId(task.uuid)) == outcome.event
-    assert store.get_marks(RUN) == [outcome.mark]
+    event = store.get_event(EventId(task.uuid))
+    assert event is not None
+    assert (event.state, event.payload["result"]) == (EventState.COMPLETED, the_task(store).result)
+    assert store.get_marks(RUN) == [mark_of(outcome)]
 
 
 def test_a_failed_task_leaves_its_error_everywhere(store: PersistenceAPI) -> None:
@@ -215,9 +216,7 @@ def test_a_result_that_is_no_plain_data_is_refused_with_all_that_came_with_it(st
     good = an_outcome(the_step(store, "s1"), tasks[0], out=1)
     bad_step = the_step(store, "s2")
     bad_step.set_attribute("out", object(), is_return=True)
-    bad = Outcome(
-        bad_step, tasks[1], an_event(tasks[1].uuid), step_continue(bad_step.id, bad_step.workflow_id)
-    )
+    bad = Outcome(bad_step, tasks[1])
     with pytest.raises(PayloadError):
         store.finish([good, bad])
     assert Everything.of(store) == before

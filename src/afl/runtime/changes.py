@@ -126,16 +126,13 @@ class Outcome:
 
     `step` is the step as it shall be stored (returns merged, or in Error); it is written only if the stored one
     still stands at EventTransmit. `task` names the holder's claim by uuid, owner and epoch and carries its new
-    state; without owner any task of the step is closed (an operator's act). `event` is the step's event as it shall
-    be stored, `mark` the StepContinue row that wakes the run's evaluator.
+    state; without owner any task of the step is closed (an operator's act).
 
     With `elsewhere` it is the other side that ended it: the task must still be there, by its epoch and `via`.
     """
 
     step: StepDefinition
     task: TaskDefinition | None
-    event: EventDefinition | None
-    mark: EventDefinition
     elsewhere: bool = False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.changes import STEP_CONTINUE, EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import EventError
 from afl.runtime.persistence import PersistenceAPI
@@ -27,6 +27,12 @@ def step_continue(step_id: StepId, workflow_id: WorkflowId, **details: Any) -> E
         event_type=STEP_CONTINUE,
         payload={"step_id": step_id, **details},
     )
+
+
+def mark_of(outcome: Outcome) -> EventDefinition:
+    """The word for the evaluator of a run that the outside work of a step has ended."""
+    details = {"closed": True, "failed": True} if outcome.step.is_error else {"closed": True}
+    return step_continue(outcome.step.id, outcome.step.workflow_id, **details)
 
 
 _EVENT_STATES = {

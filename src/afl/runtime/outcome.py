@@ -8,15 +8,12 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
-from afl.runtime.changes import EventDefinition, Outcome
+from afl.runtime.changes import Outcome
 from afl.runtime.declaration import Declaration
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ResultError, StepFailure
-from afl.runtime.events import step_continue
 from afl.runtime.program import Program
-from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import EventId
 from afl.runtime.values import misfit, unknown_name
 
 
@@ -59,12 +56,7 @@ def completed(program: Program, step: StepDefinition, task: TaskDefinition | Non
     for name, value in values.items():
         step.set_attribute(name, value, is_return=True)
     step.request_state_change(True)
-    return Outcome(
-        step=step,
-        task=_closed(task, TaskState.COMPLETED, result=values),
-        event=_event(step, task, EventState.COMPLETED, result=values),
-        mark=step_continue(step.id, step.workflow_id, closed=True),
-    )
+    return Outcome(step, _closed(task, TaskState.COMPLETED, result=values))
 
 
 def failed(
@@ -72,12 +64,7 @@ def failed(
 ) -> Outcome:
     """The work failed."""
     step.mark_error(StepFailure(message, kind))
-    return Outcome(
-        step=step,
-        task=_closed(task, TaskState.FAILED, error={"message": message, "type": kind}),
-        event=_event(step, task, EventState.ERROR, error=message),
-        mark=step_continue(step.id, step.workflow_id, closed=True, failed=True),
-    )
+    return Outcome(step, _closed(task, TaskState.FAILED, error={"message": message, "type": kind}))
 
 
 def _returned(step: StepDefinition) -> dict[str, Any]:
@@ -96,14 +83,3 @@ def _closed(
     closed = copy(task)
     closed.state, closed.result, closed.error, closed.updated = state, result, error, wall_ms()
     return closed
-
-
-def _event(
-    step: StepDefinition, task: TaskDefinition | None, state: str, **outcome: Any
-) -> EventDefinition | None:
-    if task is None:
-        return None
-    payload = {name: attribute.value for name, attribute in step.attributes.params.items()}
-    return EventDefinition(
-        EventId(task.uuid), step.id, step.workflow_id, state, step.facet_name, {**payload, **outcome}
-    )

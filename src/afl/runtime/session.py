@@ -131,8 +131,6 @@ class Session:
     def _apply(self, step: StepDefinition, outcome: Outcome) -> None:
         if outcome.task is not None:
             self.context.changes.updated_tasks.append(outcome.task)
-        if outcome.event is not None:
-            self.context.changes.add_updated_event(outcome.event)
         if step.is_error:
             self._take_failure(step)
         else:

@@ -13,7 +13,6 @@ from support.properties import tries
 from afl.runtime.changes import IterationChanges, Outcome
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import StepFailure
-from afl.runtime.events import step_continue
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -83,7 +82,7 @@ class Elsewhere(RuleBasedStateMachine):
     def finish(self, task: TaskDefinition, state: str, *, elsewhere: bool = False) -> bool:
         task.state, task.owner = state, ""
         step = self.step("no" if state == TaskState.FAILED else "")
-        return self.store.finish([Outcome(step, task, None, step_continue(STEP, RUN), elsewhere)])[0]
+        return self.store.finish([Outcome(step, task, elsewhere)])[0]
 
     def still_there(self, read: TaskDefinition) -> bool:
         model = self.model

@@ -18,7 +18,6 @@ from afl.kernel.database import Query
 from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.events import step_continue
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.outcome import failed
 from afl.runtime.sql_store.store import SqlStore
@@ -248,7 +247,7 @@ class TaskMachine(RuleBasedStateMachine):
         claim.state, claim.result = TaskState.COMPLETED, {"m": 1}
         step.set_attribute("m", 1, is_return=True)
         step.request_state_change(True)
-        return Outcome(step, claim, None, step_continue(step.id, step.workflow_id, closed=True))
+        return Outcome(step, claim)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())

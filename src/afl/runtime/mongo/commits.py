@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo import DeleteMany, InsertOne, UpdateOne
+from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
@@ -16,7 +16,7 @@ from afl.runtime.mongo.collections import Collections, lease, literal
 from afl.runtime.mongo.connection import Document, Ticket
 from afl.runtime.mongo.elsewhere import new_elsewhere
 from afl.runtime.mongo.logs import append_logs, log_document
-from afl.runtime.mongo.outcomes import closing, event_replacement
+from afl.runtime.mongo.outcomes import closing
 from afl.runtime.mongo.records import (
     event_document,
     run_document,
@@ -69,7 +69,10 @@ class _Writes:
         self._consumed = list(changes.consumed_events)
         tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
         self._events = [event_document(event) for event in changes.created_events if event.id not in tasks]
-        self._old_events = [event_replacement(event) for event in changes.updated_events]
+        self._old_events = [
+            ReplaceOne({"uuid": event.id}, event_document(event), upsert=True)
+            for event in changes.updated_events
+        ]
         self._tasks = [task_document(task) for task in changes.created_tasks]
         self._held = [closing(task) for task in changes.updated_tasks if task.owner]
         self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]

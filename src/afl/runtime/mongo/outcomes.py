@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pymongo import InsertOne, ReplaceOne, UpdateOne
+from pymongo import InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.runtime.changes import EventDefinition, Outcome, leaves_word
+from afl.runtime.changes import Outcome, leaves_word
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.events import mark_of
 from afl.runtime.mongo.collections import Collections, literal
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.elsewhere import UNTOLD, still_elsewhere
@@ -41,7 +42,7 @@ class OutcomeCollection(Collections):
             chosen = [each for each, good in zip(writes, accepted, strict=True) if good]
             if chosen:
                 database.steps.bulk_write([each.step for each in chosen], session=session)
-                database.events.bulk_write([one for each in chosen for one in each.events], session=session)
+                database.events.bulk_write([each.mark for each in chosen], session=session)
                 if tasks := [one for each in chosen for one in each.tasks]:
                     database.tasks.bulk_write(tasks, session=session)
             return accepted
@@ -75,7 +76,7 @@ class _Writes:
 
     step: UpdateOne
     tasks: list[UpdateOne]
-    events: list[InsertOne[Document] | ReplaceOne[Document]]
+    mark: InsertOne[Document]
 
     @classmethod
     def of(cls, outcome: Outcome) -> _Writes:
@@ -88,19 +89,11 @@ class _Writes:
             "request": step.transition.request_transition,
             "ended": step.ended,
         }
-        events: list[InsertOne[Document] | ReplaceOne[Document]] = [InsertOne(event_document(outcome.mark))]
-        if outcome.event is not None:
-            events.append(event_replacement(outcome.event))
         return cls(
             UpdateOne({"uuid": step.id}, {"$set": finished}),
             [_closing(outcome)] if outcome.task is not None else [],
-            events,
+            InsertOne(event_document(mark_of(outcome))),
         )
-
-
-def event_replacement(event: EventDefinition) -> ReplaceOne[Document]:
-    """The write that stores an event as it is now."""
-    return ReplaceOne({"uuid": event.id}, event_document(event), upsert=True)
 
 
 def closing(task: TaskDefinition) -> UpdateOne:
@@ -133,18 +126,19 @@ def _accepted(
     database: Database[Document], session: ClientSession, outcomes: Sequence[Outcome]
 ) -> list[bool]:
     """Which outcomes are still wanted: the step waits, nobody else ended its work, and the claim is held."""
+    marks = [mark_of(each).id for each in outcomes]
     steps = _found(database, session, "steps", [each.step.id for each in outcomes], "state")
-    ended = _found(database, session, "events", [each.mark.id for each in outcomes], "state")
+    ended = _found(database, session, "events", marks, "state")
     claims = [
         each.task.uuid for each in outcomes if each.task is not None and (each.task.owner or each.elsewhere)
     ]
     tasks = _found(database, session, "tasks", claims, *_CLAIM)
     accepted = []
-    for outcome in outcomes:
+    for outcome, mark in zip(outcomes, marks, strict=True):
         waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT
-        good = waiting and outcome.mark.id not in ended and _is_there(outcome, tasks)
+        good = waiting and mark not in ended and _is_there(outcome, tasks)
         if good:
-            ended[outcome.mark.id] = {}  # a second outcome for it in the same call comes late
+            ended[mark] = {}  # a second outcome for it in the same call comes late
         accepted.append(good)
     return accepted
 
@@ -165,7 +159,7 @@ def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:
 
 
 def _found(
-    database: Database[Document], session: ClientSession, collection: str, ids: list[str], *fields: str
+    database: Database[Document], session: ClientSession, collection: str, ids: Sequence[str], *fields: str
 ) -> dict[str, Document]:
     if not ids:
         return {}

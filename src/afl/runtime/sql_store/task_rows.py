@@ -114,12 +114,12 @@ def bridge_text(task: TaskDefinition) -> str | None:
 
 def task_from(row: Row) -> TaskDefinition:
     """The task of a row."""
-    values = dict(zip(row.keys(), tuple(row), strict=True)) if isinstance(row, sqlite3.Row) else {**row}
+    values = dict(zip(row.keys(), row, strict=True)) if isinstance(row, sqlite3.Row) else {**row}
     for name in _NOT_OF_A_TASK:
         del values[name]
     for name in _TASK_JSON:
         if values[name] is not None:
             values[name] = codec.decode(values[name])
-    task = TaskDefinition("", "", "", "", "", "")
-    vars(task).update(values)  # twice as fast as keyword arguments: the names of columns are not interned
+    task = object.__new__(TaskDefinition)
+    task.__dict__ = values  # a third of the time that keyword arguments take; a row has every column
     return task

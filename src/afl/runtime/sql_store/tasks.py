@@ -11,6 +11,7 @@ from afl.kernel.database import FEW, Statement, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome, leaves_word
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
+from afl.runtime.events import mark_of
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
@@ -165,7 +166,7 @@ class TaskTables(Tables):
 
 def _finish(tx: Transaction, outcome: Outcome) -> bool:
     """One outcome. Everything that can refuse it is looked at before anything is written."""
-    step, task, mark = outcome.step, outcome.task, outcome.mark
+    step, task, mark = outcome.step, outcome.task, mark_of(outcome)
     stored = tx.one(Q.lock_step, id=step.id)
     if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
         return False
