@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from afl.kernel import crashpoint, telemetry
+from afl.kernel import collector, crashpoint, telemetry
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition
@@ -135,14 +135,15 @@ class Evaluations:
         sessions = self._take(list(work))
         self._held = frozenset(sessions)
         try:
-            marks = marks_for(self._store, sessions)
-            read_ahead(self._store, sessions, work, marks)
-            advanced = [
-                session
-                for run, session in sessions.items()
-                if self._advance(session, work[run], marks.get(run, []))
-            ]
-            return self._store_all(advanced)
+            with collector.paused():  # a batch of answers makes many objects, and leaves few
+                marks = marks_for(self._store, sessions)
+                read_ahead(self._store, sessions, work, marks)
+                advanced = [
+                    session
+                    for run, session in sessions.items()
+                    if self._advance(session, work[run], marks.get(run, []))
+                ]
+                return self._store_all(advanced)
         except StoreError:
             for session in sessions.values():
                 self._orphan(session)
