@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
-from afl.kernel.errors import StoreError
+from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.presence import Life, Presence
 from afl.runtime.sql_store import SqlStore
 
@@ -25,6 +25,13 @@ class Death:
 
     write: int
     after: bool
+
+
+@dataclass(frozen=True)
+class Outage:
+    """The n-th read (counted from 1) fails, and nothing else: the process lives."""
+
+    read: int
 
 
 class Succession(Presence):
@@ -56,10 +63,12 @@ class Succession(Presence):
 class MortalDatabase:
     """A database as one life sees it. After its death every use is refused, as a dead process uses nothing."""
 
-    def __init__(self, database: Database, presence: Presence, death: Death | None) -> None:
+    def __init__(self, database: Database, presence: Presence, end: Death | Outage | None) -> None:
         self._database = database
         self.presence = presence
-        self._death = death
+        self._death = end if isinstance(end, Death) else None
+        self._outage = end if isinstance(end, Outage) else None
+        self.reads = 0
         self._thread = threading.get_ident()
         self.writes = 0
         self.dead = False
@@ -69,6 +78,10 @@ class MortalDatabase:
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         self._live()
+        if threading.get_ident() == self._thread:
+            self.reads += 1
+            if self._outage is not None and self.reads == self._outage.read:
+                raise StoreUnavailable("the store is away for a moment")
         return self._database.select(query, **params)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
@@ -122,14 +135,14 @@ class Lives:
         self._database = connect(url)
         self.current: MortalDatabase | None = None
 
-    def next(self, death: Death | None = None) -> SqlStore:
+    def next(self, end: Death | Outage | None = None) -> SqlStore:
         """The store as the next life opens it."""
         if self._number and self._url != "memory://":
             self._database.close()
             self._database = connect(self._url)
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
-        self.current = MortalDatabase(self._database, presence, death)
+        self.current = MortalDatabase(self._database, presence, end)
         store = SqlStore(self.current)  # type: ignore[arg-type]
         if not self._proven:
             self._database.atomic(_RUNS_END)

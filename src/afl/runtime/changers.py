@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from afl.runtime.errors import InvalidTransitionError
 from afl.runtime.handlers import STATE_HANDLERS, PassThroughHandler, get_handler
+from afl.runtime.handlers.base import NOT_OF_THE_STEP
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.states import (
     BLOCK_TRANSITIONS,
@@ -110,6 +111,8 @@ class StateChanger:
             return self.execute_state(state)
         try:
             return kind(self.step, self.context).process_state()
+        except NOT_OF_THE_STEP:
+            raise
         except Exception as error:
             return StateChangeResult(self.step, success=False, error=error)
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
 from support.judging import TIGHT, Trial, check, drive, drive_locally
-from support.lives import Crash, Death, Lives
+from support.lives import Crash, Death, Lives, Outage
 from support.properties import tries
 from support.random_workflows import cases
 from support.telling_workflows import TELLING
 
+from afl.kernel.errors import StoreUnavailable
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.session import Pace
@@ -26,12 +27,14 @@ DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_loca
 PACES = {"tight": TIGHT, "usual": Pace()}
 
 
-def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, death: Death | None) -> bool:
+def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, end: Death | Outage | None) -> bool:
     """One life; True if it saw the end of the run, whose record is then checked."""
-    store = lives.next(death)
+    store = lives.next(end)
     try:
         result = how(trial, store, Random(seed), pace)
-    except Crash:
+    except (Crash, StoreUnavailable):
+        return False
+    if isinstance(result.error, StoreUnavailable):
         return False
     check(trial, lives.next(), result)
     return True
@@ -74,6 +77,20 @@ def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -
 def test_a_death_that_only_shows_in_leases_that_end(how: str) -> None:
     trial = Trial.of(TELLING["foreach"])
     assert die_everywhere(lambda: "memory://", trial, DRIVES[how], TIGHT, proven=False) > 5
+
+
+@pytest.mark.parametrize("how", DRIVES)
+@pytest.mark.parametrize("name", TELLING)
+def test_a_read_that_fails_costs_a_try_and_nothing_else(name: str, how: str) -> None:
+    trial = Trial.of(TELLING[name])
+    for read in (*range(1, 20), *range(20, 60, 5), *range(60, 10_000, 20)):
+        lives = Lives()
+        over = live(lives, trial, DRIVES[how], TIGHT, read, Outage(read))
+        assert over or live(lives, trial, DRIVES[how], TIGHT, read + 1, None)
+        lives.end()
+        if over:
+            assert read > 2
+            return
 
 
 deaths = st.lists(st.builds(Death, st.integers(1, 25), st.booleans()), min_size=1, max_size=4)

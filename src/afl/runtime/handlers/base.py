@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.state_change import StateChangeResult
 from afl.runtime.step import StepDefinition
 
@@ -12,8 +13,14 @@ if TYPE_CHECKING:
     from afl.runtime.context import ExecutionContext
 
 
+NOT_OF_THE_STEP = (StoreError, FencedError)
+
+
 class StateHandler(ABC):
-    """What happens to a step in one state. An exception fails the step, never the evaluator."""
+    """What happens to a step in one state. An exception fails the step, never the evaluator.
+
+    But for what the store raises: the evaluation ends there, and is made again when the store is back.
+    """
 
     def __init__(self, step: StepDefinition, context: ExecutionContext) -> None:
         self.step = step
@@ -30,11 +37,15 @@ class StateHandler(ABC):
         if not telemetry.enabled:
             try:
                 return self.process_state()
+            except NOT_OF_THE_STEP:
+                raise
             except Exception as error:
                 return StateChangeResult(self.step, success=False, error=error)
         telemetry.log_state_begin(self.step, self.state_name)
         try:
             result = self.process_state()
+        except NOT_OF_THE_STEP:
+            raise
         except Exception as error:
             telemetry.log_error(self.step, self.state_name, error)
             return StateChangeResult(self.step, success=False, error=error)
