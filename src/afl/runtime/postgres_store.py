@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.database import Schema, Statement, connect
+from afl.kernel.database import Row, Schema, Statement, connect
 from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
@@ -36,15 +37,11 @@ class PostgresStore(SqlStore):
         if run is None:  # no fence to put first
             super().commit(changes)
             return
-        try:
+        with _fencing(f"run {run.workflow_id} or one of its tasks"):
             if self.database.pipelines and is_small(changes):
                 self._store_few(changes, run)
             else:
                 self._store_many(changes, run)
-        except FencedError as error:
-            raise FencedError(
-                f"run {run.workflow_id} or one of its tasks was taken over; nothing was written"
-            ) from error
 
     def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
         topics = topics_of(changes)
@@ -59,9 +56,26 @@ class PostgresStore(SqlStore):
             super().commit(changes)
             return
         described = codec.encode_rows(self._described(changes, run, rows))
-        with _fencing():
-            held = self.database.atomic(Q.commit_changes, changes=described)[0]["held"]
-        if not held:
+        self._stored(self.database.atomic(Q.commit_changes, changes=described), rows)
+
+    def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        run = changes.run
+        rows = ChangeRows(changes)
+        if run is None or rows.keys:
+            return super().launch(changes)
+        described = codec.encode_rows(self._described(changes, run, rows))
+        fencing = partial(_fencing, f"run {run.workflow_id} or one of its tasks")
+        with fencing():
+            land = self.database.launch(Q.commit_changes, changes=described)
+
+        def landed() -> None:
+            with fencing():
+                self._stored(land(), rows)
+
+        return landed
+
+    def _stored(self, answer: Sequence[Row], rows: ChangeRows) -> None:
+        if not answer[0]["held"]:
             raise FencedError("the run is no longer ours; nothing was written")
         if rows.topics:
             self.bell.rung(rows.topics)
@@ -77,7 +91,7 @@ class PostgresStore(SqlStore):
             if changes.run is not None
         ]
         batched = codec.encode_rows(calls)
-        with _fencing():
+        with _fencing("something"):
             self.database.atomic(Q.commit_all, batch=batched)
         self.bell.rung({topic for _, rows in prepared for topic in rows.topics})
 
@@ -106,12 +120,12 @@ class PostgresStore(SqlStore):
 
 
 @contextmanager
-def _fencing() -> Iterator[None]:
+def _fencing(what: str) -> Iterator[None]:
     try:
         yield
-    except StoreError as error:
-        if _FENCED in str(error):
-            raise FencedError("something was taken over; nothing was written") from error
+    except (StoreError, FencedError) as error:
+        if isinstance(error, FencedError) or _FENCED in str(error):
+            raise FencedError(f"{what} was taken over; nothing was written") from error
         raise
 
 

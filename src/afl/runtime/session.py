@@ -21,6 +21,7 @@ from afl.runtime.context import ExecutionContext
 from afl.runtime.ending import end_failed, end_if_over
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.flight import Flight, Ground
 from afl.runtime.in_hand import claiming
 from afl.runtime.outcome import completed
 from afl.runtime.persistence import PersistenceAPI
@@ -43,6 +44,7 @@ class Pace:
     commit_seconds: float = 0.100
     foreach_window: int = 256
     cached_steps: int = 50_000
+    launch_tasks: int = 16  # so many answers take the store a while
 
 
 class Session:
@@ -65,11 +67,13 @@ class Session:
         self.observe: Callable[[list[StepDefinition]], None] | None = None
         self.timed_out = False
         self._pace = pace or Pace()
-        self._persistence = persistence
+        self._store = persistence
+        self._ground = Ground(persistence)
+        self._persistence = self._ground.api
         self._unsettled = not new and not run.settled
         self._last_commit = time.monotonic()
         self.context = ExecutionContext(
-            persistence=persistence,
+            persistence=self._persistence,
             telemetry=telemetry,
             changes=IterationChanges(run=run, new_run=new),
             workflow_id=WorkflowId(run.workflow_id),
@@ -229,16 +233,50 @@ class Session:
         """What was gathered is stored: begin to gather anew."""
         changes, context = self.context.changes, self.context
         written = [*changes.created_steps, *changes.updated_steps]
-        context.telemetry.log_commit(self.run.workflow_id, len(written), len(changes.created_tasks))
+        tasks = len(changes.created_tasks)
         changes.clear()
         self._last_commit = time.monotonic()
-        if self.observe is not None:
-            self.observe(written)
-        context.forget_closed(written)
+        self._take_note(written, tasks)
         if context.cached_steps > self._pace.cached_steps:
             context.forget_all()
         if self.run.is_over:
             tracing.run_ended(self.run)
+
+    def _take_note(self, written: list[StepDefinition], tasks: int) -> None:
+        self.context.telemetry.log_commit(self.run.workflow_id, len(written), tasks)
+        if self.observe is not None:
+            self.observe(written)
+        self.context.forget_closed(written)
+
+    @property
+    def may_fly(self) -> bool:
+        """Whether the next commit is a large one of a run that goes on, and nothing begins or ends with it."""
+        changes = self.context.changes
+        outward = changes.created_tasks or changes.consumed_events or changes.logs or changes.new_run
+        return (
+            not (outward or self.run.is_over)
+            and len(changes.updated_tasks) >= self._pace.launch_tasks
+            and self.context.cached_steps <= self._pace.cached_steps
+        )
+
+    def launch(self) -> None:
+        """Have what was gathered stored, without waiting for it. What was launched before must have landed."""
+        changes = self.context.changes
+        crashpoint.reach("commit.before")
+        land = self._store.launch(changes)
+        self._ground.flight = Flight(land, [*changes.created_steps, *changes.updated_steps])
+        self.context.changes = IterationChanges(run=self.run)
+        self._last_commit = time.monotonic()
+
+    def land(self) -> None:
+        """Wait for what was launched. Its steps must stay in memory until then: the store does not have them yet."""
+        flight = self._ground.flight
+        if flight is not None:
+            flight.land()
+            crashpoint.reach("commit.after")
+            self._ground.flight = None
+            telemetry.record("afl.commit.seconds", time.monotonic() - flight.begun)
+            self._take_note(flight.steps, 0)
 
     def conclude(self, *, keep: bool) -> IterationChanges:
         """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""

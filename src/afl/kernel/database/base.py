@@ -100,6 +100,15 @@ class Database(ABC):
         """One statement that is a whole write transaction."""
         return self.write(lambda tx: tx.all(query, **params))
 
+    def launch(self, query: Query, /, **params: Any) -> Callable[[], list[Row]]:
+        """`atomic`, but that the caller may do something else meanwhile, where the store can.
+
+        What is returned waits for the end of it, and gives its rows or raises what went wrong. It is to be called once,
+        whatever happens: only then is the connection free for others.
+        """
+        rows = self.atomic(query, **params)
+        return lambda: rows
+
     def passing(self, query: Query, /, **params: Any) -> list[Row]:
         """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes."""
         return self.atomic(query, **params)

@@ -70,6 +70,20 @@ class Line:
             return self._answer()
         return self._checked(self.pgconn.exec_prepared(name, values))  # type: ignore[arg-type]
 
+    def send(self, text: str, types: Sequence[int], values: Sequence[bytes | None]) -> None:
+        """Have one statement executed; `hear` what comes of it before anything else is sent."""
+        self.pgconn.send_query_params(text.encode(), values, types)
+        self.flush()
+
+    def send_prepared(self, name: bytes, values: Sequence[bytes | None]) -> None:
+        """The same for one that is prepared."""
+        self.pgconn.send_query_prepared(name, values)
+        self.flush()
+
+    def hear(self) -> PGresult:
+        """All of the answer to what was sent; raises what the server refuses it with."""
+        return self._answer()
+
     def _answer(self) -> PGresult:
         """Send everything, and hear all of the answer to one statement: it may be done and still fail at its commit."""
         self.flush()

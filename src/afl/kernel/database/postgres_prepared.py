@@ -6,7 +6,8 @@ server. Here a statement is prepared once for a connection, and knows from then 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -105,6 +106,32 @@ class Prepared:
             self._left(error)
             raise
         return self.ask(query, params)
+
+    def send(self, query: Query, params: Mapping[str, Any]) -> Callable[[], Answer]:
+        """Have it executed, and nothing else until what is returned has been called: that waits for the answer."""
+        values = values_of(query, params)
+        types, texts = types_of(values), sent(values)
+        key = query.postgres_numbered, types
+        known = self._known.get(key)
+        try:
+            if known is None:
+                known = self._first(key)
+                self._line.send(*key, texts)
+            else:
+                if not known.name:
+                    known = self._known[key] = self._prepare(key)
+                self._line.send_prepared(known.name, texts)
+        except BaseException as error:
+            self._left(error)
+            raise
+        return partial(self._hear, known)
+
+    def _hear(self, known: Known) -> Answer:
+        try:
+            return known.read(self._line.hear())
+        except BaseException as error:
+            self._left(error)
+            raise
 
     def _first(self, key: Kind) -> Known:
         known = Known(self._connection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
@@ -37,6 +37,10 @@ class CommitCollection(Collections):
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
         self._ring(_topics(changes))
+
+    def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        self.commit(changes)
+        return lambda: None
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         return [self._problem(changes) for changes in batch]

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from afl.runtime.changes import IterationChanges
@@ -63,6 +63,12 @@ class PersistenceAPI(
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.
 
         A committed task wakes whoever listens for its task list; a committed run, whoever waits for it.
+        """
+
+    def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        """`commit`, but that the caller may go on meanwhile, where the store can.
+
+        What is returned is to be called once: it waits for the end, and raises what `commit` would have raised.
         """
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:

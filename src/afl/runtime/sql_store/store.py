@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
@@ -58,6 +58,10 @@ class SqlStore(
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
         self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
+
+    def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        self.commit(changes)
+        return _landed
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         if len(batch) > 1:
@@ -135,6 +139,10 @@ class SqlStore(
             self.bell.close()
             del self.bell
         self.database.close()
+
+
+def _landed() -> None:
+    """It was stored before anybody asked."""
 
 
 class ChangeRows:

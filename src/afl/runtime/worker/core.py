@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _MANY_ANSWERS = 16  # so many take a while to be stored
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
+_AIRBORNE_SECONDS = 0.005  # how long to wait for answers before waiting for the commit under way
 
 
 class Worker:
@@ -143,6 +144,8 @@ class Worker:
             waits.append(self._intake.delayed - now)
         if self.evaluations.busy and not self.bench.running:
             waits.append(_TIDY_SECONDS)
+        if self.evaluations.airborne:
+            waits.append(_AIRBORNE_SECONDS)
         return max(0.0, min(waits))
 
     def round(self) -> None:

@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from afl.kernel import collector, crashpoint, telemetry
-from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreError, StoreUnavailable
+from afl.kernel.errors import (
+    AgentFlowError,
+    FencedError,
+    PayloadError,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+)
 from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
@@ -29,6 +36,7 @@ from afl.runtime.worker.task_in_hand import Done
 _log = logging.getLogger(__name__)
 
 _TOGETHER = 100
+Fed = list[tuple[Done, Outcome]]
 
 
 class Evaluations:
@@ -50,14 +58,15 @@ class Evaluations:
         self._put_off = PutOffRuns()
         self._born: list[TaskDefinition] = []
         self._undelivered: dict[str, list[Done]] = {}
-        self._fed: dict[str, list[tuple[Done, Outcome]]] = {}
+        self._fed: dict[str, Fed] = {}
+        self._airborne: tuple[Session, Fed] | None = None
         self._held: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
 
     @property
     def busy(self) -> bool:
         """Whether anything is held: runs, or answers that are not stored yet."""
-        return bool(self._kept.busy or self._undelivered)
+        return bool(self._kept.busy or self._undelivered or self._airborne)
 
     @property
     def held_runs(self) -> frozenset[str]:
@@ -71,13 +80,20 @@ class Evaluations:
 
     def pending_claims(self) -> list[TaskDefinition]:
         """Tasks in hand that are not on the bench: born, or answered and not stored."""
-        answered = [each.task for group in list(self._undelivered.values()) for each in group]
-        return [*self._born, *answered]
+        answered = [each.task for group in list(self._undelivered.values()) for each in list(group)]
+        airborne = self._airborne
+        flying = [] if airborne is None else [each.task for each, _ in airborne[1]]
+        return [*self._born, *answered, *flying]
 
     @property
     def undelivered(self) -> bool:
-        """Whether there are answers that could not be stored; `deliver` tries again."""
-        return bool(self._undelivered)
+        """Whether there are answers that are not stored yet, or could not be; `deliver` sees to it."""
+        return bool(self._undelivered or self._airborne)
+
+    @property
+    def airborne(self) -> bool:
+        """Whether a commit is under way; `deliver` with nothing waits for it."""
+        return self._airborne is not None
 
     def born(self) -> list[TaskDefinition]:
         """Tasks that were created here, claimed at their birth; to be worked on now."""
@@ -90,22 +106,31 @@ class Evaluations:
         """Store what handlers answered, and go on with their runs.
 
         An answer is kept until it is stored. When the store fails on the way, nobody knows whether it was: storing it
-        again does no harm, since it is fenced.
+        again does no harm, since it is fenced. A large commit may still be under way at the end: more answers for the
+        same run can be evaluated meanwhile.
         """
+        if not done:
+            self._land()
         for each in done:
             self._undelivered.setdefault(each.task.workflow_id, []).append(each)
         while self._undelivered:
-            batch = dict(list(self._undelivered.items())[:_TOGETHER])
+            batch = {run: [*group] for run, group in list(self._undelivered.items())[:_TOGETHER]}
             judged = {run: self._answers.without_retries(group) for run, group in batch.items()}
             judged = {run: group for run, group in judged.items() if group}
             delivered = self._go_on(judged)
             for run, group in judged.items():
                 if run not in delivered:
                     self._answers.leave(self._evaluator.programs, run, group)
-            for run in batch:
-                del self._undelivered[run]
+            for run, group in batch.items():
+                self._forget_answers(run, len(group))
             left: dict[str, list[Done]] = {run: [] for run in judged if run not in delivered}
             self._go_on(left)  # if its holder has let go meanwhile
+
+    def _forget_answers(self, run: str, count: int) -> None:
+        """The first ones are stored; behind them may stand others, of a commit that came to nothing meanwhile."""
+        self._undelivered[run] = self._undelivered[run][count:]
+        if not self._undelivered[run]:
+            del self._undelivered[run]
 
     def evaluate_due(self) -> int:
         """Go on with runs that need an evaluator and have none; how many were found."""
@@ -131,6 +156,8 @@ class Evaluations:
         """Evaluate runs, each with the answers for it; which of them could be had and stored."""
         if not work:
             return set()
+        if self._airborne is not None and not work.get(self._airborne[0].run.workflow_id):
+            self._land()
         self._kept.release_orphans()
         sessions = self._take(list(work))
         self._held = frozenset(sessions)
@@ -210,8 +237,12 @@ class Evaluations:
 
     def _store_all(self, sessions: list[Session]) -> set[str]:
         """Store what came of it, and keep runs only while there is work for them here."""
+        lost = self._settle()
+        sessions = [session for session in sessions if session is not lost]
         kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
         changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
+        if len(sessions) == 1 and kept and sessions[0].may_fly:
+            return self._launch(sessions[0])
         crashpoint.reach("commit.before")
         begun = time.monotonic()
         with claiming():
@@ -232,12 +263,15 @@ class Evaluations:
         workflow_id = session.run.workflow_id
         session.stored()
         self._born += session.tasks
-        for each, outcome in self._fed.pop(workflow_id, []):
-            self._answers.tell(each, outcome)
+        self._tell(self._fed.pop(workflow_id, []))
         if keep and not session.run.is_over:
             self._kept.keep(session)
         else:
             self._kept.forget(workflow_id)
+
+    def _tell(self, fed: Fed) -> None:
+        for each, outcome in fed:
+            self._answers.tell(each, outcome)
 
     def _refused(self, session: Session, problem: AgentFlowError) -> bool:
         """What becomes of a run that could not be stored; True if that itself is stored."""
@@ -261,6 +295,46 @@ class Evaluations:
         if left and self._store.get_marks(WorkflowId(run.workflow_id), limit=1):
             self.evaluate(run.workflow_id)
 
+    # -- commits under way ------------------------------------------------------------------------------------
+
+    def _launch(self, session: Session) -> set[str]:
+        """Store what came of an evaluation, and do not wait for it."""
+        workflow_id = session.run.workflow_id
+        try:
+            session.launch()
+        except (FencedError, PayloadError, StoreConflict) as problem:
+            return {workflow_id} if self._refused(session, problem) else set()
+        self._airborne = session, self._fed.pop(workflow_id, [])
+        self._kept.keep(session)
+        return {workflow_id}
+
+    def _land(self) -> None:
+        """Wait for the commit under way, with nothing else in hand."""
+        try:
+            self._settle()
+        except StoreError:
+            if self._airborne is not None:
+                self._orphan(self._airborne[0])
+            raise
+
+    def _settle(self) -> Session | None:
+        """Wait for the commit under way. If it was refused: the session, which is of no use any more."""
+        if self._airborne is None:
+            return None
+        session, fed = self._airborne
+        try:
+            session.land()
+        except PayloadError as problem:
+            self._airborne = None
+            self._fail_unstorable(session, problem)
+            return session
+        except (FencedError, StoreConflict) as problem:
+            self._refused(session, problem)
+            return session
+        self._airborne = None
+        self._tell(fed)
+        return None
+
     # -- what goes wrong --------------------------------------------------------------------------------------
 
     def _drop(self, session: Session) -> None:
@@ -269,9 +343,20 @@ class Evaluations:
         self._kept.release_orphans()
 
     def _orphan(self, session: Session) -> None:
-        """Forget a session, but not that its run is to be released; what it was fed is not stored."""
+        """Forget a session, but not that its run is to be released; what it was fed is not stored.
+
+        What it has under way may be stored all the same; if not, those answers are to be delivered again.
+        """
         self._fed.pop(session.run.workflow_id, None)
         self._kept.orphan(session)
+        if self._airborne is not None and self._airborne[0] is session:
+            fed = self._airborne[1]
+            try:
+                session.land()
+                self._tell(fed)
+            except AgentFlowError:
+                self._undelivered.setdefault(session.run.workflow_id, []).extend(each for each, _ in fed)
+            self._airborne = None
 
     def _try_later(self, workflow_id: str) -> None:
         _log.exception("run %s cannot be evaluated; trying again later", workflow_id)
@@ -287,11 +372,13 @@ class Evaluations:
 
     def let_go_all(self) -> None:
         """Let go of every run."""
+        self._land()
         for workflow_id in self._kept.ids:
             self.let_go(workflow_id)
 
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
+        self._land()
         kept = self._kept.forget(workflow_id)
         if kept is not None:
             self._store.release_run(kept.run)
