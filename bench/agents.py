@@ -27,6 +27,8 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.store import open_store
 from afl.runtime.telemetry import Telemetry
+from afl.runtime.topics import run_topic
+from afl.runtime.types import WorkflowId
 from afl.runtime.worker.evaluations import Evaluations
 from bench import programs
 from bench.place import Place
@@ -234,8 +236,7 @@ def _drain_runs(url: str, size: int) -> float:
 def _until_over(store: PersistenceAPI, service: RunnerService, runs: list[str]) -> float:
     def watch() -> None:
         for run in reversed(runs):
-            while (found := store.get_run(run)) is None or not found.is_over:  # type: ignore[arg-type]
-                time.sleep(0.01)
+            _wait_for(store, WorkflowId(run))
         service.stop()
 
     watcher = threading.Thread(target=watch)
@@ -246,6 +247,13 @@ def _until_over(store: PersistenceAPI, service: RunnerService, runs: list[str]) 
     if failed:
         raise SystemExit(f"{len(failed)} runs of the bench did not complete")
     return took
+
+
+def _wait_for(store: PersistenceAPI, run: WorkflowId) -> None:
+    """At the doorbell: to look again and again would take time from those who work."""
+    with store.listen([run_topic(run)]) as ear:
+        while (found := store.get_run(run)) is None or not found.is_over:
+            ear.wait(1)
 
 
 def resumes(report: Report, url: str) -> None:

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _MANY_ANSWERS = 16  # so many take a while to be stored
+_CHORES_SECONDS = 1.0  # how long chores wait while there is more to claim
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
 _AIRBORNE_SECONDS = 0.005  # how long to wait for answers before waiting for the commit under way
 
@@ -153,7 +154,7 @@ class Worker:
         now = time.monotonic()
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
-            self._poll_chores = self._intake.wanted = True
+            self._poll_chores = self._look_for_runs = self._intake.wanted = True
         if self._intake.woken and self._intake.answer():
             return  # somebody waits for that, and nobody for anything else
         self._deliver()
@@ -245,9 +246,8 @@ class Worker:
                 self._look_for_runs = True
             self._strays.give_back()
             self._mind_leases()
-        if self._poll_chores:
+        if self._poll_chores and (not self._intake.wanted or now >= self._polled + _CHORES_SECONDS):
             self._poll_chores = False
-            self._look_for_runs = True
             for chore in self._hooks.chores:
                 try:
                     chore()
