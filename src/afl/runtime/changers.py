@@ -72,7 +72,6 @@ class StateChanger:
     def __init__(self, step: StepDefinition, context: ExecutionContext) -> None:
         self.step = step
         self.context = context
-        self._table = select_transitions(step.object_type)
 
     def process(self) -> StateChangeResult:
         """Run until the step waits, ends or fails. A failure is passed on within the context."""
@@ -102,7 +101,7 @@ class StateChanger:
 
     def select_state(self) -> str | None:
         """The state after the current one."""
-        return get_next_state(self.step.state, self._table)
+        return get_next_state(self.step.state, select_transitions(self.step.object_type))
 
     def _handled(self, state: str) -> StateChangeResult:
         """`execute_state` where nobody traces it: this is the innermost of all loops."""
@@ -129,7 +128,7 @@ class StepStateChanger(StateChanger):
     """Drives a statement, a mixin or the root."""
 
     def shortcuts(self) -> dict[str, str]:
-        if self._table is not STEP_TRANSITIONS:
+        if select_transitions(self.step.object_type) is not STEP_TRANSITIONS:
             return _QUICK_YIELD
         return _QUICK_STEP[self.context.phases(self.step)]
 
@@ -148,10 +147,12 @@ class YieldStateChanger(StateChanger):
         return _QUICK_YIELD
 
 
+_CHANGERS: dict[str, type[StateChanger]] = {
+    **dict.fromkeys(ObjectType.BLOCKS, BlockStateChanger),
+    ObjectType.YIELD_ASSIGNMENT: YieldStateChanger,
+}
+
+
 def get_state_changer(step: StepDefinition, context: ExecutionContext) -> StateChanger:
     """The changer for a step."""
-    if step.is_block:
-        return BlockStateChanger(step, context)
-    if step.object_type == ObjectType.YIELD_ASSIGNMENT:
-        return YieldStateChanger(step, context)
-    return StepStateChanger(step, context)
+    return _CHANGERS.get(step.object_type, StepStateChanger)(step, context)

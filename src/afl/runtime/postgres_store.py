@@ -16,7 +16,7 @@ from afl.runtime.sql_store import SqlStore
 from afl.runtime.sql_store.few_rows import is_small, statements
 from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.servers import LOG_COLUMNS
-from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_COLUMNS, STEP_VALUES
+from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
 from afl.runtime.sql_store.store import ChangeRows, topics_of
 from afl.runtime.sql_store.tables import Q
 
@@ -100,8 +100,8 @@ class PostgresStore(SqlStore):
         parts = {
             "new": changes.new_run,
             "over": run.is_over,
-            "steps": [dict(zip(STEP_COLUMNS, row, strict=True)) for row in rows.created_steps],
-            "old_steps": {row[_ID]: dict(zip(STEP_VALUES, row, strict=True)) for row in rows.updated_steps},
+            "steps": rows.created_steps,
+            "old_steps": {row[_ID]: row for row in rows.updated_steps},
             "consumed": list(changes.consumed_events),
             "events": [
                 dict(zip(EVENT_COLUMNS, row, strict=True))

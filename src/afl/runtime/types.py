@@ -58,7 +58,7 @@ class ObjectType:
     BEFORE = "Before"
     AFTER = "After"
 
-    _BLOCKS = frozenset({AND_THEN, AND_MAP, AND_MATCH, AND_WHEN, AND_CATCH, BLOCK})
+    BLOCKS = frozenset({AND_THEN, AND_MAP, AND_MATCH, AND_WHEN, AND_CATCH, BLOCK})
     _STATEMENTS = frozenset(
         {VARIABLE_ASSIGNMENT, YIELD_ASSIGNMENT, SCHEMA_INSTANTIATION, SYS_LOG, SYS_ASSERT}
     )
@@ -66,7 +66,7 @@ class ObjectType:
     @classmethod
     def is_block(cls, object_type: str) -> bool:
         """Whether steps of this type hold other steps."""
-        return object_type in cls._BLOCKS
+        return object_type in cls.BLOCKS
 
     @classmethod
     def is_statement(cls, object_type: str) -> bool:

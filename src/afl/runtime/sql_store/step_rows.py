@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +34,7 @@ STEP_COLUMNS = (
     "started",
     "ended",
 )
+_NOTHING: Mapping[str, Any] = {}
 EVENT_COLUMNS = ("id", "step_id", "workflow_id", "state", "event_type", "payload")
 
 
@@ -99,11 +101,10 @@ def _progress_text(progress: BlockProgress) -> str:
 def extra_text(step: StepDefinition) -> str | None:
     """What is rarely anything but the default: type hints given by hand, version, timestamp, an open request."""
     extra: dict[str, Any] = {}
-    attributes = step.attributes
-    if attributes.params and (hints := _given_hints(attributes.params)):
-        extra["params"] = hints
-    if attributes.returns and (hints := _given_hints(attributes.returns)):
-        extra["returns"] = hints
+    for side, attributes in (("params", step.attributes.params), ("returns", step.attributes.returns)):
+        for name, attribute in attributes.items():
+            if attribute.type_hint != infer_type_hint(attribute.value):
+                extra.setdefault(side, {})[name] = attribute.type_hint
     if step.version is not CURRENT_VERSION and step.version != CURRENT_VERSION:
         extra["version"] = asdict(step.version)
     if step.timestamp is not None:
@@ -113,55 +114,47 @@ def extra_text(step: StepDefinition) -> str | None:
     return codec.encode(extra) if extra else None
 
 
-def _given_hints(attributes: dict[str, AttributeValue]) -> dict[str, str]:
-    return {
-        name: attribute.type_hint
-        for name, attribute in attributes.items()
-        if attribute.type_hint != infer_type_hint(attribute.value)
-    }
-
-
 def step_from(row: Row) -> StepDefinition:
     """The step of a row."""
-    extra = codec.decode(row["extra"]) if row["extra"] else {}
-    progress = codec.decode(row["progress"]) if row["progress"] else None
-    state, error = row["state"], row["error"]
+    extra = codec.decode(row["extra"]) if row["extra"] else _NOTHING
+    progress, state, error = row["progress"], row["state"], row["error"]
+    transition = StepTransition(state, state)
+    if error is not None:
+        transition.error = StepFailure.from_dict(codec.decode(error))
+    if "request" in extra:
+        transition.request_transition = not StepState.is_terminal(state)
+    # By position, which is quicker than by name: the order is that of the fields.
     return StepDefinition(
-        id=row["id"],
-        object_type=row["object_type"],
-        workflow_id=row["workflow_id"],
-        statement_id=row["statement_id"],
-        container_type=row["container_type"],
-        container_id=row["container_id"],
-        block_id=row["block_id"],
-        root_id=row["root_id"],
-        state=state,
-        transition=StepTransition(
-            state,
-            state,
-            request_transition=bool(extra.get("request")) and not StepState.is_terminal(state),
-            error=None if error is None else StepFailure.from_dict(codec.decode(error)),
+        row["id"],
+        row["object_type"],
+        row["workflow_id"],
+        row["statement_id"],
+        row["container_type"],
+        row["container_id"],
+        row["block_id"],
+        row["root_id"],
+        state,
+        transition,
+        row["facet_name"],
+        FacetAttributes(
+            _attributes(row["params"], extra.get("params", _NOTHING)),
+            _attributes(row["returns"], extra.get("returns", _NOTHING)),
         ),
-        facet_name=row["facet_name"],
-        attributes=FacetAttributes(
-            _attributes(row["params"], extra.get("params")), _attributes(row["returns"], extra.get("returns"))
-        ),
-        version=VersionInfo(**extra["version"]) if "version" in extra else CURRENT_VERSION,
-        timestamp=extra.get("timestamp"),
-        progress=None if progress is None else BlockProgress(*progress),
-        started=row["started"],
-        ended=row["ended"],
+        VersionInfo(**extra["version"]) if "version" in extra else CURRENT_VERSION,
+        extra.get("timestamp"),
+        None if progress is None else BlockProgress(*codec.decode(progress)),
+        row["started"],
+        row["ended"],
     )
 
 
-def _attributes(text: str, hints: dict[str, str] | None) -> dict[str, AttributeValue]:
+def _attributes(text: str, hints: Mapping[str, str]) -> dict[str, AttributeValue]:
     if text == "{}":
         return {}
-    given = hints or {}
-    return {
-        name: AttributeValue(name, value, given.get(name, "Any"))
-        for name, value in codec.decode(text).items()
-    }
+    values = codec.decode(text)
+    if not hints:
+        return {name: AttributeValue(name, value, infer_type_hint(value)) for name, value in values.items()}
+    return {name: AttributeValue(name, value, hints.get(name, "Any")) for name, value in values.items()}
 
 
 def event_row(event: EventDefinition) -> tuple[Any, ...]:

@@ -1,11 +1,12 @@
 -- A commit is one call and so one round trip, one transaction. The fence comes first: it answers false when the run's epoch
 -- has passed on, and raises, so that all is undone, when a task that is to be closed is no longer held. Rows travel as
--- JSON maps of their columns, those that are to be changed under their ids; what is missing is no rows. Columns are taken out
--- one by one: turning whole maps into records looks up the type of every column at every call, which took longer than all
--- the rest. Plans are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined.
+-- JSON maps of their columns, and steps, of which there are most, as lists; those that are to be changed under their ids. What
+-- is missing is no rows. Columns are taken out one by one: turning whole maps into records looks up the type of every column
+-- at every call, which took longer than all the rest. Plans are made when the tables are small, and kept: so rows are looked
+-- up by their ids, and nothing is joined.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_3(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_4(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -49,18 +50,16 @@ begin
             id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
             facet_name, params, returns, error, progress, extra, started, ended
         )
-        select s ->> 'id', s ->> 'workflow_id', s ->> 'object_type', s ->> 'state', s ->> 'statement_id',
-            s ->> 'container_type', s ->> 'container_id', s ->> 'block_id', s ->> 'root_id', s ->> 'facet_name',
-            s ->> 'params', s ->> 'returns', s ->> 'error', s ->> 'progress', s ->> 'extra',
-            (s ->> 'started')::bigint, (s ->> 'ended')::bigint
+        select s ->> 0, s ->> 1, s ->> 2, s ->> 3, s ->> 4, s ->> 5, s ->> 6, s ->> 7, s ->> 8, s ->> 9,
+            s ->> 10, s ->> 11, s ->> 12, s ->> 13, s ->> 14, (s ->> 15)::bigint, (s ->> 16)::bigint
         from jsonb_array_elements(p -> 'steps') as s;
     end if;
     if p_old_steps is not null then
         update afl_steps as s set
-            state = p_old_steps -> s.id ->> 'state', params = p_old_steps -> s.id ->> 'params',
-            returns = p_old_steps -> s.id ->> 'returns', error = p_old_steps -> s.id ->> 'error',
-            progress = p_old_steps -> s.id ->> 'progress', extra = p_old_steps -> s.id ->> 'extra',
-            ended = (p_old_steps -> s.id ->> 'ended')::bigint
+            state = p_old_steps -> s.id ->> 0, params = p_old_steps -> s.id ->> 1,
+            returns = p_old_steps -> s.id ->> 2, error = p_old_steps -> s.id ->> 3,
+            progress = p_old_steps -> s.id ->> 4, extra = p_old_steps -> s.id ->> 5,
+            ended = (p_old_steps -> s.id ->> 6)::bigint
         where s.id = any(array(select jsonb_object_keys(p_old_steps)));
     end if;
     if p_closed is not null then
@@ -137,12 +136,12 @@ end
 $body$;
 
 -- Several commits in one round trip and one transaction: all of them, or none.
-create function afl_commit_all_3(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_all_4(p_batch jsonb) returns void language plpgsql as $body$
 declare
     c jsonb;
 begin
     for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_3(c) then
+        if not afl_commit_4(c) then
             raise exception 'afl: fenced';
         end if;
     end loop;
