@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_YOUNG = 10_000  # so many new objects before they are looked at: most are gone by then. Python's own is 700
+
 _guard = threading.Lock()
 _inside = 0
 _was_enabled = False
@@ -45,10 +47,12 @@ def settle() -> None:
     """From now on leave alone what is there already: for a process that has loaded all it needs, and serves.
 
     Modules, classes and functions are most of the heap, and stay to the end; to walk them again and again is a fifth of
-    a worker's time. Only the main thread's word counts: in a process that does other things beside, it may not be so.
+    a worker's time. New objects are looked at more rarely, too. Only the main thread's word counts: in a process that
+    does other things beside, it may not be so.
     """
     global _settled
     if threading.current_thread() is threading.main_thread() and not _settled:
         _settled = True
         gc.collect()  # what is garbage already would stay as well
         gc.freeze()
+        gc.set_threshold(_YOUNG)

@@ -32,7 +32,9 @@ class Flight:
                 raise self._problem
             return
         try:
-            self._problem = StoreUnavailable("nobody waited for the end of a commit; it may or may not be stored")
+            self._problem = StoreUnavailable(
+                "nobody waited for the end of a commit; it may or may not be stored"
+            )
             land()
             self._problem = None
         except Exception as error:

@@ -74,6 +74,10 @@ class Frame:
         self._evaluation.step_id = step_id
         return self._evaluation
 
+    def close(self) -> None:
+        """It is of no use any more: part with what knows it in turn, so that it goes at once."""
+        self._evaluation = None
+
     def _inputs(self) -> dict[str, Any]:
         """`$`: the owner's parameters, then what its agent and its mixins gave."""
         owner = self._context.require_step(self.owner_id)

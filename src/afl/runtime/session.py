@@ -237,8 +237,8 @@ class Session:
         changes.clear()
         self._last_commit = time.monotonic()
         self._take_note(written, tasks)
-        if context.cached_steps > self._pace.cached_steps:
-            context.forget_all()
+        if context.cached_steps > self._pace.cached_steps or not self.run.owner:
+            context.forget_all()  # of a run that is let go, too: its steps and frames know each other, and would stay
         if self.run.is_over:
             tracing.run_ended(self.run)
 

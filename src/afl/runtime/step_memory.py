@@ -84,6 +84,7 @@ class StepMemory:
         """
         for step in steps:
             if step.is_terminal and step.object_type != ObjectType.YIELD_ASSIGNMENT:
+                self._close_frame(step.id)
                 holder = self._steps.get(paths.parent(step.id))
                 if holder is None or holder.is_terminal:
                     self._drop(step.id)
@@ -97,7 +98,8 @@ class StepMemory:
         """Drop every cache; what is still needed is read again from the store."""
         self._steps.clear()
         self._fresh.clear()
-        self._frames.clear()
+        for block_id in list(self._frames):
+            self._close_frame(block_id)
 
     clear_caches = forget_all
 
@@ -110,4 +112,9 @@ class StepMemory:
         self._steps.pop(step_id, None)
         self._fresh.discard(step_id)
         self._fresh.discard(paths.parent(step_id))  # not all of its children are in memory any more
-        self._frames.pop(step_id, None)
+        self._close_frame(step_id)
+
+    def _close_frame(self, block_id: StepId) -> None:
+        frame = self._frames.pop(block_id, None)
+        if frame is not None:
+            frame.close()

@@ -6,7 +6,7 @@ server. Here a statement is prepared once for a connection, and knows from then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from typing import Any
@@ -54,12 +54,11 @@ class Known:
             self._columns = [name.decode() for name in names]
         try:
             self._transformer.set_pgresult(result)
-            return Answer(self._transformer.load_rows(0, result.ntuples, self._row), result.ntuples)
+            rows: list[tuple[Any, ...]] = self._transformer.load_rows(0, result.ntuples, tuple)
         finally:
             self._transformer.set_pgresult(None)
-
-    def _row(self, values: Sequence[Any]) -> Row:
-        return dict(zip(self._columns, values, strict=True))
+        columns = self._columns
+        return Answer([dict(zip(columns, row)) for row in rows], len(rows))  # noqa: B905  # strict takes longer
 
 
 class StaleStatement(FeatureNotSupported):

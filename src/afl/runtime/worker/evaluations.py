@@ -379,8 +379,8 @@ class Evaluations:
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
         self._land()
-        kept = self._kept.forget(workflow_id)
-        if kept is not None:
-            self._store.release_run(kept.run)
+        run = self._kept.let_go(workflow_id)
+        if run is not None:
+            self._store.release_run(run)
             if self._store.get_marks(WorkflowId(workflow_id), limit=1):
                 self.evaluate(workflow_id)

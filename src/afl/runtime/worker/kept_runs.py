@@ -50,6 +50,14 @@ class KeptRuns:
         kept = self._sessions.pop(workflow_id, None)
         return None if kept is None else kept[0]
 
+    def let_go(self, workflow_id: str) -> RunDefinition | None:
+        """Keep a run no longer, and nothing of it; the run, if it was kept."""
+        session = self.forget(workflow_id)
+        if session is None:
+            return None
+        session.context.forget_all()
+        return session.run
+
     def stale(self, expects: Callable[[str], bool]) -> list[str]:
         """The runs that nothing happened to for a while, and the oldest if there are many."""
         now = time.monotonic()
@@ -66,6 +74,7 @@ class KeptRuns:
     def orphan(self, session: Session) -> None:
         """Forget a session, but not that its run is to be released."""
         self.forget(session.run.workflow_id)
+        session.context.forget_all()
         held = copy(session.run)
         held.owner = self._store.owner_id
         self._orphans.append(held)
