@@ -128,8 +128,11 @@ _TASKS_END = _statement("tasks_end", "update afl_tasks set lease_until = 1 where
 class Lives:
     """One store through many lives. With a file every life opens it anew; memory is kept for the next one."""
 
-    def __init__(self, url: str = "memory://", *, proven: bool = True) -> None:
+    def __init__(
+        self, url: str = "memory://", *, proven: bool = True, kind: type[SqlStore] = SqlStore
+    ) -> None:
         self._url = url
+        self._kind = kind
         self._proven = proven
         self._number = 0
         self._database = connect(url)
@@ -143,7 +146,7 @@ class Lives:
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
         self.current = MortalDatabase(self._database, presence, end)
-        store = SqlStore(self.current)  # type: ignore[arg-type]
+        store = self._kind(self.current)  # type: ignore[arg-type]
         if not self._proven:
             self._database.atomic(_RUNS_END)
             self._database.atomic(_TASKS_END)

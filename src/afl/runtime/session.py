@@ -269,14 +269,18 @@ class Session:
         self._last_commit = time.monotonic()
 
     def land(self) -> None:
-        """Wait for what was launched. Its steps must stay in memory until then: the store does not have them yet."""
+        """Wait for what was launched. Until then its steps must stay in memory: the store does not have them yet.
+
+        Those that have changed since must stay until that is stored, too.
+        """
         flight = self._ground.flight
         if flight is not None:
             flight.land()
             crashpoint.reach("commit.after")
             self._ground.flight = None
             telemetry.record("afl.commit.seconds", time.monotonic() - flight.begun)
-            self._take_note(flight.steps, 0)
+            changes = self.context.changes
+            self._take_note([step for step in flight.steps if not changes.writes(step.id)], 0)
 
     def conclude(self, *, keep: bool) -> IterationChanges:
         """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""

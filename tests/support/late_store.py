@@ -1,0 +1,85 @@
+"""A store that stores what was launched only when somebody waits for it: the latest that any store may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from random import Random
+
+from afl.kernel.errors import StoreUnavailable
+from afl.runtime.changes import IterationChanges
+from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.session import Pace
+from afl.runtime.sql_store import SqlStore
+from afl.runtime.sql_store.store import ChangeRows
+from afl.runtime.types import WorkflowId
+from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.task_in_hand import Done
+from support.answers import event_returns
+from support.judging import AgentError, Trial
+from support.model_values import Problem
+
+
+class LateStore(SqlStore):
+    """As SqlStore. The landing of the `lost` flight (counted from 1) fails, before or after it took effect."""
+
+    flights = 0
+    lost: int | None = None
+    after = False
+
+    def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        self.flights += 1
+        number, rows = (
+            self.flights,
+            ChangeRows(changes),
+        )  # as they are now: the session goes on with the steps
+        fixed = IterationChanges(
+            run=copy(changes.run), new_run=changes.new_run, consumed_events=[*changes.consumed_events]
+        )
+
+        def land() -> None:
+            if number == self.lost and not self.after:
+                raise StoreUnavailable("the connection was lost; nobody knows whether it was done")
+            self.ringing(lambda tx, rings: self._commit(tx, rings, fixed, rows))
+            if number == self.lost:
+                raise StoreUnavailable("the connection was lost; nobody knows whether it was done")
+
+        return land
+
+
+def drive_worker(
+    trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None
+) -> ExecutionResult:
+    """Start a run, or go on with the one that is there, as a worker does: answers come in batches, in any order."""
+    store.reclaim()
+    evaluator = Evaluator(store, pace=pace)
+    evaluations = Evaluations(evaluator, None, lambda run: True)
+    runs = store.get_runs()
+    run = (
+        WorkflowId(runs[0].workflow_id) if runs else evaluator.submit(trial.program, dict(trial.case.inputs))
+    )
+    names = sorted(event_returns(trial.program.compiled["program"]))
+    evaluations.evaluate(run)
+    for _ in range(10_000):
+        tasks = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
+        random.shuffle(tasks)
+        done = [_answered(trial, task.name, Done(task)) for task in tasks]
+        try:
+            evaluations.deliver(done)
+        except StoreUnavailable:  # as after any other trouble, the worker tries again
+            evaluations.deliver([])
+        if not tasks:
+            found = store.get_run(run)
+            assert found is not None
+            if found.is_over:
+                return evaluator.result(found, found.iterations)
+            evaluations.evaluate(run)
+    raise AssertionError("the run does not come to its end")
+
+
+def _answered(trial: Trial, facet: str, done: Done) -> Done:
+    try:
+        return Done(done.task, trial.answer(facet, done.task.data or {}))
+    except Problem as problem:
+        return Done(done.task, error=AgentError(problem.text))
