@@ -19,9 +19,9 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
-from afl.runtime.session import Pace
 from afl.runtime.states import EventState
 from afl.runtime.types import StepId, WorkflowId
 from support.answers import answer_for, event_returns

@@ -9,8 +9,8 @@ from random import Random
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.changes import IterationChanges
 from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.session import Pace
 from afl.runtime.sql_store import SqlStore
 from afl.runtime.sql_store.store import ChangeRows
 from afl.runtime.types import WorkflowId

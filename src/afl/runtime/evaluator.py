@@ -19,11 +19,12 @@ from afl.runtime.execution import ExecutionResult, ExecutionStatus, result_of
 from afl.runtime.in_hand import claiming
 from afl.runtime.inputs import check_inputs
 from afl.runtime.outcome import completed, failed
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.program_cache import ProgramCache
 from afl.runtime.reopening import retry_run
-from afl.runtime.session import Pace, Session
+from afl.runtime.session import Session
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry

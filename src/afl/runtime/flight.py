@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from afl.kernel.errors import StoreUnavailable
+from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.step import StepDefinition
 
@@ -51,8 +51,17 @@ class Ground:
 
     def __getattr__(self, name: str) -> Any:
         if self.flight is not None:
-            self.flight.land()
+            self._land(self.flight)
         return getattr(self._store, name)
+
+    def _land(self, flight: Flight) -> None:
+        """Whoever asks is about to do something else: a refusal ends that, and is nobody's failure."""
+        try:
+            flight.land()
+        except StoreError:
+            raise
+        except AgentFlowError as error:
+            raise FencedError(f"what was launched came to nothing: {error}") from error
 
     @property
     def api(self) -> PersistenceAPI:

@@ -9,46 +9,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from afl.kernel import collector, crashpoint, telemetry
+from afl.kernel import collector
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import PayloadError
 from afl.runtime import recovery, tracing
 from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
-from afl.runtime.context import ExecutionContext
-from afl.runtime.ending import end_failed, end_if_over
+from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
-from afl.runtime.flight import Flight, Ground
-from afl.runtime.in_hand import claiming
 from afl.runtime.outcome import completed
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
+from afl.runtime.run_hold import RunHold
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import ObjectType, StepId, WorkflowId
+from afl.runtime.types import ObjectType, StepId
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """When to commit and how much to keep in memory.
-
-    A foreach has its window's steps half done at the end of an iteration: they are written twice if a commit falls
-    there, so commits are to be larger than windows.
-    """
-
-    commit_steps: int = 4096
-    commit_seconds: float = 0.100
-    foreach_window: int = 256
-    cached_steps: int = 50_000
-    launch_tasks: int = 16  # so many answers take the store a while
-
-
-class Session:
-    """Evaluates one run while it is held. After `close` (or FencedError) it must not be used."""
+class Session(RunHold):
+    """Evaluates one run while it is held."""
 
     def __init__(
         self,
@@ -61,28 +42,8 @@ class Session:
         pace: Pace | None = None,
         serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> None:
-        self.run = run
-        self.iterations = 0
-        self._earlier = run.iterations
-        self.observe: Callable[[list[StepDefinition]], None] | None = None
-        self.timed_out = False
-        self._pace = pace or Pace()
-        self._store = persistence
-        self._ground = Ground(persistence)
-        self._persistence = self._ground.api
+        super().__init__(persistence, program, run, telemetry, new=new, pace=pace, serves=serves)
         self._unsettled = not new and not run.settled
-        self._last_commit = time.monotonic()
-        self.context = ExecutionContext(
-            persistence=self._persistence,
-            telemetry=telemetry,
-            changes=IterationChanges(run=run, new_run=new),
-            workflow_id=WorkflowId(run.workflow_id),
-            runner_id=run.runner_id,
-            program=program,
-            run=run,
-            serves=serves,
-            foreach_window=self._pace.foreach_window,
-        )
         if new:
             self._create_root()
 
@@ -207,8 +168,6 @@ class Session:
         self.context.changes.touch(step)
         return True
 
-    # -- storing ----------------------------------------------------------------------------------------------
-
     def _commit_due(self) -> bool:
         changes = self.context.changes
         return (
@@ -216,109 +175,3 @@ class Session:
             or changes.step_count >= self._pace.commit_steps
             or time.monotonic() - self._last_commit >= self._pace.commit_seconds
         )
-
-    def commit(self, *, settled: bool) -> None:
-        """Store everything gathered so far; FencedError if the run is no longer ours."""
-        self.run.settled, self.run.updated = settled, wall_ms()
-        self.run.iterations = self._earlier + self.iterations
-        crashpoint.reach("commit.before")
-        begun = time.monotonic()
-        with claiming():
-            self._persistence.commit(self.context.changes)
-        telemetry.record("afl.commit.seconds", time.monotonic() - begun)
-        crashpoint.reach("commit.after")
-        self.stored()
-
-    def stored(self) -> None:
-        """What was gathered is stored: begin to gather anew."""
-        changes, context = self.context.changes, self.context
-        written = [*changes.created_steps, *changes.updated_steps]
-        tasks = len(changes.created_tasks)
-        changes.clear()
-        self._last_commit = time.monotonic()
-        self._take_note(written, tasks)
-        if context.cached_steps > self._pace.cached_steps or not self.run.owner:
-            context.forget_all()  # of a run that is let go, too: its steps and frames know each other, and would stay
-        if self.run.is_over:
-            tracing.run_ended(self.run)
-
-    def _take_note(self, written: list[StepDefinition], tasks: int) -> None:
-        self.context.telemetry.log_commit(self.run.workflow_id, len(written), tasks)
-        if self.observe is not None:
-            self.observe(written)
-        self.context.forget_closed(written)
-
-    @property
-    def may_fly(self) -> bool:
-        """Whether the next commit is a large one of a run that goes on, and nothing begins or ends with it."""
-        changes = self.context.changes
-        outward = changes.created_tasks or changes.consumed_events or changes.logs or changes.new_run
-        return (
-            not (outward or self.run.is_over)
-            and len(changes.updated_tasks) >= self._pace.launch_tasks
-            and self.context.cached_steps <= self._pace.cached_steps
-        )
-
-    def launch(self) -> None:
-        """Have what was gathered stored, without waiting for it. What was launched before must have landed."""
-        changes = self.context.changes
-        crashpoint.reach("commit.before")
-        land = self._store.launch(changes)
-        self._ground.flight = Flight(land, [*changes.created_steps, *changes.updated_steps])
-        self.context.changes = IterationChanges(run=self.run)
-        self._last_commit = time.monotonic()
-
-    def land(self) -> None:
-        """Wait for what was launched. Until then its steps must stay in memory: the store does not have them yet.
-
-        Those that have changed since must stay until that is stored, too.
-        """
-        flight = self._ground.flight
-        if flight is not None:
-            flight.land()
-            crashpoint.reach("commit.after")
-            self._ground.flight = None
-            telemetry.record("afl.commit.seconds", time.monotonic() - flight.begun)
-            changes = self.context.changes
-            self._take_note([step for step in flight.steps if not changes.writes(step.id)], 0)
-
-    def conclude(self, *, keep: bool) -> IterationChanges:
-        """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""
-        if not self.timed_out:
-            self.run.iterations = self._earlier + self.iterations
-            end_if_over(self.run, self.context)
-        if not keep or self.run.is_over:
-            self.run.owner = ""
-        self.run.settled, self.run.updated = not self.timed_out, wall_ms()
-        return self.context.changes
-
-    def settle(self) -> None:
-        """At a fixed point: record where the run stands, and keep it while it is not over."""
-        self.conclude(keep=True)
-        self._store_or_fail()
-
-    def close(self) -> None:
-        """At a fixed point: record where the run stands, and let it go."""
-        self.conclude(keep=False)
-        self._store_or_fail()
-
-    def _store_or_fail(self) -> None:
-        try:
-            self.commit(settled=not self.timed_out)
-        except PayloadError as error:
-            self.fail_unstorable(error)
-
-    def fail_unstorable(self, error: PayloadError) -> None:
-        """A value grew too large to store: nothing of it was, so the run ends where it last stood."""
-        new = self.context.changes.new_run
-        self.context.changes = IterationChanges(run=self.run, new_run=new)
-        self.run.outputs, self.run.owner, self.context.claimed = {}, "", []
-        end_failed(self.run, StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
-        self._persistence.commit(self.context.changes)
-        tracing.run_ended(self.run)
-
-    @property
-    def tasks(self) -> list[TaskDefinition]:
-        """Tasks this session claimed at their birth and that nobody has taken from it yet; empties the list."""
-        claimed, self.context.claimed = self.context.claimed, []
-        return claimed

@@ -19,8 +19,8 @@ from support.telling_workflows import TELLING
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.evaluator import ExecutionResult
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.session import Pace
 
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
 DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}

@@ -22,8 +22,8 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.session import Pace
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.step import StepDefinition
 

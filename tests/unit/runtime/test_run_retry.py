@@ -19,8 +19,8 @@ from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.session import Pace
 from afl.runtime.types import StepId, WorkflowId
 
 SOURCE = """

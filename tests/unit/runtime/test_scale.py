@@ -15,8 +15,8 @@ from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.pace import Pace
 from afl.runtime.program import Program
-from afl.runtime.session import Pace
 from afl.runtime.sql_store import SqlStore
 from afl.runtime.types import StepId
 

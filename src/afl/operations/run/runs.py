@@ -21,10 +21,10 @@ from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.handler import Handlers
 from afl.runtime.inputs import check_inputs
 from afl.runtime.local_runner import LocalRunner
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.run_observer import Observer
-from afl.runtime.session import Pace
 from afl.runtime.types import WorkflowId
 
 if TYPE_CHECKING:

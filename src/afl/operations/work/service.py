@@ -13,10 +13,10 @@ from afl.kernel.companion import Companion
 from afl.kernel.settings import Settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
+from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.session import Pace
 from afl.runtime.worker.task_in_hand import Done
 
 _LOOK_SECONDS = 0.5

@@ -67,7 +67,7 @@ class Worker:
         self._stepless: list[Done] = []
         self._look_for_runs = True
         self._polled = self._swept = -1e9
-        self._poll_chores = True
+        self._chores_since: float | None = None  # when they fell due
         self.bench = Workbench(
             self._store, handlers, threads, terms.slots, write=self._logs.write, rang=self.wake
         )
@@ -154,7 +154,8 @@ class Worker:
         now = time.monotonic()
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
-            self._poll_chores = self._look_for_runs = self._intake.wanted = True
+            self._look_for_runs = self._intake.wanted = True
+            self._chores_since = self._chores_since or now
         if self._intake.woken and self._intake.answer():
             return  # somebody waits for that, and nobody for anything else
         self._deliver()
@@ -246,8 +247,9 @@ class Worker:
                 self._look_for_runs = True
             self._strays.give_back()
             self._mind_leases()
-        if self._poll_chores and (not self._intake.wanted or now >= self._polled + _CHORES_SECONDS):
-            self._poll_chores = False
+        due = self._chores_since
+        if due is not None and (not self._intake.wanted or now >= due + _CHORES_SECONDS):
+            self._chores_since = None
             for chore in self._hooks.chores:
                 try:
                     chore()

@@ -8,26 +8,23 @@ somebody else holds gets its answers as StepContinue marks, for its holder to co
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 
-from afl.kernel import collector, crashpoint, telemetry
+from afl.kernel import collector, crashpoint
 from afl.kernel.errors import (
-    AgentFlowError,
     FencedError,
     PayloadError,
-    StoreConflict,
     StoreError,
     StoreUnavailable,
 )
-from afl.runtime.changes import EventDefinition, Outcome
+from afl.runtime.changes import EventDefinition
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.in_hand import claiming
 from afl.runtime.session import Session
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.answers import Answers, Observe
+from afl.runtime.worker.commits import Commits
 from afl.runtime.worker.kept_runs import KeptRuns
 from afl.runtime.worker.put_off_runs import PutOffRuns
 from afl.runtime.worker.read_ahead import marks_for, read_ahead
@@ -36,7 +33,6 @@ from afl.runtime.worker.task_in_hand import Done
 _log = logging.getLogger(__name__)
 
 _TOGETHER = 100
-Fed = list[tuple[Done, Outcome]]
 
 
 class Evaluations:
@@ -56,17 +52,14 @@ class Evaluations:
         self._expects = expects
         self._kept = KeptRuns(self._store)
         self._put_off = PutOffRuns()
-        self._born: list[TaskDefinition] = []
-        self._undelivered: dict[str, list[Done]] = {}
-        self._fed: dict[str, Fed] = {}
-        self._airborne: tuple[Session, Fed] | None = None
+        self._commits = Commits(self._store, self._answers, self._kept, self._put_off, expects)
         self._held: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
 
     @property
     def busy(self) -> bool:
         """Whether anything is held: runs, or answers that are not stored yet."""
-        return bool(self._kept.busy or self._undelivered or self._airborne)
+        return bool(self._kept.busy or self.undelivered)
 
     @property
     def held_runs(self) -> frozenset[str]:
@@ -80,24 +73,21 @@ class Evaluations:
 
     def pending_claims(self) -> list[TaskDefinition]:
         """Tasks in hand that are not on the bench: born, or answered and not stored."""
-        answered = [each.task for group in list(self._undelivered.values()) for each in list(group)]
-        airborne = self._airborne
-        flying = [] if airborne is None else [each.task for each, _ in airborne[1]]
-        return [*self._born, *answered, *flying]
+        return self._commits.claims()
 
     @property
     def undelivered(self) -> bool:
         """Whether there are answers that are not stored yet, or could not be; `deliver` sees to it."""
-        return bool(self._undelivered or self._airborne)
+        return bool(self._commits.undelivered or self._commits.airborne)
 
     @property
     def airborne(self) -> bool:
         """Whether a commit is under way; `deliver` with nothing waits for it."""
-        return self._airborne is not None
+        return bool(self._commits.airborne)
 
     def born(self) -> list[TaskDefinition]:
         """Tasks that were created here, claimed at their birth; to be worked on now."""
-        tasks, self._born = self._born, []
+        tasks, self._commits.born = self._commits.born, []
         return tasks
 
     # -- what there is to do ----------------------------------------------------------------------------------
@@ -105,32 +95,24 @@ class Evaluations:
     def deliver(self, done: Sequence[Done]) -> None:
         """Store what handlers answered, and go on with their runs.
 
-        An answer is kept until it is stored. When the store fails on the way, nobody knows whether it was: storing it
-        again does no harm, since it is fenced. A large commit may still be under way at the end: more answers for the
-        same run can be evaluated meanwhile.
+        A large commit may still be under way at the end: more answers for the same run can be evaluated meanwhile.
+        Without any it is waited for.
         """
         if not done:
-            self._land()
-        for each in done:
-            self._undelivered.setdefault(each.task.workflow_id, []).append(each)
-        while self._undelivered:
-            batch = {run: [*group] for run, group in list(self._undelivered.items())[:_TOGETHER]}
+            self._commits.land()
+        undelivered = self._commits.undelivered
+        undelivered.add(done)
+        while undelivered:
+            batch = undelivered.batch(_TOGETHER)
             judged = {run: self._answers.without_retries(group) for run, group in batch.items()}
             judged = {run: group for run, group in judged.items() if group}
             delivered = self._go_on(judged)
             for run, group in judged.items():
                 if run not in delivered:
                     self._answers.leave(self._evaluator.programs, run, group)
-            for run, group in batch.items():
-                self._forget_answers(run, len(group))
+            undelivered.stored(batch)
             left: dict[str, list[Done]] = {run: [] for run in judged if run not in delivered}
             self._go_on(left)  # if its holder has let go meanwhile
-
-    def _forget_answers(self, run: str, count: int) -> None:
-        """The first ones are stored; behind them may stand others, of a commit that came to nothing meanwhile."""
-        self._undelivered[run] = self._undelivered[run][count:]
-        if not self._undelivered[run]:
-            del self._undelivered[run]
 
     def evaluate_due(self) -> int:
         """Go on with runs that need an evaluator and have none; how many were found."""
@@ -156,8 +138,8 @@ class Evaluations:
         """Evaluate runs, each with the answers for it; which of them could be had and stored."""
         if not work:
             return set()
-        if self._airborne is not None and not work.get(self._airborne[0].run.workflow_id):
-            self._land()
+        if not work.get(self._commits.airborne):
+            self._commits.land()
         self._kept.release_orphans()
         sessions = self._take(list(work))
         self._held = frozenset(sessions)
@@ -170,13 +152,16 @@ class Evaluations:
                     for run, session in sessions.items()
                     if self._advance(session, work[run], marks.get(run, []))
                 ]
-                return self._store_all(advanced)
+                stored, good = self._commits.store(advanced)
         except StoreError:
             for session in sessions.values():
-                self._orphan(session)
+                self._commits.orphan(session)
             raise
         finally:
             self._held = frozenset()
+        for session in good:
+            self._look_again(session)
+        return stored
 
     def _take(self, runs: list[str]) -> dict[str, Session]:
         sessions = self._kept.among(runs)
@@ -205,27 +190,18 @@ class Evaluations:
             session.advance()
             return True
         except FencedError:
-            self._drop(session)
+            self._commits.drop(session)
         except PayloadError as error:  # in a commit on the way
-            self._fail_unstorable(session, error)
+            self._commits.fail_unstorable(session, error)
         except StoreUnavailable:
             raise
         except Exception:
-            self._drop(session)
+            self._commits.drop(session)
             self._try_later(session.run.workflow_id)
         return False
 
-    def _fail_unstorable(self, session: Session, error: PayloadError) -> bool:
-        try:
-            session.fail_unstorable(error)
-        except FencedError:
-            self._drop(session)
-            return False
-        self._kept.forget(session.run.workflow_id)
-        return True
-
     def _feed(self, session: Session, group: list[Done]) -> None:
-        fed = self._fed[session.run.workflow_id] = []
+        fed = self._commits.fed[session.run.workflow_id] = []
         for each in group:
             step = session.context.step(StepId(each.task.step_id))
             if step is None or step.state != StepState.EVENT_TRANSMIT:
@@ -235,128 +211,12 @@ class Evaluations:
         crashpoint.reach("deliver.before")
         session.deliver([outcome for _, outcome in fed])
 
-    def _store_all(self, sessions: list[Session]) -> set[str]:
-        """Store what came of it, and keep runs only while there is work for them here."""
-        lost = self._settle()
-        sessions = [session for session in sessions if session is not lost]
-        kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
-        changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
-        if len(sessions) == 1 and kept and sessions[0].may_fly:
-            return self._launch(sessions[0])
-        crashpoint.reach("commit.before")
-        begun = time.monotonic()
-        with claiming():
-            problems = self._store.commit_all(changes) if changes else []
-        telemetry.record("afl.commit.seconds", time.monotonic() - begun)
-        crashpoint.reach("commit.after")
-        good = [session for session, problem in zip(sessions, problems, strict=True) if problem is None]
-        for session in good:  # nothing here asks the store: what was born must be in somebody's hands first
-            self._take_note(session, keep=session.run.workflow_id in kept)
-        refused = [(s, p) for s, p in zip(sessions, problems, strict=True) if p is not None]
-        stored = {session.run.workflow_id for session in good}
-        stored |= {s.run.workflow_id for s, p in refused if self._refused(s, p)}
-        for session in good:
-            self._look_again(session)
-        return stored
-
-    def _take_note(self, session: Session, *, keep: bool) -> None:
-        workflow_id = session.run.workflow_id
-        session.stored()
-        self._born += session.tasks
-        self._tell(self._fed.pop(workflow_id, []))
-        if keep and not session.run.is_over:
-            self._kept.keep(session)
-        else:
-            self._kept.forget(workflow_id)
-
-    def _tell(self, fed: Fed) -> None:
-        for each, outcome in fed:
-            self._answers.tell(each, outcome)
-
-    def _refused(self, session: Session, problem: AgentFlowError) -> bool:
-        """What becomes of a run that could not be stored; True if that itself is stored."""
-        if isinstance(problem, PayloadError):
-            return self._fail_unstorable(session, problem)
-        self._drop(session)
-        if not isinstance(problem, FencedError):
-            _log.error("run %s: %s", session.run.workflow_id, problem)
-            self._put_off.add(session.run.workflow_id)
-        return False
-
-    def _is_kept(self, session: Session) -> bool:
-        if session.context.claimed:
-            return True
-        return session.run.waiting > 0 and self._expects(session.run.workflow_id)
-
     def _look_again(self, session: Session) -> None:
         """A run was let go: somebody may have answered while we still had it."""
         run = session.run
         left = run.workflow_id not in self._kept and not run.is_over and run.waiting > 0
         if left and self._store.get_marks(WorkflowId(run.workflow_id), limit=1):
             self.evaluate(run.workflow_id)
-
-    # -- commits under way ------------------------------------------------------------------------------------
-
-    def _launch(self, session: Session) -> set[str]:
-        """Store what came of an evaluation, and do not wait for it."""
-        workflow_id = session.run.workflow_id
-        try:
-            session.launch()
-        except (FencedError, PayloadError, StoreConflict) as problem:
-            return {workflow_id} if self._refused(session, problem) else set()
-        self._airborne = session, self._fed.pop(workflow_id, [])
-        self._kept.keep(session)
-        return {workflow_id}
-
-    def _land(self) -> None:
-        """Wait for the commit under way, with nothing else in hand."""
-        try:
-            self._settle()
-        except StoreError:
-            if self._airborne is not None:
-                self._orphan(self._airborne[0])
-            raise
-
-    def _settle(self) -> Session | None:
-        """Wait for the commit under way. If it was refused: the session, which is of no use any more."""
-        if self._airborne is None:
-            return None
-        session, fed = self._airborne
-        try:
-            session.land()
-        except PayloadError as problem:
-            self._airborne = None
-            self._fail_unstorable(session, problem)
-            return session
-        except (FencedError, StoreConflict) as problem:
-            self._refused(session, problem)
-            return session
-        self._airborne = None
-        self._tell(fed)
-        return None
-
-    # -- what goes wrong --------------------------------------------------------------------------------------
-
-    def _drop(self, session: Session) -> None:
-        """Something it wrote to was taken away: what it has in memory is of no use any more."""
-        self._orphan(session)
-        self._kept.release_orphans()
-
-    def _orphan(self, session: Session) -> None:
-        """Forget a session, but not that its run is to be released; what it was fed is not stored.
-
-        What it has under way may be stored all the same; if not, those answers are to be delivered again.
-        """
-        self._fed.pop(session.run.workflow_id, None)
-        self._kept.orphan(session)
-        if self._airborne is not None and self._airborne[0] is session:
-            fed = self._airborne[1]
-            try:
-                session.land()
-                self._tell(fed)
-            except AgentFlowError:
-                self._undelivered.setdefault(session.run.workflow_id, []).extend(each for each, _ in fed)
-            self._airborne = None
 
     def _try_later(self, workflow_id: str) -> None:
         _log.exception("run %s cannot be evaluated; trying again later", workflow_id)
@@ -372,13 +232,13 @@ class Evaluations:
 
     def let_go_all(self) -> None:
         """Let go of every run."""
-        self._land()
+        self._commits.land()
         for workflow_id in self._kept.ids:
             self.let_go(workflow_id)
 
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
-        self._land()
+        self._commits.land()
         run = self._kept.let_go(workflow_id)
         if run is not None:
             self._store.release_run(run)
