@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from random import Random
+from typing import ClassVar
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.changes import IterationChanges
@@ -24,6 +25,7 @@ from support.model_values import Problem
 class LateStore(SqlStore):
     """As SqlStore. The landing of the `lost` flight (counted from 1) fails, before or after it took effect."""
 
+    launches: ClassVar[bool] = True
     flights = 0
     lost: int | None = None
     after = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from afl.kernel import codec
 from afl.kernel.database import Row, Schema, Statement, connect
@@ -27,6 +27,8 @@ _ID = STEP_VALUES.index("id")
 
 class PostgresStore(SqlStore):
     """`postgresql://...`; needs the extra `postgres`."""
+
+    launches: ClassVar[bool] = True
 
     def __init__(self, url: str) -> None:
         super().__init__(connect(url))

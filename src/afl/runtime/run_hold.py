@@ -97,7 +97,8 @@ class RunHold:
         changes = self.context.changes
         outward = changes.created_tasks or changes.consumed_events or changes.logs or changes.new_run
         return (
-            not (outward or self.run.is_over)
+            self._store.launches
+            and not (outward or self.run.is_over)
             and len(changes.updated_tasks) >= self._pace.launch_tasks
             and self.context.cached_steps <= self._pace.cached_steps
         )

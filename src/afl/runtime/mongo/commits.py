@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
@@ -29,6 +29,8 @@ from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topi
 
 class CommitCollection(Collections):
     """`commit` of PersistenceAPI."""
+
+    launches: ClassVar[bool] = False
 
     def commit(self, changes: IterationChanges) -> None:
         _refuse_concurrency(changes)

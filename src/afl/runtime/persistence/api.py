@@ -58,6 +58,7 @@ class PersistenceAPI(
     max_deliveries: int  # how many owners may die on a task
     doorbell: str  # how other processes hear of a commit: the setting AFL_DOORBELL
     capabilities: ClassVar[frozenset[str]]  # of concurrency, schedules, budgets, retention
+    launches: ClassVar[bool]  # whether the caller of `launch` gains anything by it
 
     def commit(self, changes: IterationChanges) -> None:
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
@@ -49,6 +50,8 @@ class SqlStore(
     CensusTables,
 ):
     """PersistenceAPI over the kernel's database."""
+
+    launches: ClassVar[bool] = False
 
     def __init__(self, database: Database) -> None:
         self.database = database
