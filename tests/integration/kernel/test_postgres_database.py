@@ -15,7 +15,7 @@ from conversation import SCRIPT, heard, until
 from hypothesis import given
 from hypothesis import strategies as st
 from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, SET_ALL, ids, make_notes
-from postgres_proxy import Proxy
+from support.postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import temporary_stack

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conversation import until
 from notes_table import ADD_RETURNING, ids, make_notes
-from postgres_proxy import Proxy
+from support.postgres_proxy import Proxy
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE

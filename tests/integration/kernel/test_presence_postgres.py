@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 from conversation import SCRIPT, heard, tell, until
-from postgres_proxy import Proxy
+from support.postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import Stack, temporary_stack

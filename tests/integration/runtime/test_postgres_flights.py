@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
-from postgres_proxy import Proxy
 from support.databases import fresh_postgres_database
 from support.judging import Trial, check
 from support.late_store import drive_worker
+from support.postgres_proxy import Proxy
 from support.telling_workflows import telling
 
 from afl.runtime.changes import IterationChanges
