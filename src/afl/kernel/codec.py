@@ -18,9 +18,9 @@ T = TypeVar("T")
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
 _limit = MAX_PAYLOAD_BYTES
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 _ordered_encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder()
+_decode = msgspec.json.Decoder().decode
 
 
 def set_payload_limit(limit: int) -> None:
@@ -31,13 +31,13 @@ def set_payload_limit(limit: int) -> None:
 
 def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
     """JSON text of a value; PayloadError names `what` when it is no plain data or over the limit."""
-    most = _limit if limit is None else limit
     try:
-        data = _encoder.encode(value)
+        data = _encode(value)
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
         raise PayloadError(f"{what} is not plain JSON data: {error}") from error
     if b"null" in data and not _is_finite(value):
         raise PayloadError(f"{what} is not plain JSON data: it holds NaN or an infinity")
+    most = _limit if limit is None else limit
     if len(data) > most:
         raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {most:,}")
     return data.decode()
@@ -45,7 +45,7 @@ def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
 
 def encode_rows(rows: Any) -> str:
     """JSON text of rows whose values have been through `encode` already: nothing is checked again."""
-    return _encoder.encode(rows).decode()
+    return _encode(rows).decode()
 
 
 def _is_finite(value: Any) -> bool:
@@ -69,7 +69,7 @@ def encode_canonical(value: Any) -> bytes:
 
 def decode(text: str | bytes) -> Any:
     """The value of JSON text written by `encode`."""
-    return _decoder.decode(text)
+    return _decode(text)
 
 
 def decode_as(text: str | bytes, kind: type[T]) -> T:

@@ -82,6 +82,7 @@ class StepTransition:
 
 
 CURRENT_VERSION = VersionInfo()
+_TERMINAL = (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR)
 
 
 class StepLine(NamedTuple):
@@ -180,7 +181,7 @@ class StepDefinition:
     @property
     def is_terminal(self) -> bool:
         """Whether the step is over."""
-        return StepState.is_terminal(self.state)
+        return self.state in _TERMINAL
 
     @property
     def is_block(self) -> bool:
