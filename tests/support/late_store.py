@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.changes import IterationChanges
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
@@ -66,7 +67,7 @@ def drive_worker(
     for _ in range(10_000):
         tasks = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
         random.shuffle(tasks)
-        done = [_answered(trial, task.name, Done(task)) for task in tasks]
+        done = [answered(trial, task) for task in tasks]
         try:
             evaluations.deliver(done)
         except StoreUnavailable:  # as after any other trouble, the worker tries again
@@ -80,8 +81,9 @@ def drive_worker(
     raise AssertionError("the run does not come to its end")
 
 
-def _answered(trial: Trial, facet: str, done: Done) -> Done:
+def answered(trial: Trial, task: TaskDefinition) -> Done:
+    """What the agent of a task answers."""
     try:
-        return Done(done.task, trial.answer(facet, done.task.data or {}))
+        return Done(task, trial.answer(task.name, task.data or {}))
     except Problem as problem:
-        return Done(done.task, error=AgentError(problem.text))
+        return Done(task, error=AgentError(problem.text))

@@ -50,14 +50,14 @@ class Ground:
         self.flight: Flight | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if self.flight is not None:
-            self._land(self.flight)
+        self.land()
         return getattr(self._store, name)
 
-    def _land(self, flight: Flight) -> None:
+    def land(self) -> None:
         """Whoever asks is about to do something else: a refusal ends that, and is nobody's failure."""
         try:
-            flight.land()
+            if self.flight is not None:
+                self.flight.land()
         except StoreError:
             raise
         except AgentFlowError as error:

@@ -112,6 +112,10 @@ class RunHold:
         self.context.changes = IterationChanges(run=self.run)
         self._last_commit = time.monotonic()
 
+    def ground(self) -> None:
+        """As whoever asks the store does: wait for what was launched. FencedError if it came to nothing."""
+        self._ground.land()
+
     def land(self) -> None:
         """Wait for what was launched. Until then its steps must stay in memory: the store does not have them yet.
 

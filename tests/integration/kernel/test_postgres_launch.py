@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conversation import until
@@ -54,6 +56,21 @@ def test_every_connection_comes_back(notes: Database) -> None:
         with pytest.raises(StoreConflict):
             notes.launch(ADD_RETURNING, id=number, text="again")()
     assert len(ids(notes)) == 2 * POOL_SIZE - 1
+
+
+def test_who_flies_finds_a_connection_for_other_things(notes: Database) -> None:
+    """However many fly at once: each of them asks for something else before it lands."""
+    together = threading.Barrier(POOL_SIZE)
+
+    def fly(number: int) -> list[Row]:
+        land = notes.launch(ADD_RETURNING, id=number, text="x")
+        together.wait(60)
+        notes.now()
+        return land()
+
+    with ThreadPoolExecutor(POOL_SIZE) as threads:
+        landed = list(threads.map(fly, range(2, POOL_SIZE + 2)))
+    assert [rows[0]["id"] for rows in landed] == [*range(2, POOL_SIZE + 2)]
 
 
 def test_what_was_prepared_before_its_table_changed_is_executed_all_the_same(notes: Database) -> None:

@@ -26,6 +26,7 @@ from afl.runtime.worker.undelivered import Undelivered
 _log = logging.getLogger(__name__)
 
 Fed = list[tuple[Done, Outcome]]
+_MOST_CAREFUL = 1000
 
 
 class Commits:
@@ -51,7 +52,10 @@ class Commits:
         self.born: list[TaskDefinition] = []
         self.undelivered = Undelivered()
         self._airborne: tuple[Session, Fed] | None = None
-        self._careful = False  # a commit that was launched came to nothing: wait for the next one
+        self._flies = True
+        self._careful: set[str] = (
+            set()
+        )  # runs of which a flight came to nothing: their next commit is waited for
 
     @property
     def airborne(self) -> str:
@@ -60,9 +64,10 @@ class Commits:
 
     def claims(self) -> list[TaskDefinition]:
         """The tasks whose answers are not stored, as far as it is known, and those just born; from any thread."""
-        airborne = self._airborne
-        flying = [] if airborne is None else [each.task for each, _ in airborne[1]]
-        return [*self.born, *self.undelivered.tasks(), *flying]
+        flights = [self._airborne]
+        waiting = [*self.born, *self.undelivered.tasks()]
+        flights.append(self._airborne)  # once more: some may have gone from one to the other meanwhile
+        return [*waiting, *(each.task for flight in flights if flight is not None for each, _ in flight[1])]
 
     # -- storing ----------------------------------------------------------------------------------------------
 
@@ -75,7 +80,7 @@ class Commits:
         sessions = [session for session in sessions if session is not lost]
         kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
         changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
-        if len(sessions) == 1 and kept and not self._careful and sessions[0].may_fly:
+        if len(sessions) == 1 and kept and self._may_fly(sessions[0]):
             return self._launch(sessions[0]), []
         crashpoint.reach("commit.before")
         begun = time.monotonic()
@@ -83,7 +88,6 @@ class Commits:
             problems = self._store.commit_all(changes) if changes else []
         telemetry.record("afl.commit.seconds", time.monotonic() - begun)
         crashpoint.reach("commit.after")
-        self._careful = False
         good = [session for session, problem in zip(sessions, problems, strict=True) if problem is None]
         for session in good:  # nothing here asks the store: what was born must be in somebody's hands first
             self._take_note(session, keep=session.run.workflow_id in kept)
@@ -100,7 +104,10 @@ class Commits:
         workflow_id = session.run.workflow_id
         session.stored()
         self.born += session.tasks
-        self._tell(self.fed.pop(workflow_id, []))
+        fed = self.fed.pop(workflow_id, [])
+        self._tell(fed)
+        if fed:
+            self._careful.discard(workflow_id)
         if keep and not session.run.is_over:
             self._kept.keep(session)
         else:
@@ -111,6 +118,17 @@ class Commits:
             self._answers.tell(each, outcome)
 
     # -- a commit under way -----------------------------------------------------------------------------------
+
+    def _may_fly(self, session: Session) -> bool:
+        return self._flies and session.run.workflow_id not in self._careful and session.may_fly
+
+    def ground(self) -> None:
+        """Wait for the commit under way, and from now on for every other. If it fails, its answers are undelivered."""
+        self._flies = False
+        try:
+            self.land()
+        except StoreError as error:
+            _log.warning("a commit under way failed: %s", error)
 
     def _launch(self, session: Session) -> set[str]:
         workflow_id = session.run.workflow_id
@@ -186,6 +204,11 @@ class Commits:
                 session.land()
                 self._tell(fed)
             except AgentFlowError:
-                self._careful = True
+                self._be_careful(session.run.workflow_id)
                 self.undelivered.add([each for each, _ in fed])
             self._airborne = None
+
+    def _be_careful(self, workflow_id: str) -> None:
+        if len(self._careful) >= _MOST_CAREFUL:  # of runs that others have finished long since
+            self._careful.clear()
+        self._careful.add(workflow_id)

@@ -274,6 +274,7 @@ class Worker:
         until = time.monotonic() + seconds
         unbegun = self._unbegun()
         try:
+            self.evaluations.ground()
             until_done(lambda: self._store.return_tasks(unbegun), until)
             while (self.bench.running or self._unstored) and (left := until - time.monotonic()) > 0:
                 self._store_last_answers(self.bench.collect(left) if self.bench.running else [])

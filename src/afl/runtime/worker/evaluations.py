@@ -107,11 +107,11 @@ class Evaluations:
             judged = {run: self._answers.without_retries(group) for run, group in batch.items()}
             judged = {run: group for run, group in judged.items() if group}
             delivered = self._go_on(judged)
-            for run, group in judged.items():
-                if run not in delivered:
-                    self._answers.leave(self._evaluator.programs, run, group)
-            undelivered.stored(batch)
             left: dict[str, list[Done]] = {run: [] for run in judged if run not in delivered}
+            undelivered.stored({run: group for run, group in batch.items() if run not in left})
+            for run in left:
+                self._answers.leave(self._evaluator.programs, run, judged[run])
+                undelivered.stored({run: batch[run]})
             self._go_on(left)  # if its holder has let go meanwhile
 
     def evaluate_due(self) -> int:
@@ -205,6 +205,7 @@ class Evaluations:
         for each in group:
             step = session.context.step(StepId(each.task.step_id))
             if step is None or step.state != StepState.EVENT_TRANSMIT:
+                session.ground()  # it moved on in memory, and that may not be stored yet
                 self._answers.ignore(each)
             else:
                 fed.append((each, self._answers.outcome(session.context.program, step, each)))
@@ -230,9 +231,14 @@ class Evaluations:
         for workflow_id in self._kept.stale(self._expects):
             self.let_go(workflow_id)
 
+    def ground(self) -> None:
+        """Wait for the commit under way, and from now on for every other: it comes to an end here."""
+        self._commits.ground()
+
     def let_go_all(self) -> None:
         """Let go of every run."""
-        self._commits.land()
+        self.ground()
+        self._kept.release_orphans()
         for workflow_id in self._kept.ids:
             self.let_go(workflow_id)
 
