@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_YOUNG = 10_000  # so many new objects before they are looked at: most are gone by then. Python's own is 700
+_YOUNG = 50_000  # so many new objects before they are looked at: most are gone by then. Python's own is 700
 
 _guard = threading.Lock()
 _inside = 0
