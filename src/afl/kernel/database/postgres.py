@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -75,9 +74,6 @@ class PostgresDatabase(Database):
         self.pooled = self._behind_pooler()
         self.pipelines = not self.pooled
         self._pool = Pool(self.new_connection, POOL_SIZE)
-        self._flights = threading.Semaphore(
-            POOL_SIZE // 2
-        )  # of all: who flies needs another connection meanwhile
         self._presence = SessionPresence(self)
         super().__init__(url)
 
@@ -117,18 +113,13 @@ class PostgresDatabase(Database):
     def launch(self, query: Query, /, **params: Any) -> Callable[[], list[Row]]:
         """The server does it while the caller does something else."""
         self._inside.discard(self._enter())
-        if not self._flights.acquire(blocking=False):
+        connection = self._pool.take_for_long()
+        if connection is None:
             return super().launch(query, **params)
-        try:
-            connection = self._pool.take()
-        except BaseException:
-            self._flights.release()
-            raise
         try:
             hear = connection.single.send(query, params)
         except BaseException as error:
             self._pool.give(connection)
-            self._flights.release()
             if not isinstance(error, psycopg.Error | UnicodeEncodeError):
                 raise
             if lost(error, connection):
@@ -148,7 +139,6 @@ class PostgresDatabase(Database):
                 raise failure(error, f"query {query.name}", self.name) from error
         finally:
             self._pool.give(connection)
-            self._flights.release()
         return self.atomic(query, **params)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
@@ -168,7 +158,6 @@ class PostgresDatabase(Database):
     def _after_fork(self) -> None:
         self._presence.forked()
         self._pool.forked()
-        self._flights = threading.Semaphore(POOL_SIZE // 2)
 
     def together(self, statements: Sequence[Statement]) -> None:
         """In one round trip, where no pooler stands in between."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from afl.kernel import collector, telemetry
 from afl.kernel.doorbell import Ear
-from afl.kernel.errors import AgentFlowError, StoreError
+from afl.kernel.errors import StoreError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
@@ -22,6 +22,7 @@ from afl.runtime.log_writer import LogWriter
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.worker.answers import close_stepless
+from afl.runtime.worker.chores import Chores
 from afl.runtime.worker.evaluations import Evaluations
 from afl.runtime.worker.intake import Intake
 from afl.runtime.worker.leaders import Leaders
@@ -37,7 +38,6 @@ _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _MANY_ANSWERS = 16  # so many take a while to be stored
-_CHORES_SECONDS = 1.0  # how long chores wait while there is more to claim
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
 _AIRBORNE_SECONDS = 0.005  # how long to wait for answers before waiting for the commit under way
 
@@ -67,7 +67,7 @@ class Worker:
         self._stepless: list[Done] = []
         self._look_for_runs = True
         self._polled = self._swept = -1e9
-        self._chores_since: float | None = None  # when they fell due
+        self._chores = Chores(lambda: self._hooks.chores)
         self.bench = Workbench(
             self._store, handlers, threads, terms.slots, write=self._logs.write, rang=self.wake
         )
@@ -155,7 +155,7 @@ class Worker:
         if now >= self._polled + self._terms.poll_seconds:
             self._polled = now
             self._look_for_runs = self._intake.wanted = True
-            self._chores_since = self._chores_since or now
+            self._chores.fall_due(now)
         if self._intake.woken and self._intake.answer():
             return  # somebody waits for that, and nobody for anything else
         self._deliver()
@@ -247,16 +247,7 @@ class Worker:
                 self._look_for_runs = True
             self._strays.give_back()
             self._mind_leases()
-        due = self._chores_since
-        if due is not None and (not self._intake.wanted or now >= due + _CHORES_SECONDS):
-            self._chores_since = None
-            for chore in self._hooks.chores:
-                try:
-                    chore()
-                except StoreError:
-                    raise
-                except AgentFlowError as error:
-                    _log.warning("%s failed: %s", getattr(chore, "__name__", "a chore"), error)
+        self._chores.do(now, busy=self._intake.wanted)
 
     def _mind_leases(self) -> None:
         """Renew leases as long as anything is held, and only then."""
