@@ -21,7 +21,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import WorkflowId
+from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 
 class RunHold:
@@ -59,6 +59,16 @@ class RunHold:
             serves=serves,
             foreach_window=self._pace.foreach_window,
         )
+        self._unsettled = not new and not run.settled  # it may have been left in the middle of an evaluation
+        if new:
+            self._create_root()
+
+    def _create_root(self) -> None:
+        root = self.context.create_step(
+            StepId(self.run.workflow_id), ObjectType.WORKFLOW, facet_name=self.run.workflow_name
+        )
+        for name, value in self.run.inputs.items():
+            root.set_attribute(name, value)
 
     def commit(self, *, settled: bool) -> None:
         """Store everything gathered so far; FencedError if the run is no longer ours."""

@@ -8,51 +8,23 @@ iteration is pure computation, which the next holder repeats.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from afl.kernel import collector
 from afl.kernel.clock import wall_ms
 from afl.runtime import recovery, tracing
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, Outcome
-from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.outcome import completed
-from afl.runtime.pace import Pace
-from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
 from afl.runtime.run_hold import RunHold
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import ObjectType, StepId
+from afl.runtime.types import StepId
 
 
 class Session(RunHold):
     """Evaluates one run while it is held."""
-
-    def __init__(
-        self,
-        persistence: PersistenceAPI,
-        program: Program,
-        run: RunDefinition,
-        telemetry: Telemetry,
-        *,
-        new: bool = False,
-        pace: Pace | None = None,
-        serves: Callable[[TaskDefinition], bool] | None = None,
-    ) -> None:
-        super().__init__(persistence, program, run, telemetry, new=new, pace=pace, serves=serves)
-        self._unsettled = not new and not run.settled
-        if new:
-            self._create_root()
-
-    def _create_root(self) -> None:
-        root = self.context.create_step(
-            StepId(self.run.workflow_id), ObjectType.WORKFLOW, facet_name=self.run.workflow_name
-        )
-        for name, value in self.run.inputs.items():
-            root.set_attribute(name, value)
 
     # -- what arrives from outside ----------------------------------------------------------------------------
 

@@ -84,9 +84,7 @@ class Prepared:
 
     def ask(self, query: Query, params: Mapping[str, Any]) -> Answer:
         """Execute it; raises psycopg's error if it fails."""
-        values = values_of(query, params)
-        types, texts = types_of(values), sent(values)
-        key = query.postgres_numbered, types
+        key, texts = _words(query, params)
         known = self._known.get(key)
         try:
             if known is None:
@@ -108,9 +106,7 @@ class Prepared:
 
     def send(self, query: Query, params: Mapping[str, Any]) -> Callable[[], Answer]:
         """Have it executed, and nothing else until what is returned has been called: that waits for the answer."""
-        values = values_of(query, params)
-        types, texts = types_of(values), sent(values)
-        key = query.postgres_numbered, types
+        key, texts = _words(query, params)
         known = self._known.get(key)
         try:
             if known is None:
@@ -152,6 +148,12 @@ class Prepared:
         """Whether in the middle of a statement or after its refusal: the connection is good for more, or closed."""
         if self._line.pgconn.transaction_status == TransactionStatus.ACTIVE:
             self._line.give_up(error)
+
+
+def _words(query: Query, params: Mapping[str, Any]) -> tuple[Kind, list[bytes | None]]:
+    """What a statement is known by, and its values as they are sent."""
+    values = values_of(query, params)
+    return (query.postgres_numbered, types_of(values)), sent(values)
 
 
 def values_of(query: Query, params: Mapping[str, Any]) -> list[Any]:
