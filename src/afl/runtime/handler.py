@@ -103,6 +103,8 @@ async def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) ->
 
 def plain(answer: Any) -> Any:
     """A handler's answer as plain data."""
+    if isinstance(answer, dict):
+        return answer
     if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
         return dataclasses.asdict(answer)
     dump = getattr(answer, "model_dump", None)

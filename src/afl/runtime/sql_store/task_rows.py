@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from afl.kernel import codec
 from afl.kernel.database import Row
@@ -113,8 +113,10 @@ def bridge_text(task: TaskDefinition) -> str | None:
 
 
 def task_from(row: Row) -> TaskDefinition:
-    """The task of a row."""
-    values = dict(zip(row.keys(), row, strict=True)) if isinstance(row, sqlite3.Row) else {**row}
+    """The task of a row, which becomes part of it."""
+    values: dict[str, Any] = (
+        dict(zip(row.keys(), row, strict=True)) if isinstance(row, sqlite3.Row) else cast(dict[str, Any], row)
+    )
     for name in _NOT_OF_A_TASK:
         del values[name]
     for name in _TASK_JSON:
