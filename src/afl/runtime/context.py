@@ -53,6 +53,7 @@ class ExecutionContext(StepMemory):
     claimed: list[TaskDefinition] = field(default_factory=list)
     now: int = field(default_factory=wall_ms)
 
+    emptied: int = 0
     _log_order: int = 0
     _steps: dict[StepId, StepDefinition] = field(default_factory=dict)
     _fresh: set[StepId] = field(default_factory=set)

@@ -25,6 +25,7 @@ class StepMemory:
     persistence: PersistenceAPI
     changes: IterationChanges
     _steps: dict[StepId, StepDefinition]
+    emptied: int  # how often everything was forgotten
     _fresh: set[StepId]  # created in here: the store has no children of theirs that are not in memory
     _frames: dict[StepId, Frame]
 
@@ -96,6 +97,7 @@ class StepMemory:
 
     def forget_all(self) -> None:
         """Drop every cache; what is still needed is read again from the store."""
+        self.emptied += 1
         self._steps.clear()
         self._fresh.clear()
         for block_id in list(self._frames):

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _MANY_ANSWERS = 16  # so many take a while to be stored
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
-_AIRBORNE_SECONDS = 0.005  # how long to wait for answers before waiting for the commit under way
+_LINGER_SECONDS = (0.002, 0.002, 0.002, 0.0)  # how long to let answers come while a commit is under way
 
 
 class Worker:
@@ -71,10 +71,17 @@ class Worker:
         self.bench = Workbench(
             self._store, handlers, threads, terms.slots, write=self._logs.write, rang=self.wake
         )
-        self._intake = Intake(
-            self._store, handlers, self.bench, terms, self._hooks, self._mind_leases, threads
-        )
         self.evaluations = Evaluations(evaluator, self._keeps, self._expects, self._count)
+        self._intake = Intake(
+            self._store,
+            handlers,
+            self.bench,
+            terms,
+            self._hooks,
+            self._mind_leases,
+            threads,
+            self.evaluations.foresee,
+        )
         self._keeper = LeaseKeeper(
             self._store,
             terms.lock_ms,
@@ -146,7 +153,7 @@ class Worker:
         if self.evaluations.busy and not self.bench.running:
             waits.append(_TIDY_SECONDS)
         if self.evaluations.airborne:
-            waits.append(_AIRBORNE_SECONDS)
+            return 0.0
         return max(0.0, min(waits))
 
     def round(self) -> None:
@@ -182,7 +189,18 @@ class Worker:
 
     # -- tasks ------------------------------------------------------------------------------------------------
 
+    def _gather(self) -> None:
+        """Nothing can be stored before what is under way: let quick handlers answer meanwhile, or wait for it."""
+        for pause in _LINGER_SECONDS:
+            if self.bench.answered >= self.bench.running / 2:
+                return
+            if self.bench.is_quick:
+                self._stopping.wait(pause)
+        self.evaluations.deliver([])
+
     def _deliver(self) -> None:
+        if self.evaluations.airborne:
+            self._gather()
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
             if len(done) >= _MANY_ANSWERS:

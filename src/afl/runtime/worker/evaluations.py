@@ -25,6 +25,7 @@ from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.answers import Answers, Observe
 from afl.runtime.worker.commits import Commits
+from afl.runtime.worker.foresight import Foresight, foresee
 from afl.runtime.worker.kept_runs import KeptRuns
 from afl.runtime.worker.put_off_runs import PutOffRuns
 from afl.runtime.worker.read_ahead import marks_for, read_ahead
@@ -53,6 +54,7 @@ class Evaluations:
         self._kept = KeptRuns(self._store)
         self._put_off = PutOffRuns()
         self._commits = Commits(self._store, self._answers, self._kept, self._put_off, expects)
+        self._foresight: Foresight | None = None
         self._held: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
 
@@ -89,6 +91,10 @@ class Evaluations:
         """Tasks that were created here, claimed at their birth; to be worked on now."""
         tasks, self._commits.born = self._commits.born, []
         return tasks
+
+    def foresee(self, tasks: Sequence[TaskDefinition]) -> None:
+        """These were claimed, and will soon be answered: read what that needs; from any thread."""
+        self._foresight = foresee(self._store, self._kept.sessions(), tasks)
 
     # -- what there is to do ----------------------------------------------------------------------------------
 
@@ -146,7 +152,8 @@ class Evaluations:
         try:
             with collector.paused():  # a batch of answers makes many objects, and leaves few
                 marks = marks_for(self._store, sessions)
-                read_ahead(self._store, sessions, work, marks)
+                foresight, self._foresight = self._foresight, None
+                read_ahead(self._store, sessions, work, marks, foresight)
                 advanced = [
                     session
                     for run, session in sessions.items()
@@ -245,6 +252,7 @@ class Evaluations:
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
         self._commits.land()
+        self._foresight = None
         run = self._kept.let_go(workflow_id)
         if run is not None:
             self._store.release_run(run)

@@ -29,7 +29,7 @@ class Intake:
     """Claims as many tasks as the bench has room for, and has them begun there; tasks of the system are done at once.
 
     `wanted` says that there may be something to claim, `woken` that the doorbell said so. `taken` is called when
-    tasks have come into our hands.
+    tasks have come into our hands, `foresee` on another thread when some have that will be taken up soon.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Intake:
         hooks: Hooks,
         taken: Callable[[], None],
         threads: Callable[[], Threads],
+        foresee: Callable[[list[TaskDefinition]], None],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -48,6 +49,7 @@ class Intake:
         self._terms = terms
         self._hooks = hooks
         self._taken = taken
+        self._foresee = foresee
         self.wanted = True
         self.woken = False
         self.delayed: float | None = None  # when the first of the tasks that are not due yet will be
@@ -94,6 +96,10 @@ class Intake:
     def _ask_ahead(self) -> list[TaskDefinition]:
         with claiming():
             self.ahead = self._ask(self._asked_for)
+        try:
+            self._foresee(self.ahead)
+        except StoreError as error:  # it is read when it is needed
+            _log.debug("cannot read ahead: %s", error)
         return self.ahead
 
     def return_ahead(self) -> None:

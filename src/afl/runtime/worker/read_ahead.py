@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.session import Session
 from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.worker.foresight import Foresight, missing
 from afl.runtime.worker.task_in_hand import Done
 
 Marks = Mapping[str, list[EventDefinition]]
@@ -25,17 +25,25 @@ def marks_for(store: PersistenceAPI, sessions: Mapping[str, Session]) -> Marks:
 
 
 def read_ahead(
-    store: PersistenceAPI, sessions: Mapping[str, Session], work: Mapping[str, list[Done]], marks: Marks
+    store: PersistenceAPI,
+    sessions: Mapping[str, Session],
+    work: Mapping[str, list[Done]],
+    marks: Marks,
+    foresight: Foresight | None = None,
 ) -> None:
     """Bring the steps that were answered, and all that is above them, into memory."""
     wanted: dict[StepId, Session] = {}
     for run, session in sessions.items():
-        marked = [mark.step_id for mark in marks.get(run, [])]
-        session.context.forget_waiting(marked)
+        marked = {mark.step_id for mark in marks.get(run, [])}
+        session.context.forget_waiting(list(marked))
+        foreseen = {} if foresight is None else foresight.of(session)
         for step_id in {*marked, *(each.task.step_id for each in work[run])}:
-            above = StepId(step_id)
-            while above and above not in wanted and session.context.cached(above) is None:
-                wanted[above] = session
-                above = paths.parent(above)
+            for each in missing(session, step_id):
+                if each in wanted:
+                    break
+                if each in foreseen and each not in marked:
+                    session.context.adopt(foreseen[each])
+                else:
+                    wanted[each] = session
     for step in store.get_steps(list(wanted)) if wanted else []:
         wanted[step.id].context.adopt(step)

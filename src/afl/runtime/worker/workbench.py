@@ -70,6 +70,11 @@ class Workbench:
         """How many handlers are at work, or have answered and not been collected."""
         return len(self._working)
 
+    @property
+    def answered(self) -> int:
+        """How many of them have answered, about."""
+        return self._done.qsize()
+
     def works_for(self, workflow_id: str) -> bool:
         """Whether a task of this run is in hand."""
         return any(each.task.workflow_id == workflow_id for each in self._working.values())
