@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from random import Random
 from typing import ClassVar
@@ -31,7 +32,18 @@ class LateStore(SqlStore):
     lost: int | None = None
     after = False
 
+    meanwhile: Callable[[], None] | None = (
+        None  # what another thread does while something is about to be stored
+    )
+
+    def commit(self, changes: IterationChanges) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        super().commit(changes)
+
     def launch(self, changes: IterationChanges) -> Callable[[], None]:
+        if self.meanwhile is not None:
+            self.meanwhile()
         self.flights += 1
         number, rows = (
             self.flights,
@@ -64,15 +76,27 @@ def drive_worker(
     )
     names = sorted(event_returns(trial.program.compiled["program"]))
     evaluations.evaluate(run)
+    in_hand: list[TaskDefinition] = []
+
+    def foresee(tasks: list[TaskDefinition]) -> None:
+        if tasks and random.random() < 0.7:
+            with suppress(StoreUnavailable):  # what could not be read ahead is read when it is needed
+                evaluations.foresee(tasks)
+
+    if isinstance(store, LateStore):
+        store.meanwhile = lambda: foresee(in_hand)
     for _ in range(10_000):
-        tasks = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
-        random.shuffle(tasks)
-        done = [answered(trial, task) for task in tasks]
+        claimed = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
+        foresee(claimed)
+        in_hand += claimed
+        random.shuffle(in_hand)
+        ready = random.randint(0 if claimed else min(1, len(in_hand)), len(in_hand))
+        tasks, in_hand = in_hand[:ready], in_hand[ready:]
         try:
-            evaluations.deliver(done)
+            evaluations.deliver([answered(trial, task) for task in tasks])
         except StoreUnavailable:  # as after any other trouble, the worker tries again
             evaluations.deliver([])
-        if not tasks:
+        if not (claimed or tasks):
             found = store.get_run(run)
             assert found is not None
             if found.is_over:

@@ -147,11 +147,13 @@ class Evaluations:
         if not work.get(self._commits.airborne):
             self._commits.land()
         self._kept.release_orphans()
-        sessions = self._take(list(work))
+        kept = self._kept.among(list(work))
+        sessions = self._take(list(work), kept)
         self._held = frozenset(sessions)
         try:
             with collector.paused():  # a batch of answers makes many objects, and leaves few
-                marks = marks_for(self._store, sessions)
+                asked = {run: sessions[run] for run in sessions if run not in kept or not work[run]}
+                marks = marks_for(self._store, asked)  # whoever leaves a mark for a kept run rings
                 foresight, self._foresight = self._foresight, None
                 read_ahead(self._store, sessions, work, marks, foresight)
                 advanced = [
@@ -170,8 +172,8 @@ class Evaluations:
             self._look_again(session)
         return stored
 
-    def _take(self, runs: list[str]) -> dict[str, Session]:
-        sessions = self._kept.among(runs)
+    def _take(self, runs: list[str], kept: dict[str, Session]) -> dict[str, Session]:
+        sessions = dict(kept)
         others = self._asked = [WorkflowId(run) for run in runs if run not in sessions]
         taken = self._evaluator.take_all(others)
         self._asked = []
