@@ -35,10 +35,8 @@ except ModuleNotFoundError as missing:
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
 POOL_SIZE = 10
-_UNDONE = (
-    *TRY_AGAIN,
-    psycopg.errors.FeatureNotSupported,
-)  # the latter for what was prepared before its table changed
+# As TRY_AGAIN, and what was prepared before its table changed.
+_UNDONE = (*TRY_AGAIN, psycopg.errors.FeatureNotSupported)
 ATTEMPTS = 5
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

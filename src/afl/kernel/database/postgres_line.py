@@ -52,22 +52,23 @@ class Line:
         """Have a statement prepared; raises what the server refuses it with."""
         if _may_be_interrupted():
             self.pgconn.send_prepare(name, text.encode(), types)
-            self._answer()
+            self.flush()
+            self.hear()
         else:
             self._checked(self.pgconn.prepare(name, text.encode(), types))
 
     def execute(self, text: str, types: Sequence[int], values: Sequence[bytes | None]) -> PGresult:
         """One statement, and all of its answer; raises what the server refuses it with."""
         if _may_be_interrupted():
-            self.pgconn.send_query_params(text.encode(), values, types)
-            return self._answer()
+            self.send(text, types, values)
+            return self.hear()
         return self._checked(self.pgconn.exec_params(text.encode(), values, types))
 
     def execute_prepared(self, name: bytes, values: Sequence[bytes | None]) -> PGresult:
         """The same for one that is prepared."""
         if _may_be_interrupted():
-            self.pgconn.send_query_prepared(name, values)
-            return self._answer()
+            self.send_prepared(name, values)
+            return self.hear()
         return self._checked(self.pgconn.exec_prepared(name, values))  # type: ignore[arg-type]
 
     def send(self, text: str, types: Sequence[int], values: Sequence[bytes | None]) -> None:
@@ -81,12 +82,7 @@ class Line:
         self.flush()
 
     def hear(self) -> PGresult:
-        """All of the answer to what was sent; raises what the server refuses it with."""
-        return self._answer()
-
-    def _answer(self) -> PGresult:
-        """Send everything, and hear all of the answer to one statement: it may be done and still fail at its commit."""
-        self.flush()
+        """All of the answer to what was sent: it may be done and still fail at its commit."""
         answer = self.result()
         assert answer is not None  # every statement has one
         while (later := self.result()) is not None:
