@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _DEATH_SECONDS = 0.5  # how often to look for the dead
 _MANY_ANSWERS = 16  # so many take a while to be stored
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
-_LINGER_SECONDS = (0.002, 0.002, 0.002, 0.0)  # how long to let answers come while a commit is under way
 
 
 class Worker:
@@ -189,18 +188,9 @@ class Worker:
 
     # -- tasks ------------------------------------------------------------------------------------------------
 
-    def _gather(self) -> None:
-        """Nothing can be stored before what is under way: let quick handlers answer meanwhile, or wait for it."""
-        for pause in _LINGER_SECONDS:
-            if self.bench.answered >= self.bench.running / 2:
-                return
-            if self.bench.is_quick:
-                self._stopping.wait(pause)
-        self.evaluations.deliver([])
-
     def _deliver(self) -> None:
-        if self.evaluations.airborne:
-            self._gather()
+        if self.evaluations.airborne and not self.bench.gather(self._stopping):
+            self.evaluations.deliver([])  # nothing can be stored before what is under way
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
             if len(done) >= _MANY_ANSWERS:
