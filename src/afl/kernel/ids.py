@@ -10,9 +10,11 @@ import uuid
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LETTERS = frozenset(_ALPHABET)
 _PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
-_SHIFTS = range(120, -1, -10)
+_SHIFTS = range(110, -1, -10)
 _guard = threading.Lock()
 _last = 0
+_last_head = -1
+_head_text = ""
 
 
 def random_id() -> str:
@@ -26,13 +28,15 @@ def sortable_id() -> str:
     Ids made by one process sort in the order in which they were made; those of different processes to the
     millisecond. So they double as an index on time.
     """
-    global _last
-    number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
+    global _last, _last_head, _head_text
+    now = time.time_ns() // 1_000_000
     with _guard:
-        if number <= _last or number >> 80 == _last >> 80:
-            number = _last + 1
-        _last = number
-    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+        _last = _last + 1 if now <= _last >> 80 else now << 80 | int.from_bytes(os.urandom(10), "big")
+        head = _last >> 10
+        if head != _last_head:  # of those made in the same millisecond nearly all have the same
+            _head_text = "".join([_PAIRS[head >> shift & 1023] for shift in _SHIFTS])
+            _last_head = head
+        return _head_text + _PAIRS[_last & 1023]
 
 
 def time_of(name: str) -> int | None:
