@@ -217,7 +217,7 @@ class Recorder:
 class Deaf(Recorder):
     """A store whose rings are lost."""
 
-    def listen(self, topics: Iterable[str]) -> Ear:
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
         return self._store.listen(["nothing"])
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -50,10 +50,15 @@ def refused(path: str) -> FileWatch:
 
 
 @contextmanager
-def listening(path: Path, watch: Callable[[str], FileWatch] = FileWatch) -> Iterator[Ear]:
+def listening(
+    path: Path,
+    watch: Callable[[str], FileWatch] = FileWatch,
+    topics: Iterable[str] = ("t",),
+    early: Iterable[str] = (),
+) -> Iterator[Ear]:
     """An ear on a wire that no database of this process shares."""
     wire = SqliteWire(str(path), watch)
-    ear = Ear(wire, wire, frozenset({"t"}))
+    ear = Ear(wire, wire, frozenset(topics), frozenset(early))
     wire.attach(ear)
     try:
         yield ear
@@ -211,3 +216,67 @@ def test_no_ring_is_lost_however_two_processes_interleave(house: House, topic: s
                     f"a reply to question {asked} was committed without a ring ({topic})"
                 )
     assert house.database.select(COUNT, topic=reply)[0]["n"] == asked
+
+
+@contextmanager
+def under_way(path: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction that has written to the log and is not committed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("pragma cache_size = 1")
+        writer.execute("begin immediate")
+        before = os.path.getsize(f"{path}-wal")
+        while os.path.getsize(f"{path}-wal") <= before:
+            writer.execute("insert into touched (topic) values (?)", ["x" * 4000])
+        yield writer
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_who_looks_by_writing_hears_while_a_commit_is_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, topics={"t", "u"}, early={"t"}) as ear, under_way(path) as writer:
+        assert ear.wait(SECONDS) == {"t"}
+        writer.execute("commit")
+        assert ear.wait(SECONDS) == {"t", "u"}
+
+
+@pytest.mark.usefixtures("only_by_word")
+def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, topics={"t", "u"}, early={"t"}) as early:
+        wire = early._wire
+        plain = Ear(wire, wire, frozenset({"t", "u"}))
+        wire.attach(plain)
+        with under_way(path) as writer:
+            assert early.wait(SECONDS) == {"t"}
+            assert plain.wait(0) == set()
+            writer.execute("commit")
+            assert plain.wait(SECONDS) == {"t", "u"}
+
+
+def test_what_is_undone_was_told_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, early={"t"}) as ear:
+        with under_way(path) as writer:
+            assert ear.wait(SECONDS) == {"t"}
+            writer.execute("rollback")
+        commit(path)
+        assert ear.wait(SECONDS) == {"t"}
+
+
+def test_among_many_commits_none_is_told_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afl.kernel.doorbell.sqlite.QUIET_SECONDS", 3600.0)
+    path = tmp_path / "afl.db"
+    create(path)
+    with listening(path, topics={"t", "u"}, early={"t"}) as ear:
+        commit(path)
+        assert ear.wait(SECONDS) == {"t", "u"}
+        with under_way(path) as writer:
+            told = threading.Thread(target=lambda: heard.append(ear.wait(SECONDS)))
+            heard: list[frozenset[str]] = []
+            told.start()
+            writer.execute("commit")
+            told.join()
+        assert heard == [{"t", "u"}], "by the commit, and by nothing before"

@@ -27,6 +27,7 @@ OLD_TASK = Query.of("""
         :uuid, 'ns.F', 'F', 'r', 'run', 'f', '', :state, 1, 2, 'default', '', '{"n":1}', 3, '', 4, 0, 0, 5, 6, :hold, 7)
 """)
 RELEASES = (1, 2)
+OPTIONS = Query.of("select unnest(reloptions) as option from pg_class where relname = 'afl_tasks'")
 FUNCTION_NAMES = Query.of("select proname from pg_proc where proname like 'afl_commit%'")
 
 
@@ -104,3 +105,16 @@ def test_processes_of_the_old_release_keep_their_functions(urls: tuple[str, str]
     with connect(urls[0]) as climbed, connect(urls[1]) as fresh:
         assert before | names(fresh) <= names(climbed)
         assert not before & names(fresh)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("urls", ["postgres"], indirect=True)
+def test_the_server_cleans_up_behind_the_queue_in_good_time(urls: tuple[str, str], release: int) -> None:
+    """After a small part of a large table: every claim reads past what earlier ones left."""
+    with connect(urls[0]) as old:
+        old.write(lambda tx: released(tx, old, release))
+    for url in urls:
+        PostgresStore(url).close()
+        with connect(url) as database:
+            options = {row["option"] for row in database.select(OPTIONS)}
+        assert options == {"autovacuum_vacuum_threshold=1000", "autovacuum_vacuum_scale_factor=0.02"}

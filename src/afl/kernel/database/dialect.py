@@ -8,6 +8,8 @@
     {without_rowid}    the same, for a table that is stored in the order of its primary key
     {without_rowid_roomy}              the same, for rows that are updated again and again: each page keeps room
     {for_update} {skip_locked}         row locks; `{for_update:t}` locks the rows of table `t` alone
+    {materialized}     `with chosen as {materialized} (...)`: read once, and not mixed with the rest, where that must be
+                       asked for
     {greatest} {least} the scalar functions of two and more values
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
     {seq_of:chosen}    `seq {seq_of:chosen}`: a row of the common table `chosen`, found by the index of `seq` however
@@ -50,6 +52,7 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "without_rowid_roomy": ("strict, without rowid", "with (fillfactor = 50)"),
     "for_update": ("", "for update"),
     "skip_locked": ("", "for update skip locked"),
+    "materialized": ("", "materialized"),
     "greatest": ("max", "greatest"),
     "least": ("min", "least"),
 }

@@ -140,6 +140,8 @@ class Writer:
     def _lead(self, work: Work, context: Context | None, alone: Alone, forced: bool = True) -> Any:
         others: list[Job] = []
         try:
+            if self._connection is not None:  # before the lock: nobody need wait for it
+                self._force(self._connection, forced)
             self._lock.acquire()
             try:
                 if self._connection is None:

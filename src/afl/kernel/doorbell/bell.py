@@ -37,12 +37,16 @@ class Doorbell:
         """Whether other processes hear; if not, they rely on their poll interval."""
         return self._wire.crosses_processes
 
-    def listen(self, topics: Iterable[str]) -> Ear:
-        """An ear for some topics; it hears from now on, until its `with` block ends."""
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
+        """An ear for some topics; it hears from now on, until its `with` block ends.
+
+        Those `early` among them may ring while a commit is still under way, where that can be told. That is for one who
+        looks by writing: the store has him wait for that commit, and meanwhile he is getting ready.
+        """
         if self.closed:
             raise InputError(f"{self!r} is closed; nothing can be heard on it")
         named = [topics] if isinstance(topics, str) else list(topics)
-        ear = Ear(self._wire, self, frozenset(_checked(topic) for topic in named))
+        ear = Ear(self._wire, self, frozenset(_checked(topic) for topic in named), frozenset(early))
         self._wire.attach(ear)
         return ear
 

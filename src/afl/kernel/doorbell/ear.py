@@ -20,9 +20,12 @@ class Ear:
     ear may also wake without a ring (a connection came back, say), so a listener always looks for itself.
     """
 
-    def __init__(self, wire: Wire, owner: object, topics: frozenset[str]) -> None:
+    def __init__(
+        self, wire: Wire, owner: object, topics: frozenset[str], early: frozenset[str] = frozenset()
+    ) -> None:
         self.owner = owner
         self.topics = topics
+        self.early = early & topics
         self.closed = False
         self._wire = wire
         self._heard: set[str] = set()

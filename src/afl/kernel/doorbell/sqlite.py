@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -18,6 +19,8 @@ from afl.kernel.doorbell.pace import Pace
 from afl.kernel.doorbell.wire import Wire
 
 LOOK_SECONDS = 0.002  # between looks where the kernel does not tell of writes
+QUIET_SECONDS = 0.02  # without a commit, before a write is told early: among many it would help nobody
+_EARLY_SECONDS = 0.001  # for whoever was told early to take what was committed
 
 _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=2.0)
@@ -47,7 +50,7 @@ class SqliteWire(Wire):
     It looks when the kernel tells that the write-ahead log was written to, and every second in case the kernel
     missed something; where it tells nothing, every 2 ms. What was committed while the thread rested shows at
     its first look, so no commit is missed. There are no topics in a file's version: every ear hears every
-    commit.
+    commit. Ears that wish to know early hear of the first write of one, too.
     """
 
     crosses_processes = True
@@ -65,6 +68,7 @@ class SqliteWire(Wire):
         self._pace = Pace()
         self._untold = 0  # changes since the kernel last told of a write
         self._opened: object = None
+        self._rang = -math.inf
 
     def attach(self, ear: Ear) -> None:
         with self._guard:
@@ -120,7 +124,7 @@ class SqliteWire(Wire):
             failures = 0
             changed = version != self._version
             if changed:
-                self._version = version
+                self._version, self._rang = version, time.monotonic()
                 self.ring_everyone()
             self._rest(changed)
         self._forget()
@@ -143,8 +147,17 @@ class SqliteWire(Wire):
         if watch.wait(rest.listening):
             self._untold = 0
             self._pace.written()
+            self._tell_early()
         elif self._identity() != self._opened:  # commits go elsewhere now
             self._forget()
+
+    def _tell_early(self) -> None:
+        """Somebody writes, after a quiet while. Looks would be in the way of those who have been told."""
+        now = time.monotonic()
+        if now - self._rang > QUIET_SECONDS:
+            self._rang = now
+            if self.ring_early():
+                time.sleep(_EARLY_SECONDS)
 
     def _look(self) -> int:
         if self._connection is None:

@@ -73,6 +73,15 @@ class Wire:
         for ear in ears:
             ear.hear(ear.topics)
 
+    def ring_early(self) -> bool:
+        """A commit is under way: let those look who wished to know. Whether nobody else listens."""
+        with self._guard:
+            ears = list(self._ears)
+        for ear in ears:
+            if ear.early:
+                ear.hear(ear.early)
+        return all(ear.early for ear in ears)
+
     def carry(self, topics: Iterable[str]) -> None:
         """Ring the other processes; never waits and never fails."""
 

@@ -35,9 +35,9 @@ class Collections:
         """The doorbell; it has no thread before somebody listens."""
         return open_bell(f"{self.connection.where} {self.connection.name}", self.doorbell)
 
-    def listen(self, topics: Iterable[str]) -> Ear:
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
         """An ear for what is committed from now on."""
-        return self.bell.listen(topics)
+        return self.bell.listen(topics, early)
 
     def _ring(self, topics: Iterable[str]) -> None:
         """After a write. There is nothing in it that could carry a ring."""

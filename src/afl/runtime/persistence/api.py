@@ -83,8 +83,8 @@ class PersistenceAPI(
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
 
-    def listen(self, topics: Iterable[str]) -> Ear:
-        """An ear for what is committed from now on, here and in other processes."""
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
+        """An ear for what is committed from now on, here and in other processes; see `Doorbell.listen`."""
 
     def describe(self, owner: str) -> str:
         """An owner in words: its process and host, where they are known."""

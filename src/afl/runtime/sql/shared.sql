@@ -235,10 +235,10 @@ select 1 as found from afl_tasks where state = 'pending' and hold = '' and task_
 -- each candidate, elsewhere every task of the owner, or every open run, for the one that is named.
 
 -- name: claim_tasks
-with chosen as materialized (
+with chosen as {materialized} (
     select t.seq from afl_tasks t
     where t.state = 'pending' and t.hold = '' and t.task_list_name = :task_list
-        and (t.name {in:names} or t.short_name {in:short_names}
+        and (t.name {in:names} or t.short_name {in:names}
             or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
@@ -255,10 +255,10 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
 where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
 -- name: claim_run_tasks
-with chosen as materialized (
+with chosen as {materialized} (
     select t.seq from afl_tasks t
     where t.workflow_id = :workflow_id and (t.state = 'pending' and t.hold = '') is true
-        and (t.name {in:names} or t.short_name {in:short_names}
+        and (t.name {in:names} or t.short_name {in:names}
             or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (

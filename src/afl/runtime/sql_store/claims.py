@@ -53,15 +53,13 @@ class ClaimTables(Tables):
         terms = {"owner": owner or self.owner_id, "lease_ms": lease_ms, "lock_ms": lock_ms, **where}
         claimed: list[TaskDefinition] = []
         if task_names and limit > 0:
-            names = [name for name in task_names if "." in name]
-            short = [name for name in task_names if "." not in name]
-            claimed = self._claim(terms, limit=limit, names=names, short_names=short, any_event=0)
+            claimed = self._claim(terms, limit=limit, names=task_names, any_event=0)
         if any_event and len(claimed) < limit:
             rest = limit - len(claimed)
-            claimed += self._claim(terms, limit=rest, names=[], short_names=[], any_event=1)
+            claimed += self._claim(terms, limit=rest, names=[], any_event=1)
         return claimed
 
-    _asked = 0.0  # when a claim was last asked for
+    _asked = (-1e9, -1e9)  # when claims were last asked for
 
     def _claim(self, terms: Mapping[str, object], **choice: object) -> list[TaskDefinition]:
         if "task_list" in terms and self._has_none(terms["task_list"]):
@@ -75,12 +73,14 @@ class ClaimTables(Tables):
     def _has_none(self, task_list: object) -> bool:
         """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.
 
-        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer.
+        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer. One
+        question in that while is none: whoever waits for rings looks from time to time without any.
         """
         if self.database.dialect != "sqlite":
             return False
-        asked, self._asked = self._asked, time.monotonic()
-        if self._asked - asked > _QUIET_SECONDS:
+        now = time.monotonic()
+        earlier, self._asked = self._asked[0], (self._asked[1], now)
+        if now - earlier > _QUIET_SECONDS:
             return False
         return not self.database.select(Q.any_pending, task_list=task_list)
 

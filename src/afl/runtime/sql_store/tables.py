@@ -48,9 +48,9 @@ class Tables:
         """The doorbell; it has no thread before somebody listens."""
         return open_doorbell(self.database, self.doorbell)
 
-    def listen(self, topics: Iterable[str]) -> Ear:
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
         """An ear for what is committed from now on."""
-        return self.bell.listen(topics)
+        return self.bell.listen(topics, early)
 
     def ringing(self, work: Callable[[Transaction, Rings], T]) -> T:
         """A write transaction that rings when it has committed."""

@@ -56,6 +56,7 @@ class Worker:
         self._store = evaluator.persistence
         self._handlers = handlers
         self._terms = terms
+        self._topic = tasks_topic(terms.task_list)
         self._hooks = hooks or Hooks()
         self._threads = threads
         self._failures = 0
@@ -95,7 +96,8 @@ class Worker:
     def run(self) -> None:
         """Work until `stop`."""
         collector.settle()
-        with self._store.listen([tasks_topic(self._terms.task_list), CANCEL_TOPIC, RUNS_TOPIC]) as ear:
+        topics = [self._topic, CANCEL_TOPIC, RUNS_TOPIC]
+        with self._store.listen(topics, early=[self._topic]) as ear:
             self._ear = ear
             leaders = Leaders(self._threads, lambda: not self._stopping.is_set(), self._turn)
             try:
@@ -108,6 +110,7 @@ class Worker:
         """Wait for something to do, and do it; perhaps a job that this thread is to begin with at once."""
         assert self._ear is not None
         try:
+            self._mind_leases()  # whoever led before may be at work on what he claimed
             self._heed(self._ear.wait(self._patience()))
             if not self._stopping.is_set():
                 self.round()
@@ -135,8 +138,8 @@ class Worker:
         if CANCEL_TOPIC in rung and self.bench.running:
             self._keeper.renew_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
-        self._intake.woken = tasks_topic(self._terms.task_list) in rung and not self.bench.running
-        self._intake.wanted = self._intake.wanted or tasks_topic(self._terms.task_list) in rung
+        self._intake.woken = self._topic in rung and not self.bench.running
+        self._intake.wanted = self._intake.wanted or self._topic in rung
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
@@ -270,6 +273,7 @@ class Worker:
         What is given up is fenced: another worker does it again, and a late answer is refused.
         """
         self._stopping.set()
+        self._mind_leases()
         until = time.monotonic() + seconds
         unbegun = self._unbegun()
         try:

@@ -29,7 +29,8 @@ class Intake:
     """Claims as many tasks as the bench has room for, and has them begun there; tasks of the system are done at once.
 
     `wanted` says that there may be something to claim, `woken` that the doorbell said so. `taken` is called when
-    tasks have come into our hands, `foresee` on another thread when some have that will be taken up soon.
+    tasks have come into our hands (but not by `answer`, which is in a hurry), `foresee` on another thread when some
+    have that will be taken up soon.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Intake:
         self._bench.forget_offers()
         if tasks:
             self._take(tasks, self._bench.start)
+            self._taken()
             self.do_system_tasks()
 
     def _claim(self) -> list[TaskDefinition] | None:
@@ -178,7 +180,6 @@ class Intake:
         self.system += [task for task in tasks if task.name in self._terms.system_tasks]
         if not self._asking.begun:
             self.ahead = []
-        self._taken()
         return started
 
     def _measure(self, tasks: list[TaskDefinition], *, rung: bool) -> None:
