@@ -253,12 +253,13 @@ class Worker:
         now = time.monotonic()
         if now >= self._swept + _DEATH_SECONDS:
             self._swept = now
+            self._intake.claim_meanwhile()
             self._intake.wanted = True  # while awake: a lost ring costs no more than this
             if reclaim(self._evaluator):
                 self._look_for_runs = True
             self._strays.give_back()
             self._mind_leases()
-        self._chores.do(now, busy=self._intake.wanted)
+        self._chores.do(now, busy=self._intake.wanted or self.bench.running > 0)
 
     def _mind_leases(self) -> None:
         """Renew leases as long as anything is held, and only then."""

@@ -202,7 +202,7 @@ class Intake:
     def mark_begun(self) -> None:
         """Events become Processing; of work that is over before anyone could look, nobody needs to know."""
         if self._unmarked and not self.wanted:
-            working = {(task.uuid, task.epoch) for task in self._bench.tasks}
+            working = self._bench.unanswered()
             self._store.start_tasks([t for t in self._unmarked if (t.uuid, t.epoch) in working])
             self._unmarked = []
         elif len(self._unmarked) > self._bench.limit:

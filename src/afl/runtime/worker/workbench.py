@@ -90,6 +90,10 @@ class Workbench:
         """The tasks in hand."""
         return [each.task for each in list(self._working.values())]
 
+    def unanswered(self) -> set[Claim]:
+        """The claims whose handlers have not answered."""
+        return {claim for claim, each in list(self._working.items()) if not each.over}
+
     def serves(self, task: TaskDefinition) -> bool:
         """Whether a new task is to be kept here; each yes takes up room until the task starts."""
         if not self.accepts or self.room < 1 or not self._handlers.serves(task.name):
