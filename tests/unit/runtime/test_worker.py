@@ -486,6 +486,7 @@ def test_answers_of_tasks_without_a_step_survive_too(store: MemoryStore) -> None
         done = heard(store, "nothing", lambda: store.find_tasks(state=TaskState.COMPLETED))
     assert done[0].result == {"m": 8}
     assert len(gate.calls) == 1
+    assert crew.counted == [("Double", True)], "once it is stored, and not with every try"
 
 
 def test_logs_survive_a_store_that_fails(store: MemoryStore) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 
-from afl.kernel import codec, crashpoint
+from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import PayloadError
 from afl.runtime import tracing
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskState
 from afl.runtime.outcome import completed, failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import retry_delay
@@ -108,30 +107,3 @@ def error_text(error: BaseException) -> str:
     except Exception:  # a handler's own error class may not even have words
         text = type(error).__name__
     return text[:_LONGEST_TEXT].encode("utf-8", "replace").decode()
-
-
-def close_stepless(store: PersistenceAPI, done: list[Done], count: Observe) -> None:
-    """Tasks that no step waits for: their answer is theirs."""
-    closed = []
-    for each in done:
-        task = copy(each.task)
-        task.state, task.updated = TaskState.COMPLETED, wall_ms()
-        if each.error is not None:
-            task.state = TaskState.FAILED
-            task.error = {"message": error_text(each.error), "type": each.error_type}
-        else:
-            _put_result(task, each.answer)
-        closed.append(task)
-        count(each, task.error["message"] if task.error else None)
-    if closed:
-        store.close_tasks(closed)
-    for task in closed:
-        tracing.task_ended(task, task.error["message"] if task.error else None)
-
-
-def _put_result(task: TaskDefinition, answer: object) -> None:
-    result = answer if isinstance(answer, dict) else {"result": answer}
-    try:
-        task.result = codec.decode(codec.encode(result, what=f"the result of {task.name}"))
-    except PayloadError as error:
-        task.state, task.error = TaskState.FAILED, {"message": str(error), "type": type(error).__name__}

@@ -21,13 +21,13 @@ from afl.runtime.in_hand import Holding
 from afl.runtime.log_writer import LogWriter
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
-from afl.runtime.worker.answers import close_stepless
 from afl.runtime.worker.chores import Chores
 from afl.runtime.worker.evaluations import Evaluations
 from afl.runtime.worker.intake import Intake
 from afl.runtime.worker.leaders import Leaders
 from afl.runtime.worker.lease_keeper import LeaseKeeper
 from afl.runtime.worker.retrying import RETRY, until_done
+from afl.runtime.worker.stepless import Stepless
 from afl.runtime.worker.stray_claims import StrayClaims
 from afl.runtime.worker.task_in_hand import Done
 from afl.runtime.worker.terms import Hooks, Terms
@@ -64,7 +64,7 @@ class Worker:
         self._ear: Ear | None = None
         self.abandoned = 0  # handlers that had not returned when `drain` ended
         self._logs = LogWriter(self._store)
-        self._stepless: list[Done] = []
+        self._stepless = Stepless(self._store, self._count)
         self._look_for_runs = True
         self._polled = self._swept = -1e9
         self._chores = Chores(lambda: self._hooks.chores)
@@ -138,12 +138,11 @@ class Worker:
         if CANCEL_TOPIC in rung and self.bench.running:
             self._keeper.renew_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
-        self._intake.woken = self._topic in rung and not self.bench.running
-        self._intake.wanted = self._intake.wanted or self._topic in rung
+        self._intake.hear(self._topic in rung)
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
-        if self._look_for_runs or self._intake.interrupted or (self._intake.wanted and self.bench.room > 0):
+        if self._look_for_runs or self._intake.is_urgent or self.evaluations.airborne:
             return 0.0
         now = time.monotonic()
         waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
@@ -154,8 +153,6 @@ class Worker:
             waits.append(self._intake.delayed - now)
         if self.evaluations.busy and not self.bench.running:
             waits.append(_TIDY_SECONDS)
-        if self.evaluations.airborne:
-            return 0.0
         return max(0.0, min(waits))
 
     def round(self) -> None:
@@ -208,10 +205,9 @@ class Worker:
 
     def _store_answers(self, done: list[Done]) -> None:
         """What was answered is kept until it is stored."""
-        self._stepless += [each for each in done if not each.task.step_id]
+        self._stepless.add(each for each in done if not each.task.step_id)
         self.evaluations.deliver([each for each in done if each.task.step_id])
-        close_stepless(self._store, self._stepless, self._count)
-        self._stepless = []
+        self._stepless.store()
 
     def _holding(self) -> Holding:
         """What is in hand, for the thread that renews it."""
@@ -219,7 +215,7 @@ class Worker:
             *self.evaluations.pending_claims(),
             *self._intake.system,
             *self._intake.ahead,
-            *(done.task for done in self._stepless),
+            *self._stepless.tasks(),
         ]
         claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
         return Holding(frozenset(claims), self.evaluations.held_runs)
@@ -280,7 +276,7 @@ class Worker:
         try:
             self.evaluations.ground()
             until_done(lambda: self._store.return_tasks(unbegun), until)
-            while (self.bench.running or self._unstored) and (left := until - time.monotonic()) > 0:
+            while self._unfinished and (left := until - time.monotonic()) > 0:
                 self._store_last_answers(self.bench.collect(left) if self.bench.running else [])
             given_up = self.bench.give_up()
             self.abandoned = len(given_up)
@@ -295,8 +291,8 @@ class Worker:
         return [*self._intake.give_up(), *self.bench.unstarted(), *self.evaluations.born()]
 
     @property
-    def _unstored(self) -> bool:
-        return bool(self.evaluations.undelivered or self._stepless)
+    def _unfinished(self) -> bool:
+        return bool(self.bench.running or self.evaluations.undelivered or self._stepless)
 
     def _store_last_answers(self, done: list[Done]) -> None:
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
-from afl.runtime.worker.answers import close_stepless
 from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.stepless import Stepless
 from afl.runtime.worker.task_in_hand import Done
 from afl.runtime.worker.terms import Counted
 from afl.runtime.worker.thread_pool import ThreadPool
@@ -32,7 +32,9 @@ class InlineWork:
         if task.step_id:
             self._evaluations.deliver(done)
         else:
-            close_stepless(self._store, done, self._count)
+            stepless = Stepless(self._store, self._count)
+            stepless.add(done)
+            stepless.store()
 
     def _count(self, done: Done, problem: str | None) -> None:
         if self._counted is not None:

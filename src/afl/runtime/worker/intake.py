@@ -69,10 +69,15 @@ class Intake:
             self._job = self._take(tasks, self._bench.start_but_one)
         return self._job is not None
 
+    def hear(self, rung: bool) -> None:
+        """Whether the doorbell rang for us, whoever looked up."""
+        self.woken = rung and not self._bench.running
+        self.wanted = self.wanted or rung
+
     @property
-    def interrupted(self) -> bool:
-        """Whether an answer to a ring left something undone."""
-        return bool(self._unsure or self.system)
+    def is_urgent(self) -> bool:
+        """Whether there is something to do at once: to claim, or what an answer to a ring left undone."""
+        return bool(self._unsure or self.system or (self.wanted and self._bench.room > 0))
 
     def take_job(self) -> Job | None:
         """What this thread is to begin with at once."""
