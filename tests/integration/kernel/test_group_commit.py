@@ -198,3 +198,47 @@ def test_an_interrupt_while_it_is_said_leaves_forced_writes_forced(sqlite: Datab
         writer._force(Interrupted(), False)  # type: ignore[arg-type]
     writer._force(Interrupted(), True)  # type: ignore[arg-type]
     assert said == ["PRAGMA synchronous = normal", "PRAGMA synchronous = full"]
+
+
+def test_what_is_passing_is_not_forced_for_having_waited(sqlite: Database) -> None:
+    make_notes(sqlite)
+    assert isinstance(sqlite, SqliteDatabase)
+    writer, inside, go_on, seen = sqlite._file.writer, threading.Event(), threading.Event(), list[str]()
+
+    def lead(tx: Transaction) -> None:
+        inside.set()
+        go_on.wait()
+
+    threads = [threading.Thread(target=sqlite.write, args=[lead])]
+    threads[0].start()
+    inside.wait()
+    threads.append(threading.Thread(target=lambda: sqlite.passing(ADD, id=1, text="x")))
+    threads[1].start()
+    until(lambda: len(writer._waiting) == 1)
+    assert writer._connection is not None
+    writer._connection.set_trace_callback(seen.append)
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert "PRAGMA synchronous = normal" in seen
+    assert ids(sqlite) == [1]
+
+
+def test_what_will_be_passing_is_prepared_while_nobody_writes(sqlite: Database) -> None:
+    make_notes(sqlite)
+    assert isinstance(sqlite, SqliteDatabase)
+    connection, seen = sqlite._file.writer._connection, list[str]()
+    assert connection is not None
+    connection.set_trace_callback(seen.append)
+    sqlite.write(lambda tx: sqlite._file.writer.expect_passing())
+    assert not [each for each in seen if each.startswith("PRAGMA")], "whoever writes goes first"
+    sqlite.expect_passing()
+    sqlite.expect_passing()
+    assert seen.count("PRAGMA synchronous = normal") == 1
+    sqlite.passing(ADD, id=1, text="x")
+    sqlite.write(add(2))
+    assert [each for each in seen if each.startswith("PRAGMA")] == [
+        "PRAGMA synchronous = normal",
+        "PRAGMA synchronous = full",
+    ]
+    assert ids(sqlite) == [1, 2]

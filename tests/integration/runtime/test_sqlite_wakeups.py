@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from support.agents import SECONDS, Recorder, serving
 
+from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.doorbell.sqlite import SqliteWire
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.runner.service import RunnerConfig, RunnerService
+from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.store import open_store
 
 
@@ -87,4 +89,23 @@ def test_an_idle_worker_asks_while_the_commit_is_under_way(
             writer.execute("commit")
             assert handled.wait(SECONDS)
         assert store.claims[asked] == ["brought"], "whoever asked early has it without asking again"
+    store.close()
+
+
+@pytest.mark.parametrize(("quiet", "asks_to_write"), [(-1.0, True), (3600.0, False)])
+def test_who_has_just_asked_looks_before_asking_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: float, asks_to_write: bool
+) -> None:
+    store = SqliteStore(f"sqlite:///{tmp_path}/afl.db")
+    assert store.claim_task(["F"]) is None
+    monkeypatch.setattr("afl.runtime.sql_store.claims._QUIET_SECONDS", quiet)
+    seen: list[str] = []
+    assert isinstance(store.database, SqliteDatabase)
+    connection = store.database._file.writer._connection
+    assert connection is not None
+    connection.set_trace_callback(seen.append)
+    assert store.claim_task(["F"]) is None
+    assert bool(seen) == asks_to_write
+    store.save_task(TaskDefinition("t", "ns.F", "", "", "", ""))
+    assert store.claim_task(["F"]) is not None
     store.close()

@@ -523,6 +523,42 @@ def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> N
     assert {task.deaths for task in store.get_all_tasks()} == {0}
 
 
+def test_a_task_of_the_system_that_a_ring_brought_keeps_its_lease(store: MemoryStore) -> None:
+    crew = Crew(store, system_tasks=("afl:test",), poll_seconds=LONG)
+    crew.worker.round()
+    crew.worker.round()
+    minded: list[int] = []
+
+    def system(task: TaskDefinition) -> None:
+        minded.append(crew.worker._keeper._inside)
+        task.state = TaskState.COMPLETED
+        store.close_tasks([task])
+
+    crew.hooks.system = system
+    store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
+    crew.worker._heed(frozenset({"tasks:default"}))
+    crew.worker.round()
+    assert minded == [1]
+    crew.worker.drain(SECONDS)
+
+
+def test_what_a_sweep_asks_for_is_taken_up_before_the_next_ring(store: MemoryStore) -> None:
+    """Else that ring would be answered with what was claimed before it."""
+    gate = Gate()
+    crew = Crew(store, gate, poll_seconds=LONG)
+    crew.worker.round()
+    crew.worker.round()
+    crew.worker.bench._threads.mean = 0.001  # handlers are quick, so it asks on another thread
+    store.save_task(TaskDefinition("t", "Double", "", "", "", "", data={"n": 4}))
+    crew.worker._intake.wanted, crew.worker._swept = True, -1e9
+    crew.worker._sweep()
+    gate.called()
+    assert not crew.worker._intake._asking.begun
+    assert crew.worker._keeper._inside == 1
+    gate.open()
+    crew.worker.drain(SECONDS)
+
+
 def test_a_chore_that_fails_does_not_keep_the_worker_from_its_work(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -121,6 +121,9 @@ class Database(ABC):
         """
         return self.write(work)
 
+    def expect_passing(self) -> None:  # noqa: B027  # most have nothing to prepare
+        """A hint: the next write of this process will be a passing one, and somebody will wait for it."""
+
     def together(self, statements: Sequence[Statement]) -> None:
         """A few statements that are a whole write transaction; FencedError if one had to hit a row and did not."""
         self.write(lambda tx: _run_all(tx, statements))

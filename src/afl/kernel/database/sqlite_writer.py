@@ -33,10 +33,11 @@ MAX_GROUP = 256
 class Job:
     """A transition that waits for the leader; its signal opens when it is done, or is to lead itself."""
 
-    __slots__ = ("context", "done", "error", "leads", "result", "signal", "thread", "work")
+    __slots__ = ("context", "done", "error", "forced", "leads", "result", "signal", "thread", "work")
 
-    def __init__(self, work: Work, thread: int, context: Context | None) -> None:
+    def __init__(self, work: Work, thread: int, context: Context | None, *, forced: bool = True) -> None:
         self.work = work
+        self.forced = forced
         self.thread = thread
         self.context = context
         self.result: Any = None
@@ -91,9 +92,20 @@ class Writer:
             elif self._leader == thread:
                 raise StoreError("a transaction inside a transaction: use the one your function was given")
             else:
-                queued = Job(work, thread, copy_context())
+                queued = Job(work, thread, copy_context(), forced=forced)
                 self._waiting.append(queued)
         return self._lead(work, None, alone, forced) if queued is None else self._wait(queued)
+
+    def expect_passing(self) -> None:
+        """The next write will not be forced: get ready for it, unless there is something else to do."""
+        with self._mutex:
+            if self._connection is None or self._closed or self._leader is not None:
+                return
+            self._leader = get_ident()
+        try:
+            self._force(self._connection, False)
+        finally:
+            self._hand_over([])
 
     def close(self) -> None:
         """End after everyone who came before, under the lock: the last to close folds the write-ahead log."""
@@ -124,7 +136,9 @@ class Writer:
         except BaseException:
             self._leave(job)
             raise
-        return self._lead(job.work, job.context, self._alone) if job.leads else job.outcome()
+        if not job.leads:
+            return job.outcome()
+        return self._lead(job.work, job.context, self._alone, job.forced)
 
     def _leave(self, job: Job) -> None:
         """An interrupt came while waiting: step out of the queue, or stay to the end of what has begun."""

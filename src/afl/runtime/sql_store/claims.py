@@ -17,7 +17,7 @@ from afl.runtime.sql_store.task_rows import task_from
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import WorkflowId
 
-_QUIET_SECONDS = 0.02
+_QUIET_SECONDS = 0.005
 
 
 class ClaimTables(Tables):
@@ -59,13 +59,14 @@ class ClaimTables(Tables):
             claimed += self._claim(terms, limit=rest, names=[], any_event=1)
         return claimed
 
-    _asked = (-1e9, -1e9)  # when claims were last asked for
+    _asked = -1e9  # when a claim was last asked for, and answered
 
     def _claim(self, terms: Mapping[str, object], **choice: object) -> list[TaskDefinition]:
         if "task_list" in terms and self._has_none(terms["task_list"]):
             return []
         query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
         rows = self.database.passing(query, updated=wall_ms(), **terms, **choice)
+        self._asked = time.monotonic()
         if len(rows) > 1:
             rows = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
         return [task_from(row) for row in rows]
@@ -73,16 +74,14 @@ class ClaimTables(Tables):
     def _has_none(self, task_list: object) -> bool:
         """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.
 
-        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer. One
-        question in that while is none: whoever waits for rings looks from time to time without any.
+        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer.
         """
-        if self.database.dialect != "sqlite":
+        if self.database.dialect != "sqlite" or time.monotonic() - self._asked > _QUIET_SECONDS:
             return False
-        now = time.monotonic()
-        earlier, self._asked = self._asked[0], (self._asked[1], now)
-        if now - earlier > _QUIET_SECONDS:
+        if self.database.select(Q.any_pending, task_list=task_list):
             return False
-        return not self.database.select(Q.any_pending, task_list=task_list)
+        self.database.expect_passing()
+        return True
 
     def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
         rows = self.database.select(Q.next_due, task_list=task_list, workflow_id=workflow_id)

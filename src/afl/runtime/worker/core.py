@@ -254,12 +254,15 @@ class Worker:
             if reclaim(self._evaluator):
                 self._look_for_runs = True
             self._strays.give_back()
+            self._intake.claim()  # before the next ring: what was claimed by then says nothing about it
             self._mind_leases()
-        self._chores.do(now, busy=self._intake.wanted or self.bench.running > 0)
+        answering = self.bench.is_quick and self.bench.running > 0
+        self._chores.do(now, busy=self._intake.wanted or answering)
 
     def _mind_leases(self) -> None:
         """Renew leases as long as anything is held, and only then."""
-        held = self.bench.running or self.evaluations.busy or self._stepless or self._intake.system
+        intake = self._intake.system or self._intake.ahead
+        held = self.bench.running or self.evaluations.busy or self._stepless or intake
         self._keeper.want(bool(held))
 
     # -- the end ----------------------------------------------------------------------------------------------
@@ -270,10 +273,10 @@ class Worker:
         What is given up is fenced: another worker does it again, and a late answer is refused.
         """
         self._stopping.set()
-        self._mind_leases()
         until = time.monotonic() + seconds
         unbegun = self._unbegun()
         try:
+            self._mind_leases()
             self.evaluations.ground()
             until_done(lambda: self._store.return_tasks(unbegun), until)
             while self._unfinished and (left := until - time.monotonic()) > 0:

@@ -29,8 +29,8 @@ class Intake:
     """Claims as many tasks as the bench has room for, and has them begun there; tasks of the system are done at once.
 
     `wanted` says that there may be something to claim, `woken` that the doorbell said so. `taken` is called when
-    tasks have come into our hands (but not by `answer`, which is in a hurry), `foresee` on another thread when some
-    have that will be taken up soon.
+    tasks have come into our hands (not with the job of `answer`, which is in a hurry), `foresee` on another thread when
+    some have that will be taken up soon.
     """
 
     def __init__(
@@ -67,6 +67,8 @@ class Intake:
         tasks = self._claim()
         if tasks:
             self._job = self._take(tasks, self._bench.start_but_one)
+            if self._job is None:
+                self._taken()
         return self._job is not None
 
     def hear(self, rung: bool) -> None:
@@ -77,7 +79,8 @@ class Intake:
     @property
     def is_urgent(self) -> bool:
         """Whether there is something to do at once: to claim, or what an answer to a ring left undone."""
-        return bool(self._unsure or self.system or (self.wanted and self._bench.room > 0))
+        undone = self._unsure or self.system or self._asking.begun
+        return bool(undone or (self.wanted and self._bench.room > 0))
 
     def take_job(self) -> Job | None:
         """What this thread is to begin with at once."""
