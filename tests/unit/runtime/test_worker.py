@@ -530,7 +530,7 @@ def test_a_task_of_the_system_that_a_ring_brought_keeps_its_lease(store: MemoryS
     minded: list[int] = []
 
     def system(task: TaskDefinition) -> None:
-        minded.append(crew.worker._keeper._inside)
+        minded.append(crew.worker._hands.keeper._inside)
         task.state = TaskState.COMPLETED
         store.close_tasks([task])
 
@@ -554,7 +554,7 @@ def test_what_a_sweep_asks_for_is_taken_up_before_the_next_ring(store: MemorySto
     crew.worker._sweep()
     gate.called()
     assert not crew.worker._intake._asking.begun
-    assert crew.worker._keeper._inside == 1
+    assert crew.worker._hands.keeper._inside == 1
     gate.open()
     crew.worker.drain(SECONDS)
 

@@ -17,15 +17,14 @@ from afl.kernel.errors import StoreError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
-from afl.runtime.in_hand import Holding
 from afl.runtime.log_writer import LogWriter
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.worker.chores import Chores
 from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.hands import Hands
 from afl.runtime.worker.intake import Intake
 from afl.runtime.worker.leaders import Leaders
-from afl.runtime.worker.lease_keeper import LeaseKeeper
 from afl.runtime.worker.retrying import RETRY, until_done
 from afl.runtime.worker.stepless import Stepless
 from afl.runtime.worker.stray_claims import StrayClaims
@@ -78,17 +77,11 @@ class Worker:
             self.bench,
             terms,
             self._hooks,
-            self._mind_leases,
+            lambda: self._hands.mind(),
             threads,
             self.evaluations.foresee,
         )
-        self._keeper = LeaseKeeper(
-            self._store,
-            terms.lock_ms,
-            every_ms=terms.lock_every_ms,
-            holding=self._holding,
-            lost=self.bench.take_away,
-        )
+        self._hands = Hands(self._store, terms, self._intake, self.bench, self.evaluations, self._stepless)
         self._strays = StrayClaims(self._store, terms.task_list, self._claims)
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -110,7 +103,7 @@ class Worker:
         """Wait for something to do, and do it; perhaps a job that this thread is to begin with at once."""
         assert self._ear is not None
         try:
-            self._mind_leases()  # whoever led before may be at work on what he claimed
+            self._hands.mind()  # whoever led before may be at work on what he claimed
             self._heed(self._ear.wait(self._patience()))
             if not self._stopping.is_set():
                 self.round()
@@ -136,7 +129,7 @@ class Worker:
 
     def _heed(self, rung: frozenset[str]) -> None:
         if CANCEL_TOPIC in rung and self.bench.running:
-            self._keeper.renew_now()
+            self._hands.keeper.renew_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
         self._intake.hear(self._topic in rung)
 
@@ -178,13 +171,13 @@ class Worker:
     def _go_on_with_runs(self) -> None:
         """Others answered for runs we hold, or left runs that nobody holds."""
         self._look_for_runs = False
-        self._keeper.want(True)  # a large batch may take longer than a lease
+        self._hands.keeper.want(True)  # a large batch may take longer than a lease
         self.evaluations.heed_marks()
         if self._terms.evaluates:
             self._look_for_runs = self.evaluations.evaluate_due() > 0  # there may be more
         self._intake.begin(self.evaluations.born())
         self._intake.claim()
-        self._mind_leases()
+        self._hands.mind()
 
     # -- tasks ------------------------------------------------------------------------------------------------
 
@@ -201,24 +194,13 @@ class Worker:
                 self._intake.return_ahead()
                 raise
             self._intake.begin(self.evaluations.born())
-            self._mind_leases()
+            self._hands.mind()
 
     def _store_answers(self, done: list[Done]) -> None:
         """What was answered is kept until it is stored."""
         self._stepless.add(each for each in done if not each.task.step_id)
         self.evaluations.deliver([each for each in done if each.task.step_id])
         self._stepless.store()
-
-    def _holding(self) -> Holding:
-        """What is in hand, for the thread that renews it."""
-        others = [
-            *self.evaluations.pending_claims(),
-            *self._intake.system,
-            *self._intake.ahead,
-            *self._stepless.tasks(),
-        ]
-        claims = self.bench.claims() | {(task.uuid, task.epoch) for task in others}
-        return Holding(frozenset(claims), self.evaluations.held_runs)
 
     def _claims(self, name: str) -> bool:
         """Whether a task of this name may be claimed here."""
@@ -255,15 +237,9 @@ class Worker:
                 self._look_for_runs = True
             self._strays.give_back()
             self._intake.claim()  # before the next ring: what was claimed by then says nothing about it
-            self._mind_leases()
+            self._hands.mind()
         answering = self.bench.is_quick and self.bench.running > 0
         self._chores.do(now, busy=self._intake.wanted or answering)
-
-    def _mind_leases(self) -> None:
-        """Renew leases as long as anything is held, and only then."""
-        intake = self._intake.system or self._intake.ahead
-        held = self.bench.running or self.evaluations.busy or self._stepless or intake
-        self._keeper.want(bool(held))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -276,7 +252,7 @@ class Worker:
         until = time.monotonic() + seconds
         unbegun = self._unbegun()
         try:
-            self._mind_leases()
+            self._hands.mind()
             self.evaluations.ground()
             until_done(lambda: self._store.return_tasks(unbegun), until)
             while self._unfinished and (left := until - time.monotonic()) > 0:
@@ -287,7 +263,7 @@ class Worker:
             self._logs.flush()
             self.evaluations.let_go_all()
         finally:
-            self._keeper.close()
+            self._hands.keeper.close()
 
     def _unbegun(self) -> list[TaskDefinition]:
         """What is in hand and has not begun. It is so no longer: nobody can begin with it while it is given back."""
