@@ -236,7 +236,7 @@ class Worker:
             if reclaim(self._evaluator):
                 self._look_for_runs = True
             self._strays.give_back()
-            self._intake.claim()  # before the next ring: what was claimed by then says nothing about it
+            self._intake.take_up()
             self._hands.mind()
         answering = self.bench.is_quick and self.bench.running > 0
         self._chores.do(now, busy=self._intake.wanted or answering)

@@ -102,6 +102,11 @@ class Intake:
             with suppress(RuntimeError):  # no thread is to be had; it can be asked for later
                 self._asking.begin(self._ask_ahead)
 
+    def take_up(self) -> None:
+        """Begin with what came of asking meanwhile, before the next ring: it says nothing about that."""
+        if self._asking.begun:
+            self.claim()
+
     def _ask_ahead(self) -> list[TaskDefinition]:
         with claiming():
             self.ahead = self._ask(self._asked_for)
