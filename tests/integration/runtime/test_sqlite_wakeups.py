@@ -104,8 +104,10 @@ def test_who_has_just_asked_looks_before_asking_to_write(
     connection = store.database._file.writer._connection
     assert connection is not None
     connection.set_trace_callback(seen.append)
+    before = store._asked
     assert store.claim_task(["F"]) is None
     assert bool(seen) == asks_to_write
+    assert store._asked > before, "a look counts, too"
     store.save_task(TaskDefinition("t", "ns.F", "", "", "", ""))
     assert store.claim_task(["F"]) is not None
     store.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from support.agents import Recorder, begin, run_of
 
@@ -11,7 +13,6 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.session import Session
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.evaluations import Evaluations
-from afl.runtime.worker.foresight import Foresight
 from afl.runtime.worker.task_in_hand import Done
 
 SOURCE = """
@@ -50,10 +51,15 @@ class Desk:
     def foresee(self, *names: str) -> None:
         self.evaluations.foresee([self.tasks[name] for name in names])
 
-    def not_told_yet(self) -> Foresight | None:
-        """What was foreseen, by a thread that is slow to tell."""
+    def foresee_late(self, meanwhile: Callable[[], None]) -> None:
+        """A thread is slow to tell what it foresaw; before, an answer changes the block of both, and more happens."""
+        self.foresee("0/b")
         foreseen, self.evaluations._foresight = self.evaluations._foresight, None
-        return foreseen
+        self.deliver("0/a")
+        meanwhile()
+        self.evaluations._foresight = foreseen
+        self.deliver("0/b", "1/a", "1/b")
+        self.check()
 
     def check(self) -> None:
         run = run_of(self.store, self.run)
@@ -75,35 +81,21 @@ def test_what_was_foreseen_is_not_read_again(desk: Desk) -> None:
 
 
 def test_what_was_read_before_the_memory_was_emptied_is_read_again(desk: Desk) -> None:
-    desk.foresee("0/b")
-    foreseen = desk.not_told_yet()
-    desk.deliver("0/a")  # changes the block of both
-    desk.session.context.forget_all()
-    desk.evaluations._foresight = foreseen
-    desk.deliver("0/b", "1/a", "1/b")
-    desk.check()
+    desk.foresee_late(desk.session.context.forget_all)
 
 
 def test_what_was_read_for_a_session_is_of_no_use_to_the_next(desk: Desk) -> None:
-    desk.foresee("0/b")
-    foreseen = desk.not_told_yet()
-    desk.deliver("0/a")
-    desk.evaluations.let_go(desk.run)
-    desk.evaluations.evaluate(desk.run)
-    desk.session.context.forget_all()
-    desk.session.context.emptied = 1  # as that of the first one was
-    desk.evaluations._foresight = foreseen
-    desk.deliver("0/b", "1/a", "1/b")
-    desk.check()
+    def another_session() -> None:
+        desk.evaluations.let_go(desk.run)
+        desk.evaluations.evaluate(desk.run)
+        desk.session.context.forget_all()
+        desk.session.context.emptied = 1  # as that of the first one was
+
+    desk.foresee_late(another_session)
 
 
 def test_what_is_in_memory_counts(desk: Desk) -> None:
-    desk.foresee("0/b")
-    foreseen = desk.not_told_yet()
-    desk.deliver("0/a")
-    desk.evaluations._foresight = foreseen
-    desk.deliver("0/b", "1/a", "1/b")
-    desk.check()
+    desk.foresee_late(lambda: None)
 
 
 def test_a_step_that_somebody_else_answered_for_is_read_anew(desk: Desk) -> None:

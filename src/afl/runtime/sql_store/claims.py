@@ -80,6 +80,7 @@ class ClaimTables(Tables):
             return False
         if self.database.select(Q.any_pending, task_list=task_list):
             return False
+        self._asked = time.monotonic()  # among many commits it looks again and again, and never asks
         self.database.expect_passing()
         return True
 
