@@ -57,6 +57,14 @@ def test_a_run_goes_with_all_that_belongs_to_it(store: PersistenceAPI) -> None:
     assert store.delete_runs(200, 10) == 0
 
 
+def test_a_task_that_comes_after_a_removed_one_is_news(store: PersistenceAPI) -> None:
+    fill(store, RUN, 100)
+    before = store.tasks_pulse()
+    assert store.delete_runs(200, 10) == 1
+    store.save_task(a_task("another", workflow_id="other", state=TaskState.COMPLETED))
+    assert store.tasks_pulse() != before
+
+
 def test_the_oldest_go_first_a_few_at_a_time(store: PersistenceAPI) -> None:
     for number, ended in enumerate([10, 20, 30, 40, 50]):
         begin(store, f"run-{number}", ended=ended, **OVER)

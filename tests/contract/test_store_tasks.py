@@ -164,6 +164,16 @@ def test_tasks_of_no_step_run_side_by_side(store: PersistenceAPI) -> None:
     assert len(store.get_all_tasks()) == 2
 
 
+def test_what_belongs_to_no_run_and_no_step_is_not_found_by_them(store: PersistenceAPI) -> None:
+    store.save_task(a_task("t1", workflow_id="", step_id=""))
+    store.save_task(a_task("t2", workflow_id=RUN, step_id="step"))
+    assert store.get_tasks_by_workflow(WorkflowId("")) == []
+    assert store.get_task_by_step(StepId("")) is None
+    assert store.get_tasks_by_step(StepId("")) == []
+    assert uuids(store.get_tasks_by_workflow(RUN)) == uuids(store.get_tasks_by_step(StepId("step"))) == ["t2"]
+    assert uuids(store.get_all_tasks()) == ["t2", "t1"]
+
+
 def test_an_event_is_processing_once_its_handler_begins(store: PersistenceAPI) -> None:
     task = wait_outside(store)
     claimed = store.claim_tasks(["F"], limit=1)

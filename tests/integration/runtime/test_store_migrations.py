@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sql_store.store import SqlStore
 from afl.runtime.sql_store.tables import SCHEMA
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.types import WorkflowId
 
 FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
 OLD_TASK = Query.of("""
@@ -87,6 +89,8 @@ def test_an_old_store_goes_on_with_its_tasks(urls: tuple[str, str], release: int
         assert claimed.data == {"n": 1}
         assert store.hand_over(claimed, "agent:x")
         assert [task.uuid for task in store.find_tasks(hold="elsewhere", via="agent")] == ["a"]
+        store.save_task(replace(tasks[0], uuid="d"))
+        assert [task.uuid for task in store.get_tasks_by_workflow(WorkflowId("run"))] == ["a", "b", "c", "d"]
     finally:
         store.close()
 

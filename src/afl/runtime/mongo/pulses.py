@@ -74,7 +74,7 @@ class PulseCollection(Collections):
         return {StepId(each["step_id"]) for each in found if each["step_id"]}
 
     def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
-        found = self._all("tasks", {"step_id": step_id}, sort=OLDEST_FIRST)
+        found = self._all("tasks", {"step_id": {"$eq": step_id, "$ne": ""}}, sort=OLDEST_FIRST)
         return [task_from(each) for each in found]
 
 

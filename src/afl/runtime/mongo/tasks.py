@@ -27,14 +27,14 @@ class TaskCollection(Collections):
         return task_from(found) if found else None
 
     def get_task_by_step(self, step_id: StepId) -> TaskDefinition | None:
-        found = self._one("tasks", {"step_id": step_id}, sort=NEWEST_FIRST)
+        found = self._one("tasks", {"step_id": {"$eq": step_id, "$ne": ""}}, sort=NEWEST_FIRST)
         return task_from(found) if found else None
 
     def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
         return self._tasks({"task_list_name": task_list, "state": TaskState.PENDING}, sort=CLAIM_ORDER)
 
     def get_tasks_by_workflow(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
-        return self._tasks({"workflow_id": workflow_id}, sort=OLDEST_FIRST)
+        return self._tasks({"workflow_id": {"$eq": workflow_id, "$ne": ""}}, sort=OLDEST_FIRST)
 
     def get_held_back(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
         waiting = [

@@ -74,7 +74,7 @@ create index afl_events_run on afl_events (workflow_id);
 create index afl_events_mark on afl_events (workflow_id, id) where event_type = 'StepContinue';
 
 create table afl_tasks (
-    seq {identity},
+    seq {place},
     uuid text not null unique,
     name text not null,
     short_name text not null,
@@ -116,8 +116,8 @@ create table afl_tasks (
 -- PostgreSQL has no checks on tasks and runs: see functions/schema.sql.
 -- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
-create index afl_tasks_step on afl_tasks (step_id);
-create index afl_tasks_run on afl_tasks (workflow_id);
+create index afl_tasks_step on afl_tasks (step_id) {if_any:step_id};
+create index afl_tasks_run on afl_tasks (workflow_id) {if_any:workflow_id};
 create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending' and hold = '';
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)

@@ -22,7 +22,7 @@ with unheld as materialized (
 select s.* from afl_steps s
 where s.workflow_id {id_of:unheld} and s.state = 'state.EventTransmit'
     and s.state <> 'state.statement.Complete' and s.state <> 'state.statement.Error'
-    and not exists (select 1 from afl_tasks t where t.step_id = s.id {plain} and (t.state in ('pending', 'running')) is true)
+    and not exists (select 1 from afl_tasks t where t.step_id = s.id {plain} and t.step_id <> '' and (t.state in ('pending', 'running')) is true)
     and not exists (
         select 1 from afl_events e where e.workflow_id = s.workflow_id and e.event_type = 'StepContinue' and e.step_id = s.id)
 limit :limit
@@ -74,7 +74,7 @@ select * from afl_events where id = :id
 select * from afl_events where workflow_id = :workflow_id order by id
 -- name: get_tasks_without_event
 select t.* from afl_tasks t left join afl_events e on e.id = t.uuid
-where t.workflow_id = :workflow_id and t.step_id <> '' and e.id is null order by t.seq
+where t.workflow_id = :workflow_id and t.workflow_id <> '' and t.step_id <> '' and e.id is null order by t.seq
 -- name: get_marks
 select * from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue' order by id limit :limit
 -- name: get_marks_of
@@ -96,11 +96,11 @@ delete from afl_events where id {in:ids}
 -- name: get_task
 select * from afl_tasks where uuid = :uuid
 -- name: get_task_by_step
-select * from afl_tasks where step_id = :step_id order by seq desc limit 1
+select * from afl_tasks where step_id = :step_id and step_id <> '' order by seq desc limit 1
 -- name: get_pending_tasks
 select * from afl_tasks where state = 'pending' and task_list_name = :task_list order by priority desc, seq
 -- name: get_tasks_by_workflow
-select * from afl_tasks where workflow_id = :workflow_id order by seq
+select * from afl_tasks where workflow_id = :workflow_id and workflow_id <> '' order by seq
 -- name: get_all_tasks
 select * from afl_tasks order by seq desc limit :limit
 -- name: insert_task
@@ -242,7 +242,7 @@ with chosen as {materialized} (
             or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
-            select 1 from afl_tasks e where e.step_id = t.step_id
+            select 1 from afl_tasks e where e.step_id = t.step_id and e.step_id <> ''
                 and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq)) is true))
         and not exists (
             select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
@@ -257,12 +257,12 @@ returning *
 -- name: claim_run_tasks
 with chosen as {materialized} (
     select t.seq from afl_tasks t
-    where t.workflow_id = :workflow_id and (t.state = 'pending' and t.hold = '') is true
+    where t.workflow_id = :workflow_id and t.workflow_id <> '' and (t.state = 'pending' and t.hold = '') is true
         and (t.name {in:names} or t.short_name {in:names}
             or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
-            select 1 from afl_tasks e where e.step_id = t.step_id
+            select 1 from afl_tasks e where e.step_id = t.step_id and e.step_id <> ''
                 and (e.state = 'running' or (e.state = 'pending' and e.seq < t.seq)) is true))
         and not exists (
             select 1 from afl_locks l where l.key = 'runner:task:' || t.uuid and l.expires_at > {now} and l.owner <> :owner)
@@ -426,7 +426,7 @@ select id as concurrency_key from keys where id is not null and (
 )
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
-where workflow_id = :workflow_id and concurrency_key <> '' and state in ('pending', 'running')
+where workflow_id = :workflow_id and workflow_id <> '' and concurrency_key <> '' and state in ('pending', 'running')
 
 -- name: pause_run
 update afl_runs set state = 'paused', reason = :reason, owner = '', epoch = epoch + 1, lease_until = 0, updated = :updated
@@ -434,7 +434,7 @@ where workflow_id = :workflow_id and state in ('created', 'running')
 returning runner_id, state
 -- name: pause_tasks
 update afl_tasks set hold = 'paused', updated = :updated
-where workflow_id = :workflow_id and state in ('pending', 'running') and hold in ('', 'concurrency')
+where workflow_id = :workflow_id and workflow_id <> '' and state in ('pending', 'running') and hold in ('', 'concurrency')
 -- name: unpause_run
 update afl_runs set state = case when iterations > 0
     or exists (select 1 from afl_steps s where s.workflow_id = afl_runs.workflow_id) then 'running' else 'created' end, reason = '', updated = :updated
@@ -445,7 +445,7 @@ update afl_tasks set updated = :updated,
     hold = case when state = 'running' then '' when concurrency_key <> '' then 'concurrency' when via <> '' then 'elsewhere' else '' end,
     deadline = case when via = '' or timeout_ms = 0 or concurrency_key <> '' then deadline else {greatest}(not_before, {now}) + timeout_ms end,
     lease_until = case when patience_ms = 0 or concurrency_key <> '' then lease_until else {greatest}(not_before, {now}) + patience_ms end
-where workflow_id = :workflow_id and (state in ('pending', 'running') and hold = 'paused') is true
+where workflow_id = :workflow_id and workflow_id <> '' and (state in ('pending', 'running') and hold = 'paused') is true
 returning task_list_name, via
 -- name: cancel_run
 update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
@@ -455,14 +455,14 @@ returning runner_id
 -- name: cancel_tasks
 update afl_tasks set state = 'canceled', epoch = epoch + 1, error = :error, updated = :updated,
     hold = case when via = '' or substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
-where workflow_id = :workflow_id and state in ('pending', 'running')
+where workflow_id = :workflow_id and workflow_id <> '' and state in ('pending', 'running')
 -- name: delete_marks
 delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
 -- name: ended_runs
 select r.workflow_id, r.runner_id from afl_runs r
 where r.ended > 0 and r.ended < :before
     and (r.ended < :long_ago or not exists (
-        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.hold = 'elsewhere'
+        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.workflow_id <> '' and t.hold = 'elsewhere'
             and t.state in ('completed', 'failed', 'ignored', 'canceled')))
 order by r.workflow_id limit :limit {skip_locked:r}
 -- name: delete_run_steps
@@ -470,7 +470,7 @@ delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events
 delete from afl_events where workflow_id {in:ids}
 -- name: delete_run_tasks
-delete from afl_tasks where workflow_id {in:ids}
+delete from afl_tasks where workflow_id {in:ids} and workflow_id <> ''
 -- name: delete_run_logs
 delete from afl_logs where runner_id {in:ids}
 -- name: delete_run_inputs
@@ -646,7 +646,7 @@ from afl_runs r cross join (
         cast(coalesce(sum(case when state = 'pending' then 1 else 0 end), 0) as {bigint}) as pending,
         cast(coalesce(sum(case when hold <> '' then 1 else 0 end), 0) as {bigint}) as held,
         cast(coalesce(sum(failures), 0) as {bigint}) as failures
-    from afl_tasks where workflow_id = :workflow_id
+    from afl_tasks where workflow_id = :workflow_id and workflow_id <> ''
 ) t where r.workflow_id = :workflow_id
 -- name: newest_runs_pulse
 select workflow_id, state, updated, waiting from afl_runs order by workflow_id desc limit :limit
@@ -656,19 +656,18 @@ from afl_runs where state in ('created', 'running')
 -- name: count_open_runs
 select count(*) as found from afl_runs where state in ('created', 'running')
 -- name: tasks_pulse
-select coalesce(max(seq), 0) as latest,
+select (select uuid from afl_tasks order by seq desc limit 1) as latest,
     (select count(*) from afl_tasks where state = 'pending' and hold = '') as pending,
     (select count(*) from afl_tasks where state = 'running') as running,
     (select count(*) from afl_tasks where (concurrency_key <> '' or hold <> '' or not_before > 0)
         and state in ('pending', 'running')) as special
-from afl_tasks
 -- name: log_end
 select coalesce(max(seq), 0) as found from afl_logs where runner_id = :runner_id
 -- name: step_lines
 select id, object_type, state, facet_name, started, ended from afl_steps where workflow_id = :workflow_id
 order by started, id
 -- name: running_steps
-select step_id from afl_tasks where workflow_id = :workflow_id and state = 'running' and step_id <> ''
+select step_id from afl_tasks where workflow_id = :workflow_id and workflow_id <> '' and state = 'running' and step_id <> ''
 
 -- Each part by an index of its own: of tasks that ended there may be millions.
 -- name: count_tasks
@@ -684,4 +683,4 @@ select task_list_name as task_list, name, state, hold, via, count(*) as count, m
 -- name: count_runs
 select state, count(*) as count from afl_runs group by state
 -- name: get_tasks_by_step
-select * from afl_tasks where step_id = :step_id order by seq
+select * from afl_tasks where step_id = :step_id and step_id <> '' order by seq
