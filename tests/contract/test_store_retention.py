@@ -26,6 +26,7 @@ from afl.runtime.persistence import PersistenceAPI
 
 pytestmark = of_stores(offers="retention")
 OVER = {"owner": "", "state": RunnerState.COMPLETED}
+ENDED = {TaskState.COMPLETED, TaskState.FAILED, TaskState.IGNORED, TaskState.CANCELED}
 
 
 def fill(store: PersistenceAPI, workflow_id: str, ended: int, runner_id: str = "") -> None:
@@ -117,3 +118,44 @@ def test_several_at_once_remove_each_run_once(open_store: OpenStore) -> None:
         removed = sum(pool.map(prune, stores))
     assert removed == 30
     assert stores[0].get_runs() == []
+
+
+def loose(
+    store: PersistenceAPI, uuid: str, updated: int, state: str = TaskState.COMPLETED, **fields: str
+) -> None:
+    """A task of no run, and a line of its log."""
+    store.save_task(a_task(uuid, **{"workflow_id": "", **fields}, state=state, updated=updated))
+    store.save_log(a_log(f"{uuid}-log", runner_id="", object_id=uuid, time=updated))
+
+
+def test_tasks_of_no_run_go_when_they_are_old(store: PersistenceAPI) -> None:
+    store.save_log(a_log(runner_id=RUN, time=100))
+    for place, state in enumerate(sorted(ENDED)):
+        loose(store, f"old-{state}", 100 + place, state)
+    loose(store, "new", 200)
+    loose(store, "open", 100, TaskState.PENDING)
+    loose(store, "of a step", 100, workflow_id=RUN, step_id="step")
+    assert store.count_old_tasks(200) == len(ENDED)
+    assert store.delete_tasks(200, 100) == len(ENDED)
+    assert sorted(task.uuid for task in store.get_all_tasks()) == ["new", "of a step", "open"]
+    assert store.count_old_tasks(200) == store.delete_tasks(200, 100) == 0
+    assert len(store.get_logs_by_runner(RUN)) == 1
+
+
+def test_old_tasks_go_a_few_at_a_time_the_oldest_first(store: PersistenceAPI) -> None:
+    for place in (3, 1, 2):
+        loose(store, f"t{place}", 100 + place)
+    assert store.delete_tasks(200, 0) == 0
+    assert store.delete_tasks(200, 2) == 2
+    assert [task.uuid for task in store.get_all_tasks()] == ["t3"]
+    assert store.delete_tasks(200, 2) == 1
+    assert store.get_all_tasks() == []
+
+
+def test_what_was_logged_for_no_run_goes_with_its_time(store: PersistenceAPI) -> None:
+    for place in range(5):
+        loose(store, f"t{place}", 100 + place)
+    assert store.delete_tasks(103, 2) == 2
+    assert [log.uuid for log in store.get_logs_by_runner("")] == ["t2-log", "t3-log", "t4-log"]
+    assert store.delete_tasks(103, 2) == 1
+    assert [log.uuid for log in store.get_logs_by_runner("")] == ["t3-log", "t4-log"]

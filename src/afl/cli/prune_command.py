@@ -26,7 +26,7 @@ def prune(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove runs that ended long ago, with their steps, tasks and logs, a few at a time.
+    """Remove runs that ended long ago, with their steps, tasks and logs, and tasks of no run, a few at a time.
 
     [bold]Examples[/bold]
 
@@ -37,13 +37,22 @@ def prune(
     if older_than is None and not settings.retention_days:
         raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
-    with open_desk(settings) as desk, errors().status("Looking for old runs") as status:
+    with open_desk(settings) as desk, errors().status("Looking for what is old") as status:
         done = desk.do(
-            prune_runs, age, dry_run=dry_run, progress=lambda count: status.update(f"Removed {count:,} runs")
+            prune_runs,
+            age,
+            dry_run=dry_run,
+            progress=lambda count: status.update(f"Removed {count:,} of them"),
         )
     if as_json:
         print_json(asdict(done))
     else:
         verb = "Would remove" if dry_run else "Removed"
-        word = "run" if done.runs == 1 else "runs"
-        say(f"{verb} {done.runs:,} {word} that ended before {date(done.ended_before)}")
+        what = _counted(done.runs, "run")
+        if done.tasks:
+            what += f" and {_counted(done.tasks, 'task')} of no run"
+        say(f"{verb} {what} that ended before {date(done.ended_before)}")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

@@ -54,6 +54,25 @@ def test_no_statement_walks_through_what_is_over(connection: sqlite3.Connection)
     assert {name for name, steps in found.items() if steps} == NEWEST_FIRST | FILTERS | COUNTS_ALL | ONE_ROW
 
 
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("ended_runs", "afl_runs_ended"),
+        ("delete_loose_tasks", "afl_tasks_loose"),
+        ("count_loose_tasks", "afl_tasks_loose"),
+        ("delete_loose_logs", "afl_logs_runner"),
+    ],
+)
+def test_what_is_old_is_found_without_looking_at_the_rest(
+    connection: sqlite3.Connection, name: str, index: str
+) -> None:
+    text = getattr(Q, name).sqlite
+    given = dict.fromkeys(re.findall(r":(\w+)", text), "1")
+    plan = " ".join(row[3] for row in connection.execute(f"explain query plan {text}", given))
+    assert re.search(rf"SEARCH \w+ USING (COVERING )?INDEX {index} \(", plan)
+    assert "TEMP B-TREE" not in plan
+
+
 @pytest.mark.parametrize("column", ["workflow_id", "step_id"])
 def test_a_walk_would_be_found(connection: sqlite3.Connection, column: str) -> None:
     """What belongs to no run or step is in no index, and so a query has to say that it does not ask for it."""

@@ -13,7 +13,7 @@ from support.command_line import Afl, Outcome
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
-from afl.runtime.entities import LogDefinition, ServerDefinition
+from afl.runtime.entities import LogDefinition, ServerDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.store import open_store
 
@@ -192,6 +192,12 @@ def test_prune(afl: Afl, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert afl("prune", "--older-than", "1d").err.startswith("Removed 0 runs that ended before")
     assert result(afl("prune", "--older-than", "0s", "--dry-run", "--json"))["runs"] == 1
     assert afl("prune", "--older-than", "0s").err.startswith("Removed 1 run that ended")
+    with folder_store(Path.cwd()) as store:
+        for uuid in ("a", "b"):
+            store.save_task(TaskDefinition(uuid, "ns.F", "", "", "", "", state=TaskState.FAILED, updated=1))
+    assert afl("prune", "--older-than", "1d").err.startswith(
+        "Removed 0 runs and 2 tasks of no run that ended"
+    )
     monkeypatch.setenv("AFL_RETENTION_DAYS", "30")
     assert result(afl("prune", "--json"))["runs"] == 0
 

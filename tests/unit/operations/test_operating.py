@@ -17,7 +17,7 @@ from afl.operations.run.run_list import list_runs
 from afl.operations.run.spending import get_budget
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
-from afl.runtime.entities import HandledCount
+from afl.runtime.entities import HandledCount, TaskDefinition, TaskState
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.types import WorkflowId
@@ -153,6 +153,17 @@ def test_waiting_for_the_end(store: MemoryStore) -> None:
     assert (end.timed_out, end.state, end.outputs) == (False, "completed", {"m": 24})
     with pytest.raises(InputError, match="no longer in this store"):
         wait(store, "nope")
+
+
+def test_prune_removes_tasks_of_no_run(store: MemoryStore) -> None:
+    for uuid in ("a", "b", "c"):
+        store.save_task(TaskDefinition(uuid, "ns.F", "", "", "", "", state=TaskState.COMPLETED, updated=1))
+    counted = retention.prune(store, HOUR, dry_run=True)
+    assert (counted.runs, counted.tasks, counted.dry_run) == (0, 3, True)
+    told: list[int] = []
+    removed = retention.prune(store, HOUR, batch=2, progress=told.append)
+    assert (removed.runs, removed.tasks, told) == (0, 3, [2, 3])
+    assert store.get_all_tasks() == []
 
 
 def test_prune_removes_old_runs_in_batches(store: MemoryStore) -> None:

@@ -1,4 +1,4 @@
-"""Retention: removing runs that ended long ago, a few at a time so that nobody waits long for the store."""
+"""Retention: removing what ended long ago, a few at a time so that nobody waits long for the store."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _PAGE = 1_000
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many runs were removed (or would be), and the time before which they ended."""
+    """How many runs, and tasks of no run, were removed (or would be), and the time before which they ended."""
 
     runs: int
     ended_before: int
     dry_run: bool
+    tasks: int = 0  # servers of an earlier release do not tell
 
 
 def prune(
@@ -31,7 +32,7 @@ def prune(
     batch: int = BATCH,
     progress: Callable[[int], None] | None = None,
 ) -> Pruned:
-    """Remove runs that ended longer ago than this, with their steps, tasks and logs.
+    """Remove runs that ended longer ago than this, with their steps, tasks and logs, and tasks that belong to no run.
 
     `progress` is told after each batch how many are gone.
     """
@@ -39,13 +40,14 @@ def prune(
         raise CapabilityError("this store cannot remove runs; use SQLite or PostgreSQL")
     before = wall_ms() - older_than_ms
     if dry_run:
-        return Pruned(_count(store, before), before, True)
-    removed = 0
-    while gone := store.delete_runs(before, batch):
-        removed += gone
-        if progress is not None:
-            progress(removed)
-    return Pruned(removed, before, False)
+        return Pruned(_count(store, before), before, True, store.count_old_tasks(before))
+    gone = [0, 0]
+    for kind, delete in enumerate((store.delete_runs, store.delete_tasks)):
+        while count := delete(before, batch):
+            gone[kind] += count
+            if progress is not None:
+                progress(sum(gone))
+    return Pruned(gone[0], before, False, gone[1])
 
 
 def _count(store: PersistenceAPI, before: int) -> int:

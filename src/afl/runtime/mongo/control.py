@@ -1,11 +1,9 @@
-"""What an operator does to a run, in MongoDB: pause, unpause, cancel, delete. Whoever holds the run is fenced.
+"""What an operator does to a run, in MongoDB: pause, unpause, cancel. Whoever holds the run is fenced.
 
 That a run is paused stands on each of its open tasks too: one that comes back from its worker meanwhile waits as well.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
@@ -18,15 +16,12 @@ from afl.runtime.mongo.collections import Collections, counted, literal
 from afl.runtime.mongo.commits import runner_end
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.elsewhere import UNTOLD, begins, elsewhere_or
-from afl.runtime.mongo.logs import counter_key
-from afl.runtime.persistence.runs import UNTOLD_MS
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
 _WHERE_IT_STOOD = {"$cond": [{"$eq": ["$iterations", 0]}, RunnerState.CREATED, RunnerState.RUNNING]}
-_UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": {"$nin": list(_OPEN_TASK["$in"])}}
 _LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
 
 
@@ -106,17 +101,6 @@ class ControlCollection(Collections):
             self._ring([CANCEL_TOPIC, run_topic(workflow_id)])
         return canceled
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        if limit < 1:
-            return 0
-        ended: Document = {"ended": {"$gt": 0, "$lt": ended_before}}
-        untold = self.connection.call(lambda database: database.tasks.distinct("workflow_id", _UNTOLD))
-        if untold:  # the other side works on for them until it is told, or for a day
-            ended = {**ended, "$or": [{"ended": {"$lt": wall_ms() - UNTOLD_MS}}, {"uuid": {"$nin": untold}}]}
-        shown = {"uuid": 1, "runner_id": 1}
-        found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
-        return self.connection.call(lambda database: _delete(database, found)) if found else 0
-
 
 def _change(
     database: Database[Document],
@@ -158,19 +142,3 @@ def _going_on() -> Document:
         "deadline": {"$cond": [waited, begins("timeout_ms", start), "$deadline"]},
         "lease_until": {"$cond": [waited, begins("patience_ms", start), "$lease_until"]},
     }
-
-
-def _delete(database: Database[Document], runs: list[Document]) -> int:
-    """Runs with all that belongs to them, they themselves last: whoever is interrupted here can begin again.
-
-    How many this one removed: others may be at the same ones.
-    """
-    ids = [run["uuid"] for run in runs]
-    records = [run["runner_id"] for run in runs if run["runner_id"]]
-    of_runs: dict[str, Any] = {"workflow_id": {"$in": ids}}
-    for name in ("steps", "events", "tasks", "usage"):
-        database[name].delete_many(of_runs)
-    database.logs.delete_many({"runner_id": {"$in": [*ids, *records]}})
-    database.counters.delete_many({"_id": {"$in": [counter_key(each) for each in (*ids, *records)]}})
-    database.runners.delete_many({"uuid": {"$in": records}})
-    return database.runs.delete_many({"uuid": {"$in": ids}}).deleted_count

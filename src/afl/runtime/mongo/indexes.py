@@ -69,6 +69,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("task_due_index", "not_before", partialFilterExpression={"not_before": {"$gt": 0}}),
         _index("task_deadline_index", "deadline", partialFilterExpression={"deadline": {"$gt": 0}}),
         _index("task_owner_index", "owner", partialFilterExpression=_RUNNING),
+        _index("task_loose_index", "updated", partialFilterExpression={"step_id": ""}),
         # Only where there is a step: tasks of no step (afl:execute) run side by side.
         _unique("task_step_id_running_unique_index", "step_id", partialFilterExpression=_RUNNING_STEP),
     ],

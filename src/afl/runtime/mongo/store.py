@@ -27,6 +27,7 @@ from afl.runtime.mongo.locks import LockCollection
 from afl.runtime.mongo.logs import LogCollection
 from afl.runtime.mongo.outcomes import OutcomeCollection
 from afl.runtime.mongo.pulses import PulseCollection
+from afl.runtime.mongo.retention import RetentionCollection
 from afl.runtime.mongo.runs import RunCollection
 from afl.runtime.mongo.servers import ServerCollection
 from afl.runtime.mongo.steps import StepCollection
@@ -47,6 +48,7 @@ class MongoStore(
     ElsewhereCollection,
     RunCollection,
     ControlCollection,
+    RetentionCollection,
     FlowCollection,
     ServerCollection,
     LockCollection,

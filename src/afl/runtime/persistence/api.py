@@ -23,6 +23,7 @@ from afl.runtime.persistence.claims import ClaimStore
 from afl.runtime.persistence.elsewhere import ElsewhereStore
 from afl.runtime.persistence.flows import FlowStore
 from afl.runtime.persistence.pulses import CensusStore, PulseStore
+from afl.runtime.persistence.retention import RetentionStore
 from afl.runtime.persistence.runs import ControlStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import LockStore, LogStore, ServerStore
 from afl.runtime.persistence.steps import EventStore, StepStore
@@ -44,6 +45,7 @@ class PersistenceAPI(
     RunStore,
     RunnerStore,
     ControlStore,
+    RetentionStore,
     FlowStore,
     ServerStore,
     LockStore,

@@ -8,8 +8,6 @@ from typing import Protocol
 from afl.runtime.entities import RunDefinition, RunnerDefinition
 from afl.runtime.types import WorkflowId
 
-UNTOLD_MS = 86_400_000  # for so long an ended run is kept whose work elsewhere has not been called off yet
-
 
 class RunStore(Protocol):
     """Runs. One is held by at most one evaluator at a time."""
@@ -58,7 +56,7 @@ class RunStore(Protocol):
 
 
 class ControlStore(Protocol):
-    """Runs that somebody pauses, cancels or removes."""
+    """Runs that somebody pauses or cancels."""
 
     def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         """Stop a run where it stands: no evaluator, none of its tasks claimed. False if it is over or paused already.
@@ -71,9 +69,6 @@ class ControlStore(Protocol):
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         """End a run, and its tasks as canceled, whoever holds them. False if it is over already."""
-
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        """Remove up to so many runs that ended before a time (wall clock, ms), with all that belongs to them."""
 
 
 class RunnerStore(Protocol):

@@ -1,4 +1,4 @@
-"""What a runner does for all at each poll: steps that were lost, workflows that are due, runs that are too old."""
+"""What a runner does for all at each poll: steps that were lost, workflows that are due, what is too old."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.sweep import continue_lost_steps
 
 Chore = Callable[[], object]
+Batch = Callable[[], bool]  # whether there may be more of it
 
 _LOST_STEPS_SECONDS = 30.0
 _RETENTION_SECONDS = 60.0
-_RETENTION_BATCH = 20
+_LOST_STEPS_BATCH = 100
+_RUNS_BATCH = 20  # each with all its steps
+_TASKS_BATCH = 200
 _DAY_MS = 86_400_000
 
 
 def chores_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) -> list[Chore]:
     """The chores for a store: those it can do, some of them less often than at each poll."""
-    chores = [_rarely(_LOST_STEPS_SECONDS, lambda: continue_lost_steps(evaluator))]
+    chores: list[Chore] = [_rarely(_LOST_STEPS_SECONDS, lambda: _help_on(evaluator))]
     schedules = WorkflowSchedules.of(store)
     if schedules is not None:
         chores.append(schedules.fire_due)
@@ -30,20 +33,27 @@ def chores_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) 
     return chores
 
 
-def _prune(store: PersistenceAPI, days: int) -> int:
-    return store.delete_runs(wall_ms() - days * _DAY_MS, _RETENTION_BATCH)
+def _help_on(evaluator: Evaluator) -> bool:
+    return continue_lost_steps(evaluator, _LOST_STEPS_BATCH) == _LOST_STEPS_BATCH
 
 
-def _rarely(seconds: float, chore: Chore) -> Chore:
-    """A chore that is done at most every so often."""
+def _prune(store: PersistenceAPI, days: int) -> bool:
+    before = wall_ms() - days * _DAY_MS
+    runs, tasks = store.delete_runs(before, _RUNS_BATCH), store.delete_tasks(before, _TASKS_BATCH)
+    return runs == _RUNS_BATCH or tasks == _TASKS_BATCH
+
+
+def _rarely(seconds: float, batch: Batch) -> Chore:
+    """A chore that is done at most every so often; at each poll for as long as there is more of it than one batch."""
     last = -seconds
 
-    def when_due() -> object:
+    def when_due() -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < seconds:
-            return None
+            return
         last = now
-        return chore()
+        if batch():
+            last = -seconds
 
     return when_due

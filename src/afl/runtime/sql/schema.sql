@@ -35,6 +35,7 @@ create table afl_inputs (
 
 create index afl_runs_open on afl_runs (owner) where state in ('created', 'running');
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
+create index afl_runs_ended on afl_runs (ended) where ended > 0;
 
 create table afl_steps (
     id text {binary} primary key,
@@ -124,6 +125,9 @@ create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority des
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 -- What is done elsewhere, and what has ended without the other side having been told.
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
+-- What goes with no run when it is old.
+create index afl_tasks_loose on afl_tasks (updated)
+    where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled');
 
 create table afl_runners (
     uuid text primary key,

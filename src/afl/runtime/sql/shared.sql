@@ -464,13 +464,30 @@ where r.ended > 0 and r.ended < :before
     and (r.ended < :long_ago or not exists (
         select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.workflow_id <> '' and t.hold = 'elsewhere'
             and t.state in ('completed', 'failed', 'ignored', 'canceled')))
-order by r.workflow_id limit :limit {skip_locked:r}
+order by r.ended limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events
 delete from afl_events where workflow_id {in:ids}
 -- name: delete_run_tasks
 delete from afl_tasks where workflow_id {in:ids} and workflow_id <> ''
+-- name: delete_loose_tasks
+with chosen as {materialized} (
+    select t.seq from afl_tasks t
+    where t.step_id = '' and t.state in ('completed', 'failed', 'ignored', 'canceled') and t.updated < :before
+    order by t.updated limit :limit {skip_locked:t}
+)
+delete from afl_tasks where seq {seq_of:chosen} returning seq
+-- name: count_loose_tasks
+select count(*) as found from afl_tasks
+where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled') and updated < :before
+-- name: delete_loose_logs
+with chosen as {materialized} (
+    select l.seq from (
+        select o.seq, o.time from afl_logs o where o.runner_id = '' order by o.seq limit :limit
+    ) as l where l.time < :before
+)
+delete from afl_logs where seq {seq_of:chosen}
 -- name: delete_run_logs
 delete from afl_logs where runner_id {in:ids}
 -- name: delete_run_inputs

@@ -1,4 +1,4 @@
-"""What an operator does to a run, in SQL: pause, unpause, cancel, delete. Whoever holds the run is fenced."""
+"""What an operator does to a run, in SQL: pause, unpause, cancel. Whoever holds the run is fenced."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import RunnerState
-from afl.runtime.persistence.runs import UNTOLD_MS
 from afl.runtime.sql_store.concurrency import lock_keys, promote
 from afl.runtime.sql_store.tables import Q, Tables
-from afl.runtime.sql_store.usage import forget
 from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.types import WorkflowId
 
@@ -28,9 +26,6 @@ class ControlTables(Tables):
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         return self.ringing(partial(_cancel, workflow_id=workflow_id, reason=reason))
-
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        return self.database.write(partial(_delete, before=ended_before, limit=limit))
 
 
 def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
@@ -82,22 +77,3 @@ def _cancel(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> 
 
 def _keys(tx: Transaction, workflow_id: str) -> list[str]:
     return [row["concurrency_key"] for row in tx.all(Q.open_keys, workflow_id=workflow_id)]
-
-
-def _delete(tx: Transaction, *, before: int, limit: int) -> int:
-    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
-    ids = [row["workflow_id"] for row in ended]
-    if ids:
-        for query in (
-            Q.delete_run_steps,
-            Q.delete_run_events,
-            Q.delete_run_tasks,
-            Q.delete_run_logs,
-            Q.delete_run_inputs,
-            Q.delete_runs,
-        ):
-            tx.run(query, ids=ids)
-        tx.run(Q.delete_expired_locks)
-        forget(tx, ids)
-        tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
-    return len(ids)

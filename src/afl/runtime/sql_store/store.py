@@ -21,6 +21,7 @@ from afl.runtime.sql_store.elsewhere import ElsewhereTables
 from afl.runtime.sql_store.events import EventTables
 from afl.runtime.sql_store.flows import FlowTables
 from afl.runtime.sql_store.pulses import PulseTables
+from afl.runtime.sql_store.retention import RetentionTables
 from afl.runtime.sql_store.run_rows import run_params
 from afl.runtime.sql_store.runs import RunTables
 from afl.runtime.sql_store.servers import LockTables, LogTables, ServerTables, log_row
@@ -42,6 +43,7 @@ class SqlStore(
     ElsewhereTables,
     RunTables,
     ControlTables,
+    RetentionTables,
     FlowTables,
     ServerTables,
     LockTables,

@@ -1,4 +1,5 @@
--- Fewer pages to write for each new task: its number needs no table of its own, and what it has none of no index.
+-- What is old is found by an index. And fewer pages to write for each new task: its number needs no table of its own, and
+-- what it has none of no index.
 -- SQLite changes no primary key of a table that is there, so the table is made anew and takes over the rows.
 
 create table afl_tasks_new (
@@ -64,3 +65,6 @@ create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
+create index afl_tasks_loose on afl_tasks (updated)
+    where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled');
+create index afl_runs_ended on afl_runs (ended) where ended > 0;

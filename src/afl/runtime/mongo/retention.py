@@ -1,0 +1,72 @@
+"""What is removed once it is old, in MongoDB: runs with all that belongs to them, and tasks that belong to none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo.database import Database
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import TaskHold, TaskState
+from afl.runtime.mongo.collections import Collections
+from afl.runtime.mongo.connection import Document
+from afl.runtime.mongo.logs import counter_key
+from afl.runtime.persistence.retention import UNTOLD_MS
+
+_ENDED = {"$nin": [TaskState.PENDING, TaskState.RUNNING]}
+_UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": _ENDED}
+
+
+class RetentionCollection(Collections):
+    """The RetentionStore protocol."""
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        if limit < 1:
+            return 0
+        ended: Document = {"ended": {"$gt": 0, "$lt": ended_before}}
+        untold = self.connection.call(lambda database: database.tasks.distinct("workflow_id", _UNTOLD))
+        if untold:  # the other side works on for them until it is told, or for a day
+            ended = {**ended, "$or": [{"ended": {"$lt": wall_ms() - UNTOLD_MS}}, {"uuid": {"$nin": untold}}]}
+        shown = {"uuid": 1, "runner_id": 1}
+        found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
+        return self.connection.call(lambda database: _delete_runs(database, found)) if found else 0
+
+    def delete_tasks(self, ended_before: int, limit: int) -> int:
+        if limit < 1:
+            return 0
+        lines = self._all("logs", {"runner_id": ""}, projection={"time": 1}, sort=[("seq", 1)], limit=limit)
+        old = [line["_id"] for line in lines if line["time"] < ended_before]
+        if old:
+            self.connection.call(lambda database: database.logs.delete_many({"_id": {"$in": old}}))
+        found = self._all(
+            "tasks", _loose(ended_before), projection={"_id": 1}, sort=[("updated", 1)], limit=limit
+        )
+        ids = [task["_id"] for task in found]
+        if not ids:
+            return 0
+        return self.connection.call(
+            lambda database: database.tasks.delete_many({"_id": {"$in": ids}}).deleted_count
+        )
+
+    def count_old_tasks(self, ended_before: int) -> int:
+        return self.connection.call(lambda database: database.tasks.count_documents(_loose(ended_before)))
+
+
+def _loose(ended_before: int) -> Document:
+    return {"step_id": "", "state": _ENDED, "updated": {"$lt": ended_before}}
+
+
+def _delete_runs(database: Database[Document], runs: list[Document]) -> int:
+    """Runs with all that belongs to them, they themselves last: whoever is interrupted here can begin again.
+
+    How many this one removed: others may be at the same ones.
+    """
+    ids = [run["uuid"] for run in runs]
+    records = [run["runner_id"] for run in runs if run["runner_id"]]
+    of_runs: dict[str, Any] = {"workflow_id": {"$in": ids}}
+    for name in ("steps", "events", "tasks", "usage"):
+        database[name].delete_many(of_runs)
+    database.logs.delete_many({"runner_id": {"$in": [*ids, *records]}})
+    database.counters.delete_many({"_id": {"$in": [counter_key(each) for each in (*ids, *records)]}})
+    database.runners.delete_many({"uuid": {"$in": records}})
+    return database.runs.delete_many({"uuid": {"$in": ids}}).deleted_count

@@ -1,1 +1,0 @@
--- Fewer pages for each new task: there is nothing to change where numbers and indexes cost what they do anyway.

@@ -1,0 +1,105 @@
+"""What a runner does for all beside its work, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.runner import chores
+from afl.runtime.types import WorkflowId
+
+MANY = 450
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    opened = MemoryStore()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time that chores go by."""
+    time = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(chores.time, "monotonic", lambda: time.now)
+    return time
+
+
+def poll(those: list[chores.Chore]) -> None:
+    for each in those:
+        each()
+
+
+def save_old(store: MemoryStore, count: int, kind: str) -> None:
+    ended = wall_ms() - 3 * DAY_MS
+    for number in range(count):
+        if kind == "runs":
+            run = RunDefinition(WorkflowId(f"run-{number:03}"), "ns.W", "hash", state=RunnerState.COMPLETED)
+            run.ended = ended
+            store.insert_run(run)
+        else:
+            task = TaskDefinition(f"t{number}", "ns.F", "", "", "", "", state=TaskState.COMPLETED)
+            task.updated = ended
+            store.save_task(task)
+
+
+def left(store: MemoryStore, kind: str) -> int:
+    return len(store.get_runs(limit=1000) if kind == "runs" else store.get_all_tasks(limit=1000))
+
+
+@pytest.mark.parametrize(("kind", "batch"), [("runs", 20), ("tasks", 200)])
+def test_what_is_old_goes_in_small_batches_at_each_poll_until_none_is_left(
+    store: MemoryStore, clock: SimpleNamespace, kind: str, batch: int
+) -> None:
+    save_old(store, MANY, kind)
+    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    counts = []
+    while left(store, kind):
+        poll(those)
+        clock.now += 2
+        counts.append(left(store, kind))
+    assert counts == [max(0, MANY - batch * (turn + 1)) for turn in range(len(counts))]
+
+
+def test_once_all_that_was_old_is_gone_it_is_looked_for_rarely(
+    store: MemoryStore, clock: SimpleNamespace
+) -> None:
+    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    poll(those)
+    save_old(store, 1, "tasks")
+    clock.now += 59
+    poll(those)
+    assert left(store, "tasks") == 1
+    clock.now += 1
+    poll(those)
+    assert left(store, "tasks") == 0
+
+
+def test_without_a_setting_nothing_is_removed(store: MemoryStore, clock: SimpleNamespace) -> None:
+    save_old(store, 1, "tasks")
+    poll(chores.chores_of(store, Evaluator(store), retention_days=0))
+    assert left(store, "tasks") == 1
+
+
+def test_a_chore_that_fails_waits_for_its_time(clock: SimpleNamespace) -> None:
+    tried: list[float] = []
+
+    def fail() -> bool:
+        tried.append(clock.now)
+        raise RuntimeError("no")
+
+    chore = chores._rarely(60, fail)
+    for _ in range(4):
+        with suppress(RuntimeError):
+            chore()
+        clock.now += 30
+    assert tried == [1000, 1060]
