@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from store_records import (
     NOTHING,
@@ -21,7 +22,7 @@ from store_records import (
     stored_run,
 )
 
-from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
 
 pytestmark = of_stores(offers="retention")
@@ -123,13 +124,11 @@ def test_several_at_once_remove_each_run_once(open_store: OpenStore) -> None:
 def loose(
     store: PersistenceAPI, uuid: str, updated: int, state: str = TaskState.COMPLETED, **fields: str
 ) -> None:
-    """A task of no run, and a line of its log."""
+    """A task of no run."""
     store.save_task(a_task(uuid, **{"workflow_id": "", **fields}, state=state, updated=updated))
-    store.save_log(a_log(f"{uuid}-log", runner_id="", object_id=uuid, time=updated))
 
 
 def test_tasks_of_no_run_go_when_they_are_old(store: PersistenceAPI) -> None:
-    store.save_log(a_log(runner_id=RUN, time=100))
     for place, state in enumerate(sorted(ENDED)):
         loose(store, f"old-{state}", 100 + place, state)
     loose(store, "new", 200)
@@ -139,7 +138,6 @@ def test_tasks_of_no_run_go_when_they_are_old(store: PersistenceAPI) -> None:
     assert store.delete_tasks(200, 100) == len(ENDED)
     assert sorted(task.uuid for task in store.get_all_tasks()) == ["new", "of a step", "open"]
     assert store.count_old_tasks(200) == store.delete_tasks(200, 100) == 0
-    assert len(store.get_logs_by_runner(RUN)) == 1
 
 
 def test_old_tasks_go_a_few_at_a_time_the_oldest_first(store: PersistenceAPI) -> None:
@@ -153,9 +151,25 @@ def test_old_tasks_go_a_few_at_a_time_the_oldest_first(store: PersistenceAPI) ->
 
 
 def test_what_was_logged_for_no_run_goes_with_its_time(store: PersistenceAPI) -> None:
+    store.save_log(a_log("of a run", runner_id=RUN, time=100))
     for place in range(5):
-        loose(store, f"t{place}", 100 + place)
-    assert store.delete_tasks(103, 2) == 2
-    assert [log.uuid for log in store.get_logs_by_runner("")] == ["t2-log", "t3-log", "t4-log"]
-    assert store.delete_tasks(103, 2) == 1
-    assert [log.uuid for log in store.get_logs_by_runner("")] == ["t3-log", "t4-log"]
+        store.save_log(a_log(f"l{place}", runner_id="", time=100 + place))
+    assert store.delete_logs(103, 0) == 0
+    assert store.delete_logs(103, 2) == 2
+    assert [log.uuid for log in store.get_logs_by_runner("")] == ["l2", "l3", "l4"]
+    assert [store.delete_logs(103, 2), store.delete_logs(103, 2)] == [1, 0]
+    assert [log.uuid for log in store.get_logs_by_runner("")] == ["l3", "l4"]
+    assert len(store.get_logs_by_runner(RUN)) == 1
+
+
+def test_a_task_whose_end_is_not_known_to_be_old_stays(store: PersistenceAPI) -> None:
+    loose(store, "when it ended nobody wrote down", 0)
+    store.save_task(
+        replace(
+            a_task("somebody is to be told", workflow_id="", state=TaskState.CANCELED, updated=100),
+            hold=TaskHold.ELSEWHERE,
+            via="agent:x",
+        )
+    )
+    assert store.count_old_tasks(200) == store.delete_tasks(200, 10) == 0
+    assert len(store.get_all_tasks()) == 2

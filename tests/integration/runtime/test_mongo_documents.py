@@ -117,6 +117,19 @@ def test_documents_with_nothing_but_the_old_fields_are_served(store: MongoStore,
     assert root.id == step.id
 
 
+def test_what_others_wrote_without_saying_when_it_ended_is_not_taken_for_old(
+    store: MongoStore, database: Database
+) -> None:
+    lines = [{"uuid": "l1", "runner_id": ""}, {"uuid": "l2", "runner_id": "", "time": None}]
+    database.logs.insert_many([*lines, {"uuid": "l3", "runner_id": "", "time": 1}])
+    old = {"step_id": "", "updated": 1}
+    tasks = [{"uuid": "t1", **old}, {"uuid": "t2", **old, "state": "waiting"}, {"uuid": "t3", "step_id": ""}]
+    database.tasks.insert_many([*tasks, {"uuid": "t4", **old, "state": "completed"}])
+    assert (store.delete_logs(100, 10), store.count_old_tasks(100), store.delete_tasks(100, 10)) == (1, 1, 1)
+    assert database.logs.distinct("uuid") == ["l1", "l2"]
+    assert database.tasks.distinct("uuid") == ["t1", "t2", "t3"]
+
+
 def test_a_document_over_the_limit_is_refused(store: MongoStore) -> None:
     step = a_step()
     step.set_attribute("n", "x" * (8 * 1024 * 1024 - 100))

@@ -17,7 +17,7 @@ from afl.operations.run.run_list import list_runs
 from afl.operations.run.spending import get_budget
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
-from afl.runtime.entities import HandledCount, TaskDefinition, TaskState
+from afl.runtime.entities import HandledCount, LogDefinition, TaskDefinition, TaskState
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.types import WorkflowId
@@ -161,9 +161,10 @@ def test_prune_removes_tasks_of_no_run(store: MemoryStore) -> None:
     counted = retention.prune(store, HOUR, dry_run=True)
     assert (counted.runs, counted.tasks, counted.dry_run) == (0, 3, True)
     told: list[int] = []
+    store.save_logs([LogDefinition(f"l{number}", 0, "", time=1) for number in range(5)])
     removed = retention.prune(store, HOUR, batch=2, progress=told.append)
-    assert (removed.runs, removed.tasks, told) == (0, 3, [2, 3])
-    assert store.get_all_tasks() == []
+    assert (removed.runs, removed.tasks, told) == (0, 3, [2, 3, 5, 7, 8])
+    assert store.get_all_tasks() == store.get_logs_by_runner("") == []
 
 
 def test_prune_removes_old_runs_in_batches(store: MemoryStore) -> None:

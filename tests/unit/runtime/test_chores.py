@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner import chores
@@ -46,6 +46,8 @@ def save_old(store: MemoryStore, count: int, kind: str) -> None:
             run = RunDefinition(WorkflowId(f"run-{number:03}"), "ns.W", "hash", state=RunnerState.COMPLETED)
             run.ended = ended
             store.insert_run(run)
+        elif kind == "logs":
+            store.save_log(LogDefinition(f"l{number}", 0, "", time=ended))
         else:
             task = TaskDefinition(f"t{number}", "ns.F", "", "", "", "", state=TaskState.COMPLETED)
             task.updated = ended
@@ -53,10 +55,12 @@ def save_old(store: MemoryStore, count: int, kind: str) -> None:
 
 
 def left(store: MemoryStore, kind: str) -> int:
+    if kind == "logs":
+        return len(store.get_logs_by_runner(""))
     return len(store.get_runs(limit=1000) if kind == "runs" else store.get_all_tasks(limit=1000))
 
 
-@pytest.mark.parametrize(("kind", "batch"), [("runs", 20), ("tasks", 200)])
+@pytest.mark.parametrize(("kind", "batch"), [("runs", 20), ("tasks", 200), ("logs", 200)])
 def test_what_is_old_goes_in_small_batches_at_each_poll_until_none_is_left(
     store: MemoryStore, clock: SimpleNamespace, kind: str, batch: int
 ) -> None:

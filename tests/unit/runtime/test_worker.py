@@ -559,17 +559,21 @@ def test_what_a_sweep_asks_for_is_taken_up_before_the_next_ring(store: MemorySto
     crew.worker.drain(SECONDS)
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(InputError("nonsense"), "broken failed: nonsense"), (KeyError("time"), "KeyError: 'time'")],
+)
 def test_a_chore_that_fails_does_not_keep_the_worker_from_its_work(
-    store: MemoryStore, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, error: Exception, told: str
 ) -> None:
     crew = Crew(store)
 
     def broken() -> None:
-        raise InputError("nonsense")
+        raise error
 
     crew.hooks.chores = [broken]
     with crew.at_work():
-        crew.recorder.until(lambda r: "broken failed: nonsense" in caplog.text)
+        crew.recorder.until(lambda r: told in caplog.text)
         assert ended(store, submit(store)).outputs == {"m": 6}
 
 

@@ -32,7 +32,7 @@ def prune(
     batch: int = BATCH,
     progress: Callable[[int], None] | None = None,
 ) -> Pruned:
-    """Remove runs that ended longer ago than this, with their steps, tasks and logs, and tasks that belong to no run.
+    """Remove runs that ended longer ago than this, with their steps, tasks and logs, and what belongs to no run.
 
     `progress` is told after each batch how many are gone.
     """
@@ -41,8 +41,8 @@ def prune(
     before = wall_ms() - older_than_ms
     if dry_run:
         return Pruned(_count(store, before), before, True, store.count_old_tasks(before))
-    gone = [0, 0]
-    for kind, delete in enumerate((store.delete_runs, store.delete_tasks)):
+    gone = [0, 0, 0]
+    for kind, delete in enumerate((store.delete_runs, store.delete_tasks, store.delete_logs)):
         while count := delete(before, batch):
             gone[kind] += count
             if progress is not None:

@@ -13,8 +13,8 @@ from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.logs import counter_key
 from afl.runtime.persistence.retention import UNTOLD_MS
 
-_ENDED = {"$nin": [TaskState.PENDING, TaskState.RUNNING]}
-_UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": _ENDED}
+_ENDED = [TaskState.COMPLETED, TaskState.FAILED, TaskState.IGNORED, TaskState.CANCELED]
+_UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": {"$in": _ENDED}}
 
 
 class RetentionCollection(Collections):
@@ -32,28 +32,36 @@ class RetentionCollection(Collections):
         return self.connection.call(lambda database: _delete_runs(database, found)) if found else 0
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
-        if limit < 1:
-            return 0
-        lines = self._all("logs", {"runner_id": ""}, projection={"time": 1}, sort=[("seq", 1)], limit=limit)
-        old = [line["_id"] for line in lines if line["time"] < ended_before]
-        if old:
-            self.connection.call(lambda database: database.logs.delete_many({"_id": {"$in": old}}))
-        found = self._all(
-            "tasks", _loose(ended_before), projection={"_id": 1}, sort=[("updated", 1)], limit=limit
-        )
-        ids = [task["_id"] for task in found]
-        if not ids:
-            return 0
-        return self.connection.call(
-            lambda database: database.tasks.delete_many({"_id": {"$in": ids}}).deleted_count
+        old = _loose(ended_before)
+        return self._delete("tasks", old, limit, order="updated", chosen=old)
+
+    def delete_logs(self, written_before: int, limit: int) -> int:
+        return self._delete(
+            "logs", {"runner_id": ""}, limit, order="seq", chosen={"time": {"$lt": written_before}}
         )
 
     def count_old_tasks(self, ended_before: int) -> int:
         return self.connection.call(lambda database: database.tasks.count_documents(_loose(ended_before)))
 
+    def _delete(self, name: str, query: Document, limit: int, *, order: str, chosen: Document) -> int:
+        """Remove those of the first so many that are `chosen`, when it comes to it."""
+        if limit < 1:
+            return 0
+        found = self._all(name, query, projection={"_id": 1}, sort=[(order, 1)], limit=limit)
+        these: Document = {"_id": {"$in": [each["_id"] for each in found]}, **chosen}
+        if not found:
+            return 0
+        return self.connection.call(lambda database: database[name].delete_many(these).deleted_count)
+
 
 def _loose(ended_before: int) -> Document:
-    return {"step_id": "", "state": _ENDED, "updated": {"$lt": ended_before}}
+    """Tasks of no step that ended, as far as is known; whether anybody elsewhere is to be told of it matters more."""
+    return {
+        "step_id": "",
+        "state": {"$in": _ENDED},
+        "hold": {"$ne": TaskHold.ELSEWHERE},
+        "updated": {"$gt": 0, "$lt": ended_before},
+    }
 
 
 def _delete_runs(database: Database[Document], runs: list[Document]) -> int:

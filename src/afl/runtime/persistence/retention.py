@@ -14,10 +14,10 @@ class RetentionStore(Protocol):
         """Remove up to so many runs that ended before a time, with all that belongs to them."""
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
-        """Remove up to so many tasks of no step that ended before a time, and up to so many lines of their log.
+        """Remove up to so many tasks of no step that ended before a time: of no run, and so going with none."""
 
-        How many tasks. They belong to no run, and so go with none.
-        """
+    def delete_logs(self, written_before: int, limit: int) -> int:
+        """Remove up to so many lines of the log of no run that are older than a time."""
 
     def count_old_tasks(self, ended_before: int) -> int:
         """How many tasks `delete_tasks` would remove, called again and again."""

@@ -18,7 +18,7 @@ _LOST_STEPS_SECONDS = 30.0
 _RETENTION_SECONDS = 60.0
 _LOST_STEPS_BATCH = 100
 _RUNS_BATCH = 20  # each with all its steps
-_TASKS_BATCH = 200
+_SINGLES_BATCH = 200
 _DAY_MS = 86_400_000
 
 
@@ -39,12 +39,16 @@ def _help_on(evaluator: Evaluator) -> bool:
 
 def _prune(store: PersistenceAPI, days: int) -> bool:
     before = wall_ms() - days * _DAY_MS
-    runs, tasks = store.delete_runs(before, _RUNS_BATCH), store.delete_tasks(before, _TASKS_BATCH)
-    return runs == _RUNS_BATCH or tasks == _TASKS_BATCH
+    gone = [
+        store.delete_runs(before, _RUNS_BATCH),
+        store.delete_tasks(before, _SINGLES_BATCH),
+        store.delete_logs(before, _SINGLES_BATCH),
+    ]
+    return any(gone)
 
 
 def _rarely(seconds: float, batch: Batch) -> Chore:
-    """A chore that is done at most every so often; at each poll for as long as there is more of it than one batch."""
+    """A chore that is done at most every so often; at each poll for as long as there may be more of it."""
     last = -seconds
 
     def when_due() -> None:

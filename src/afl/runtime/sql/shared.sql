@@ -474,20 +474,22 @@ delete from afl_tasks where workflow_id {in:ids} and workflow_id <> ''
 -- name: delete_loose_tasks
 with chosen as {materialized} (
     select t.seq from afl_tasks t
-    where t.step_id = '' and t.state in ('completed', 'failed', 'ignored', 'canceled') and t.updated < :before
+    where t.step_id = '' and t.state in ('completed', 'failed', 'ignored', 'canceled') and t.updated > 0 and t.updated < :before
+        and (t.hold <> 'elsewhere') is true
     order by t.updated limit :limit {skip_locked:t}
 )
 delete from afl_tasks where seq {seq_of:chosen} returning seq
 -- name: count_loose_tasks
 select count(*) as found from afl_tasks
-where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled') and updated < :before
+where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled') and updated > 0 and updated < :before
+    and (hold <> 'elsewhere') is true
 -- name: delete_loose_logs
 with chosen as {materialized} (
     select l.seq from (
         select o.seq, o.time from afl_logs o where o.runner_id = '' order by o.seq limit :limit
     ) as l where l.time < :before
 )
-delete from afl_logs where seq {seq_of:chosen}
+delete from afl_logs where seq {seq_of:chosen} returning seq
 -- name: delete_run_logs
 delete from afl_logs where runner_id {in:ids}
 -- name: delete_run_inputs

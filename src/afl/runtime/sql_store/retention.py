@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Transaction
+from afl.kernel.database import Query, Transaction
 from afl.runtime.persistence.retention import UNTOLD_MS
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.sql_store.usage import forget
@@ -18,16 +18,17 @@ class RetentionTables(Tables):
         return self.database.write(partial(_delete_runs, before=ended_before, limit=limit))
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
-        return self.database.write(partial(_delete_tasks, before=ended_before, limit=limit))
+        return self._delete(Q.delete_loose_tasks, ended_before, limit)
+
+    def delete_logs(self, written_before: int, limit: int) -> int:
+        return self._delete(Q.delete_loose_logs, written_before, limit)
 
     def count_old_tasks(self, ended_before: int) -> int:
         found: int = self.database.select(Q.count_loose_tasks, before=ended_before)[0]["found"]
         return found
 
-
-def _delete_tasks(tx: Transaction, *, before: int, limit: int) -> int:
-    tx.run(Q.delete_loose_logs, before=before, limit=limit)
-    return tx.run(Q.delete_loose_tasks, before=before, limit=limit)
+    def _delete(self, query: Query, before: int, limit: int) -> int:
+        return len(self.database.atomic(query, before=before, limit=limit))
 
 
 def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
