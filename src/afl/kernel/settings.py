@@ -108,7 +108,7 @@ class Settings:
         "AFL_RETENTION_DAYS",
         0,
         Integer(0, 36_500),
-        "Ended runs are deleted after this many days; 0 keeps them.",
+        "Ended runs, and ended tasks of no run, are deleted after this many days; 0 keeps them.",
     )
     log_level: str = setting(
         "AFL_LOG_LEVEL",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -17,13 +16,6 @@ from afl.runtime.types import WorkflowId
 
 MANY = 450
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    opened = MemoryStore()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
