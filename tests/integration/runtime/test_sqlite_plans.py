@@ -6,11 +6,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, StoreConflict
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.sql_store.tables import Q
 from afl.runtime.sqlite_store import SqliteStore
@@ -91,5 +92,17 @@ def test_what_a_new_task_writes(tmp_path: Path, belongs_to: dict[str, str], page
             given = {"runner_id": "r", "flow_id": "f", "workflow_id": "", "step_id": "", **belongs_to}
             store.save_task(TaskDefinition(uuid, "ns.F", **given))
         assert (log.stat().st_size - size) / (4096 + 24) == pages
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("wrong", [{"state": "done"}, {"hold": "later"}])
+def test_words_that_are_none_of_ours_are_refused(tmp_path: Path, wrong: dict[str, str]) -> None:
+    """Agents of other languages write into this table, and a state that nobody knows would never end."""
+    store = SqliteStore(f"sqlite:///{tmp_path}/afl.db")
+    try:
+        with pytest.raises(StoreConflict, match="CHECK constraint failed"):
+            store.save_task(replace(TaskDefinition("t", "ns.F", "", "", "", ""), **wrong))
+        assert store.get_all_tasks() == []
     finally:
         store.close()

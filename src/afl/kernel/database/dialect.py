@@ -14,6 +14,7 @@
     {materialized}     `with chosen as {materialized} (...)`: read once, and not mixed with the rest, where that must be
                        asked for
     {greatest} {least} the scalar functions of two and more values
+    {if_sqlite} {end_if}               between them stands what is for SQLite alone
     {in:ids}           `column {in:ids}`: the parameter `ids` is a list
     {seq_of:chosen}    `seq {seq_of:chosen}`: a row of the common table `chosen`, found by the index of `seq` however
                        few rows the planner expects there; `{id_of:chosen}` is the same for its column `id`
@@ -59,6 +60,8 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "materialized": ("", "materialized"),
     "greatest": ("max", "greatest"),
     "least": ("min", "least"),
+    "if_sqlite": ("", "/*"),
+    "end_if": ("", "*/"),
 }
 _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
     "for_update": ("", "for update of @"),

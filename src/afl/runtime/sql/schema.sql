@@ -83,7 +83,9 @@ create table afl_tasks (
     workflow_id text {binary} not null,
     flow_id text not null,
     step_id text not null,
-    state text not null check (state in ('pending', 'running', 'completed', 'failed', 'ignored', 'canceled')),
+    state text not null {if_sqlite} check (
+        state = 'pending' or state = 'running' or state = 'completed' or state = 'failed' or state = 'ignored'
+        or state = 'canceled') {end_if},
     created {bigint} not null,
     updated {bigint} not null,
     error text,
@@ -103,7 +105,9 @@ create table afl_tasks (
     retry text,
     concurrency_key text not null default '',
     concurrency_limit {bigint} not null default 0,
-    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout', 'elsewhere')),
+    hold text not null default '' {if_sqlite} check (
+        hold = '' or hold = 'concurrency' or hold = 'paused' or hold = 'poisoned' or hold = 'timeout' or hold = 'elsewhere')
+        {end_if},
     not_before {bigint} not null default 0,
     deadline {bigint} not null default 0,
     failures {bigint} not null default 0,
@@ -114,7 +118,8 @@ create table afl_tasks (
     patience_ms {bigint} not null default 0
 ) {strict};
 
--- PostgreSQL has no checks on tasks and runs: see functions/schema.sql.
+-- PostgreSQL has no checks on tasks and runs: see functions/schema.sql. For those of SQLite, and for the conditions of its
+-- indexes: to look into a list of three words and more it makes a table of them each time, a tenth of a small insert.
 -- Few indexes with a condition: PostgreSQL prepares every one of them anew for every statement that writes a task.
 create unique index afl_tasks_one_running_per_step on afl_tasks (step_id) where state = 'running' and step_id <> '';
 create index afl_tasks_step on afl_tasks (step_id) {if_any:step_id};
@@ -127,7 +132,7 @@ create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority des
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
 -- What goes with no run when it is old.
 create index afl_tasks_loose on afl_tasks (updated)
-    where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled');
+    where step_id = '' and state not in ('pending', 'running');
 
 create table afl_runners (
     uuid text primary key,

@@ -474,14 +474,14 @@ delete from afl_tasks where workflow_id {in:ids} and workflow_id <> ''
 -- name: delete_loose_tasks
 with chosen as {materialized} (
     select t.seq from afl_tasks t
-    where t.step_id = '' and t.state in ('completed', 'failed', 'ignored', 'canceled') and t.updated > 0 and t.updated < :before
+    where t.step_id = '' and t.state not in ('pending', 'running') and t.updated > 0 and t.updated < :before
         and (t.hold <> 'elsewhere') is true
     order by t.updated limit :limit {skip_locked:t}
 )
 delete from afl_tasks where seq {seq_of:chosen} returning seq
 -- name: count_loose_tasks
 select count(*) as found from afl_tasks
-where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled') and updated > 0 and updated < :before
+where step_id = '' and state not in ('pending', 'running') and updated > 0 and updated < :before
     and (hold <> 'elsewhere') is true
 -- name: delete_loose_logs
 with chosen as {materialized} (

@@ -1,5 +1,5 @@
 -- What is old is found by an index. And fewer pages to write for each new task: its number needs no table of its own, and
--- what it has none of no index.
+-- what it has none of no index; and checks that make no table of their words each time.
 -- SQLite changes no primary key of a table that is there, so the table is made anew and takes over the rows.
 
 create table afl_tasks_new (
@@ -11,7 +11,9 @@ create table afl_tasks_new (
     workflow_id text {binary} not null,
     flow_id text not null,
     step_id text not null,
-    state text not null check (state in ('pending', 'running', 'completed', 'failed', 'ignored', 'canceled')),
+    state text not null check (
+        state = 'pending' or state = 'running' or state = 'completed' or state = 'failed' or state = 'ignored'
+        or state = 'canceled'),
     created {bigint} not null,
     updated {bigint} not null,
     error text,
@@ -30,7 +32,8 @@ create table afl_tasks_new (
     retry text,
     concurrency_key text not null default '',
     concurrency_limit {bigint} not null default 0,
-    hold text not null default '' check (hold in ('', 'concurrency', 'paused', 'poisoned', 'timeout', 'elsewhere')),
+    hold text not null default '' check (
+        hold = '' or hold = 'concurrency' or hold = 'paused' or hold = 'poisoned' or hold = 'timeout' or hold = 'elsewhere'),
     not_before {bigint} not null default 0,
     deadline {bigint} not null default 0,
     failures {bigint} not null default 0,
@@ -66,5 +69,5 @@ create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority des
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
 create index afl_tasks_loose on afl_tasks (updated)
-    where step_id = '' and state in ('completed', 'failed', 'ignored', 'canceled');
+    where step_id = '' and state not in ('pending', 'running');
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
