@@ -36,7 +36,5 @@ class Chores:
                 raise
             except AgentFlowError as error:
                 _log.warning("%s failed: %s", getattr(chore, "__name__", "a chore"), error)
-            except (
-                Exception
-            ):  # a mistake of ours, or records nobody thought of: no reason to end with all that is in hand
+            except Exception:  # no reason to end, with all that is in hand
                 _log.exception("%s failed", getattr(chore, "__name__", "a chore"))
