@@ -12,6 +12,7 @@ from support.databases import fresh_mongo_database, fresh_postgres_database
 from support.properties import be_the_usual
 from support.servers import SessionServers
 from support.stillness import Stillness
+from support.timing import FixtureTimes, RunTimes
 
 from afl.kernel import codec, telemetry
 
@@ -23,8 +24,11 @@ be_the_usual()  # before any test is read
 def pytest_configure(config: pytest.Config) -> None:
     if is_required() and find_chromium() is None:
         raise pytest.UsageError(f"AFL_BROWSER=required, but these cannot run: {MISSING}")
+    fixture_times = FixtureTimes()
+    config.pluginmanager.register(fixture_times)
     from_controller = getattr(config, "workerinput", None)
     if from_controller is None:
+        config.pluginmanager.register(RunTimes(fixture_times))
         config.stash[_SERVERS] = SessionServers.of_this_process()
         config.pluginmanager.register(Stillness(seconds=900))
     else:
