@@ -10,7 +10,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from afl.dashboard.app import create_app
-from afl.dashboard.server import DashboardServer, address, bound
+from afl.dashboard.server import DashboardServer, address
+from afl.kernel.address import listening_socket
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.access import Role, hash_token
 
@@ -51,7 +52,7 @@ def client_of(settings: Settings, role: Role | None = None) -> Iterator[TestClie
 def served(settings: Settings) -> Iterator[str]:
     """The address of a real server."""
     ready = threading.Event()
-    with bound("127.0.0.1", 0) as listener:
+    with listening_socket("127.0.0.1", 0) as listener:
         server = DashboardServer(settings, ready.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

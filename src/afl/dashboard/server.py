@@ -12,7 +12,7 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 
 from afl.dashboard.app import create_app
-from afl.kernel.errors import InputError
+from afl.kernel.address import listening_socket
 from afl.kernel.settings import Settings
 from afl.operations.access import check_address
 
@@ -22,7 +22,7 @@ _GRACE_SECONDS = 2
 def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve until somebody ends it; `ready` is told the address."""
     check_address(settings, host)
-    with bound(host, port) as listener:
+    with listening_socket(host, port) as listener:
         url = address(host, listener.getsockname()[1])
         DashboardServer(settings, lambda: ready(url)).run(sockets=[listener])
 
@@ -64,15 +64,6 @@ class DashboardServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await run_in_threadpool(self._app.state.hub.close)
         await super().shutdown(sockets)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=1024)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
 
 
 def address(host: str, port: int) -> str:

@@ -15,8 +15,8 @@ import uvicorn
 from anyio import run
 from mcp.server.transport_security import TransportSecuritySettings
 
-from afl.kernel.address import is_loopback
-from afl.kernel.errors import AccessError, InputError
+from afl.kernel.address import is_loopback, listening_socket
+from afl.kernel.errors import AccessError
 from afl.kernel.settings import Settings
 from afl.mcp.desks import Desks, DesksAtServer, DesksByToken, OneDesk
 from afl.mcp.gate import Gate
@@ -41,7 +41,7 @@ def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], 
     """Serve over HTTP until somebody ends it; `ready` is told the address."""
     check_address(settings, host)
     users = load_users(settings)
-    with _bound(host, port) as listener, open_desk(settings, create=True) as desk:
+    with listening_socket(host, port) as listener, open_desk(settings, create=True) as desk:
         app = make_server(_desks(desk, settings, users)).streamable_http_app(
             streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
         )
@@ -97,11 +97,3 @@ def _security(settings: Settings, host: str) -> TransportSecuritySettings:
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{each}" for each in hosts for scheme in ("http", "https")],
     )
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host.strip("[]"), port), family=family)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
