@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
@@ -39,11 +40,11 @@ class Schema:
     def name(self) -> str:
         return self.component or self.package.removeprefix("afl.")
 
-    def fresh(self, dialect: Dialect) -> list[Query]:
+    def fresh(self, dialect: Dialect) -> tuple[Query, ...]:
         """The statements that make everything at once."""
         return self._read(self._choose(self._root(), "schema", dialect), dialect)
 
-    def migrations(self, dialect: Dialect) -> dict[int, list[Query]]:
+    def migrations(self, dialect: Dialect) -> dict[int, tuple[Query, ...]]:
         """Number -> statements, in order."""
         return {number: self._read(source, dialect) for number, source in self._sources(dialect)}
 
@@ -76,13 +77,21 @@ class Schema:
                 return folder.joinpath(name)
         raise InputError(f"{self.package}/{self.folder} has no {stem}.sql for {dialect}")
 
-    def _read(self, source: Traversable, dialect: Dialect) -> list[Query]:
-        found = []
-        for number, statement in enumerate(statements(source.read_text("utf-8")), start=1):
-            name = f"{self.name}/{source.name} statement {number}"
-            text = {"sqlite": None, "postgres": None} | {dialect: statement}
-            found.append(Query(name, sqlite=text["sqlite"], postgres=text["postgres"], where=self.package))
-        return found
+    def _read(self, source: Traversable, dialect: Dialect) -> tuple[Query, ...]:
+        return _statements(f"{self.name}/{source.name}", source.read_text("utf-8"), dialect, self.package)
+
+
+@cache  # a process may open many stores; parsing takes twice as long as making the tables
+def _statements(name: str, script: str, dialect: Dialect, package: str) -> tuple[Query, ...]:
+    return tuple(
+        Query(
+            f"{name} statement {number}",
+            sqlite=statement if dialect == "sqlite" else None,
+            postgres=statement if dialect == "postgres" else None,
+            where=package,
+        )
+        for number, statement in enumerate(statements(script), start=1)
+    )
 
 
 def ensure(database: Database, schema: Schema) -> None:
