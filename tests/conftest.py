@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
+import random
+import signal
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 from support.chromium import MISSING, find_chromium, is_required
-from support.databases import fresh_mongo_database, fresh_postgres_database
+from support.databases import (
+    EmptyMongo,
+    EmptyPostgres,
+    created_database,
+    fresh_mongo_database,
+    fresh_postgres_database,
+    with_database,
+)
 from support.properties import be_the_usual
 from support.servers import SessionServers
 from support.stillness import Stillness
@@ -22,6 +34,9 @@ be_the_usual()  # before any test is read
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Started by a script in the background, a process ignores SIGINT, and so would all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if is_required() and find_chromium() is None:
         raise pytest.UsageError(f"AFL_BROWSER=required, but these cannot run: {MISSING}")
     fixture_times = FixtureTimes()
@@ -33,6 +48,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stillness(seconds=900))
     else:
         config.stash[_SERVERS] = SessionServers.from_controller(from_controller[_MESSAGE])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """AFL_SHUFFLE=<number> runs the files, and the tests of each file, in another order; the same for all workers."""
+    if seed := os.environ.get("AFL_SHUFFLE"):
+        order = random.Random(seed)
+        files = sorted({item.path for item in items})
+        order.shuffle(files)
+        place = {file: number for number, file in enumerate(files)}
+        items.sort(key=lambda item: (place[item.path], order.random()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -98,11 +123,30 @@ def mongo_url(servers: SessionServers) -> str:
     return servers.url("mongo")
 
 
+@pytest.fixture(scope="session")
+def postgres_admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to the server for what is done between tests."""
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        yield admin
+
+
 @pytest.fixture
-def postgres_database(postgres_url: str) -> Iterator[str]:
-    """The URL of a fresh, empty PostgreSQL database, dropped after the test."""
-    with fresh_postgres_database(postgres_url) as url:
-        yield url
+def postgres_database(postgres_url: str, postgres_admin: psycopg.Connection[Any]) -> Iterator[str]:
+    """The URL of a fresh PostgreSQL database without tables, dropped after the test."""
+    with created_database(postgres_admin) as name:
+        yield with_database(postgres_url, name)
+
+
+@pytest.fixture(scope="session")
+def _shared_postgres(postgres_url: str) -> Iterator[EmptyPostgres]:
+    with fresh_postgres_database(postgres_url) as url, closing(EmptyPostgres(url)) as shared:
+        yield shared
+
+
+@pytest.fixture
+def empty_postgres_url(_shared_postgres: EmptyPostgres) -> str:
+    """The URL of a PostgreSQL database without rows: the tables of earlier tests are there, which saves time."""
+    return _shared_postgres.emptied()
 
 
 @pytest.fixture
@@ -110,3 +154,15 @@ def mongo_database_url(mongo_url: str) -> Iterator[str]:
     """A MongoDB URL with a database name of its own, dropped after the test."""
     with fresh_mongo_database(mongo_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def _shared_mongo(mongo_url: str) -> Iterator[EmptyMongo]:
+    with fresh_mongo_database(mongo_url) as url, closing(EmptyMongo(url)) as shared:
+        yield shared
+
+
+@pytest.fixture
+def empty_mongo_url(_shared_mongo: EmptyMongo) -> str:
+    """The URL of a MongoDB database without documents; collections and indexes of earlier tests are there."""
+    return _shared_mongo.emptied()

@@ -18,7 +18,6 @@ from afl.runtime.entities import (
     TaskState,
     WorkflowDefinition,
 )
-from afl.runtime.memory_store import MemoryStore
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
@@ -32,7 +31,6 @@ T = TypeVar("T")
 OpenStore = Callable[[], PersistenceAPI]
 
 KINDS: dict[str, type[SqlStore | MongoStore]] = {
-    "memory": MemoryStore,
     "sqlite": SqliteStore,
     "postgres": PostgresStore,
     "mongo": MongoStore,

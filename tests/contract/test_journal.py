@@ -17,10 +17,11 @@ from afl.kernel.journal import Entry, Journal, Record
 SECONDS = 60.0
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/afl.db"}.get(request.param)
-    with connect(url or request.getfixturevalue("postgres_database")) as database:
+    file = f"sqlite:///{tmp_path}/afl.db"
+    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    with connect(url) as database:
         yield database
 
 

@@ -19,10 +19,11 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1000
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/afl.db"}.get(request.param)
-    with connect(url or request.getfixturevalue("postgres_database")) as database:
+    file = f"sqlite:///{tmp_path}/afl.db"
+    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    with connect(url) as database:
         yield database
 
 
@@ -37,7 +38,9 @@ class Witness:
     def __init__(self, database: Database, schedules: Schedules) -> None:
         self.database, self.schedules = database, schedules
         database.write(
-            lambda tx: tx.run(Query.of("create table fired (name text not null, due bigint not null)"))
+            lambda tx: tx.run(
+                Query.of("create table if not exists fired (name text not null, due bigint not null)")
+            )
         )
 
     def put(self, name: str, cron: str, now: int = START, **options: object) -> int | None:

@@ -34,7 +34,7 @@ from afl.runtime.usage import (
 from afl.runtime.usage_store import budget_store, usage_store
 
 RUN = "run-1"
-SQL = ["memory", "sqlite", "postgres"]
+SQL = ["sqlite", "postgres"]
 
 
 def a_record(step: str = "s1", run: str = RUN, cost: float | None = 0.01) -> UsageRecord:

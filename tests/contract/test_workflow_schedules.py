@@ -26,10 +26,11 @@ SOURCE = """workflow Add(n: Long, m: Long = 1) => (sum: Long) andThen {
 HOUR = 3_600_000
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PersistenceAPI]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/afl.db"}.get(request.param)
-    opened = open_store(url or request.getfixturevalue("postgres_database"))
+    file = f"sqlite:///{tmp_path}/afl.db"
+    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    opened = open_store(url)
     yield opened
     opened.close()
 

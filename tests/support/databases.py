@@ -1,26 +1,89 @@
-"""A database of its own for one test, on a server that many tests share."""
+"""Databases for tests, on servers that many tests share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import psycopg
 from pymongo import MongoClient
 
+# One statement, whatever tables there are by now. Without triggers the order of the tables does not matter.
+# Deleting takes a tenth of the time of a truncate. Numbers begin with 1 again.
+_EMPTY = """
+do $$
+declare
+    found regclass;
+begin
+    perform set_config('session_replication_role', 'replica', true);
+    perform setval(c.oid, 1, false) from pg_class c where c.relkind = 'S';
+    for found in
+        select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where c.relkind = 'r' and n.nspname not like 'pg\\_%' and n.nspname <> 'information_schema'
+            and c.relname <> 'afl_schema' and pg_relation_size(c.oid) > 0
+    loop
+        execute 'delete from ' || found;
+    end loop;
+end $$
+"""
+
+
+class EmptyPostgres:
+    """One database for the tests of a worker process, and the connection that empties it between them.
+
+    Each part makes its tables when it first opens the database, which takes longer than most tests.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._admin = psycopg.connect(url, autocommit=True)
+
+    def emptied(self) -> str:
+        """The URL of the database, which has no row."""
+        self._admin.execute(_EMPTY)
+        return self._url
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+class EmptyMongo:
+    """The same on MongoDB."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._admin = MongoClient[dict[str, Any]](url, w=1)
+
+    def emptied(self) -> str:
+        """The URL of the database, which has no document."""
+        database = self._admin.get_default_database()
+        for name in database.list_collection_names():
+            database[name].delete_many({})
+        return self._url
+
+    def close(self) -> None:
+        self._admin.close()
+
 
 @contextmanager
 def fresh_postgres_database(server_url: str) -> Iterator[str]:
     """The URL of a new, empty database; it is dropped afterwards, whoever is still connected."""
+    with psycopg.connect(server_url, autocommit=True) as admin, created_database(admin) as name:
+        yield with_database(server_url, name)
+
+
+@contextmanager
+def created_database(admin: psycopg.Connection[Any]) -> Iterator[str]:
+    """The name of a new database."""
     name = f"test_{uuid4().hex}"
-    with psycopg.connect(server_url, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
-        try:
-            yield with_database(server_url, name)
-        finally:
-            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    admin.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+    try:
+        yield name
+    finally:
+        admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @contextmanager

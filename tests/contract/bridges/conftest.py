@@ -16,7 +16,7 @@ def crossing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crossin
     url: str = (
         f"sqlite:///{tmp_path}/bridges.db"
         if request.param == "sqlite"
-        else request.getfixturevalue("postgres_database")
+        else request.getfixturevalue("empty_postgres_url")
     )
     store = open_store(url)
     with Crossing(store, url) as crossing:

@@ -18,7 +18,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     elif request.param == "sqlite":
         store, doorbell = file, "auto"
     elif request.param == "postgres":
-        store, doorbell = request.getfixturevalue("postgres_database"), "auto"
+        store, doorbell = request.getfixturevalue("empty_postgres_url"), "auto"
     else:
         store, doorbell = file, request.getfixturevalue("nats_url")
     with opened(store, doorbell) as house:

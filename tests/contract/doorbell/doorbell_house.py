@@ -13,7 +13,7 @@ from afl.kernel.database import Database, Query, Transaction, connect
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 
 SECONDS = 60.0  # far more than anything here takes: a ring that needs it is a lost ring
-CREATE = Query.of("create table touched (topic text not null)", name="create")
+CREATE = Query.of("create table if not exists touched (topic text not null)", name="create")
 TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
 PROGRAM = Path(__file__).with_name("doorbell_process.py")
 

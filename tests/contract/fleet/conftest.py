@@ -11,8 +11,9 @@ from support.fleet_stores import Keeper
 from afl.kernel.database import connect
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/p.db"}.get(request.param)
-    with connect(url or request.getfixturevalue("postgres_database")) as database:
+    file = f"sqlite:///{tmp_path}/p.db"
+    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    with connect(url) as database:
         yield Keeper(database)

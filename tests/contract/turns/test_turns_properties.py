@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.databases import fresh_postgres_database
 from support.properties import tries
 from support.turns_house import House
 from support.turns_model import Model
@@ -66,8 +67,8 @@ def test_heads_and_inbox_do_as_the_model_on_sqlite(life: list[tuple[str, str, in
 
 
 @pytest.fixture(scope="module")
-def postgres(turns_postgres_url: str) -> Iterator[Database]:
-    with connect(turns_postgres_url) as database:
+def postgres(postgres_url: str) -> Iterator[Database]:
+    with fresh_postgres_database(postgres_url) as url, connect(url) as database:
         yield database
 
 

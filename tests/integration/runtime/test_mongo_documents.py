@@ -166,17 +166,17 @@ def test_the_indexes_are_there_by_name(store: MongoStore, database: Database) ->
     assert running["partialFilterExpression"]["state"] == TaskState.RUNNING
 
 
-def test_indexes_are_made_only_on_request(mongo_database_url: str, database: Database) -> None:
+def test_indexes_are_made_only_on_request(mongo_database_url: str, new_database: Database) -> None:
     store = MongoStore(mongo_database_url, create_indexes=False)
     store.save_task(a_task("t"))
-    assert set(database.tasks.index_information()) == {"_id_"}
+    assert set(new_database.tasks.index_information()) == {"_id_"}
     store.close()
 
 
 def test_an_index_of_another_kind_under_our_name_is_reported(
-    mongo_database_url: str, database: Database
+    mongo_database_url: str, new_database: Database
 ) -> None:
-    database.tasks.create_index("name", name="task_uuid_index")
+    new_database.tasks.create_index("name", name="task_uuid_index")
     with pytest.raises(StoreError, match=r"drop it.*task_uuid_index"):
         MongoStore(mongo_database_url)
 

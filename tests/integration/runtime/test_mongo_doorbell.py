@@ -18,9 +18,9 @@ def a_task(uuid: str) -> TaskDefinition:
 
 
 def test_stores_of_one_database_hear_each_other_within_a_process(
-    store: MongoStore, mongo_database_url: str
+    store: MongoStore, empty_mongo_url: str
 ) -> None:
-    other = MongoStore(mongo_database_url)
+    other = MongoStore(empty_mongo_url)
     assert not other.bell.crosses_processes
     with other.listen(["tasks:default"]) as ear:
         store.save_task(a_task("t"))
@@ -37,10 +37,10 @@ def test_stores_of_other_databases_hear_nothing(store: MongoStore, mongo_url: st
     elsewhere.close()
 
 
-def test_with_a_nats_server_all_processes_hear(mongo_database_url: str, nats_url: str) -> None:
+def test_with_a_nats_server_all_processes_hear(empty_mongo_url: str, nats_url: str) -> None:
     """Each store has a connection of its own, as if it were in a process of its own."""
-    store = open_store(mongo_database_url, doorbell=nats_url)
-    other = open_store(mongo_database_url, doorbell=nats_url)
+    store = open_store(empty_mongo_url, doorbell=nats_url)
+    other = open_store(empty_mongo_url, doorbell=nats_url)
     assert isinstance(store, MongoStore)
     assert isinstance(other, MongoStore)
     with other.listen(["tasks:default"]) as ear:
@@ -67,8 +67,8 @@ def test_a_doorbell_of_no_known_kind_is_named_without_its_password(store: MongoS
     assert "secret" not in str(refused.value)
 
 
-def test_nothing_is_known_of_the_life_of_others(store: MongoStore, mongo_database_url: str) -> None:
-    other = MongoStore(mongo_database_url)
+def test_nothing_is_known_of_the_life_of_others(store: MongoStore, empty_mongo_url: str) -> None:
+    other = MongoStore(empty_mongo_url)
     assert store.life(store.owner_id) is Life.ALIVE
     assert store.life(other.owner_id) is Life.UNKNOWN
     assert "this one" in store.describe(store.owner_id)

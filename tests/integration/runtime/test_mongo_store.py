@@ -38,9 +38,9 @@ def test_a_database_named_in_the_address_counts(store: MongoStore, database: Dat
     assert database.tasks.count_documents({}) == 1
 
 
-def test_a_database_name_that_is_given_counts_more(mongo_database_url: str, database: Database) -> None:
+def test_a_database_name_that_is_given_counts_more(empty_mongo_url: str, database: Database) -> None:
     name = f"{database.name}_b"
-    store = MongoStore(mongo_database_url, name)
+    store = MongoStore(empty_mongo_url, name)
     try:
         store.save_task(a_task("t"))
         assert database.client[name].tasks.count_documents({}) == 1
@@ -51,11 +51,12 @@ def test_a_database_name_that_is_given_counts_more(mongo_database_url: str, data
     assert name not in database.client.list_database_names()
 
 
-def test_a_configuration_names_server_and_database(mongo_url: str, database: Database) -> None:
-    store = MongoStore.from_config(MongoDBConfig(url=mongo_url, database=database.name), create_indexes=False)
+def test_a_configuration_names_server_and_database(mongo_url: str, new_database: Database) -> None:
+    config = MongoDBConfig(url=mongo_url, database=new_database.name)
+    store = MongoStore.from_config(config, create_indexes=False)
     store.save_task(a_task("t"))
-    assert database.tasks.count_documents({}) == 1
-    assert set(database.tasks.index_information()) == {"_id_"}
+    assert new_database.tasks.count_documents({}) == 1
+    assert set(new_database.tasks.index_information()) == {"_id_"}
     store.close()
 
 
@@ -127,8 +128,8 @@ def test_a_closed_store_says_so(store: MongoStore) -> None:
         store.get_run(RUN)
 
 
-def test_each_store_object_is_an_owner_of_its_own(store: MongoStore, mongo_database_url: str) -> None:
-    other = MongoStore(mongo_database_url)
+def test_each_store_object_is_an_owner_of_its_own(store: MongoStore, empty_mongo_url: str) -> None:
+    other = MongoStore(empty_mongo_url)
     assert store.owner_id != other.owner_id
     assert not MongoStore.proves_death
     other.close()
@@ -161,9 +162,9 @@ store.close()
 """
 
 
-def test_a_forked_child_is_somebody_else(mongo_database_url: str) -> None:
+def test_a_forked_child_is_somebody_else(empty_mongo_url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _FORK, mongo_database_url], capture_output=True, text=True, check=False
+        [sys.executable, "-c", _FORK, empty_mongo_url], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 

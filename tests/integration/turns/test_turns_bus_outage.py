@@ -13,11 +13,11 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def test_turns_finish_by_sweep_while_nats_is_away(office_postgres_url: str) -> None:
+def test_turns_finish_by_sweep_while_nats_is_away(empty_postgres_url: str) -> None:
     async def work() -> None:
         with temporary_stack() as stack:
             nats = await asyncio.to_thread(lambda: stack.up(["nats"])["nats"])
-            async with office(Place(office_postgres_url, nats)) as there:
+            async with office(Place(empty_postgres_url, nats)) as there:
                 await there.overhear()
                 await there.hire(told_first([("add", {"a": 1, "b": 2})]), poll_seconds=0.05)
                 await there.agents.define("ada", tools=[add])
