@@ -12,17 +12,18 @@ from afl.kernel.errors import InputError
 
 def test_a_connection_sends_small_writes_at_once() -> None:
     """Otherwise each response in two parts waits 40 ms for the client's delayed acknowledgement."""
-    with listening_socket("127.0.0.1", 0) as listener:
-        with socket.create_connection(listener.getsockname()):
-            accepted, _ = listener.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with listening_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_named() -> None:
     with listening_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+        with pytest.raises(
+            InputError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+        ):
             listening_socket("127.0.0.1", port)
 
 
