@@ -10,7 +10,7 @@ VENV := .venv/.created
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 
-.PHONY: run examples test lint types imports tests chromium pictures bench fmt docs clean help
+.PHONY: run examples test quick unit lint types imports tests chromium pictures bench fmt docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -61,8 +61,15 @@ types: $(DEV)  ## mypy --strict
 imports: $(DEV)  ## the floors: each imports only those below
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
+# Twice as many processes as cores: half of what the tests do is to wait for other processes.
 tests: $(DEV)  ## pytest, against real servers started from wheels
-	@$(PY) -m pytest -n 2 --dist loadgroup
+	@$(PY) -m pytest -n 4 --dist loadgroup
+
+quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit tests, side by side
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit lint types imports
+
+unit: $(DEV)
+	@$(PY) -m pytest -q -n 2 tests/unit
 
 chromium:  ## install Debian's Chromium, for the browser tests (about 15 s)
 	@.ci/chromium

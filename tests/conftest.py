@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,6 +29,7 @@ from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
 
 from afl.kernel import codec, telemetry
+from afl.runtime.sqlite_store import SqliteStore
 
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
@@ -121,6 +124,19 @@ def nats_url(servers: SessionServers) -> str:
 def mongo_url(servers: SessionServers) -> str:
     """A MongoDB replica set; most tests want `mongo_database_url` instead."""
     return servers.url("mongo")
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("template") / "afl.db"
+    SqliteStore(f"sqlite:///{file}").close()
+    return file
+
+
+@pytest.fixture
+def empty_sqlite_url(_sqlite_template: Path, tmp_path: Path) -> str:
+    """The URL of an SQLite file with the runtime's tables: a copy takes a tenth of the time of making them."""
+    return f"sqlite:///{shutil.copy(_sqlite_template, tmp_path)}"
 
 
 @pytest.fixture(scope="session")

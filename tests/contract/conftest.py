@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from store_records import KINDS, MANY, OpenStore
@@ -16,7 +15,7 @@ from afl.runtime.sqlite_store import SqliteStore
 
 
 @pytest.fixture(params=list(KINDS))
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+def open_store(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     """Opens the test's database; again and again the same one, as several processes would."""
     opened: list[PersistenceAPI] = []
 
@@ -25,7 +24,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
         return store
 
     if request.param == "sqlite":
-        yield lambda: remember(SqliteStore(f"sqlite:///{tmp_path}/afl.db"))
+        file = request.getfixturevalue("empty_sqlite_url")
+        yield lambda: remember(SqliteStore(file))
     elif request.param in ("postgres", MANY):
         url = request.getfixturevalue("empty_postgres_url")
         if request.param == MANY:

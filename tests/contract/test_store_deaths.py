@@ -32,10 +32,8 @@ class Scene:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/afl.db"
-    found: str = request.getfixturevalue("empty_postgres_url")
+def url(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(f"empty_{request.param}_url")
     return found
 
 

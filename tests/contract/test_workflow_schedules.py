@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,10 +26,8 @@ HOUR = 3_600_000
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PersistenceAPI]:
-    file = f"sqlite:///{tmp_path}/afl.db"
-    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
-    opened = open_store(url)
+def store(request: pytest.FixtureRequest) -> Iterator[PersistenceAPI]:
+    opened = open_store(request.getfixturevalue(f"empty_{request.param}_url"))
     yield opened
     opened.close()
 

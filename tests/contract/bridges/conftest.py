@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.crossings import Crossing
@@ -12,12 +11,8 @@ from afl.runtime.store import open_store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def crossing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crossing]:
-    url: str = (
-        f"sqlite:///{tmp_path}/bridges.db"
-        if request.param == "sqlite"
-        else request.getfixturevalue("empty_postgres_url")
-    )
+def crossing(request: pytest.FixtureRequest) -> Iterator[Crossing]:
+    url: str = request.getfixturevalue(f"empty_{request.param}_url")
     store = open_store(url)
     with Crossing(store, url) as crossing:
         yield crossing

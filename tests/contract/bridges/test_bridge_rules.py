@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -16,9 +17,7 @@ from afl.operations.people import approvals
 from afl.operations.work.hosting import bridge_service, uses_redis
 from afl.operations.work.offers import Offer
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.session import Session
 from afl.runtime.types import WorkflowId
 
 SOURCE = """
@@ -56,23 +55,32 @@ def test_a_run_waits_while_its_task_is_handed_over(
         environ={},
     )
     bridges = crossing.host({"translator": lambda text: {"text": text}})
-    looked, hand_over, look = threading.Event(), crossing.store.hand_over, LocalRunner._others_answer
+    store, here = crossing.store, threading.current_thread()
+    hand_over, get_tasks, get_marks = store.hand_over, store.get_tasks_by_workflow, store.get_marks
+    looks, seen, looked = itertools.count(1), threading.Event(), threading.Event()
 
     def late(task: TaskDefinition, via: str) -> object:
         assert looked.wait(30)
         return hand_over(task, via)
 
-    def noted(runner: LocalRunner, session: Session) -> bool:
-        found = look(runner, session)
-        if any(
-            task.state == TaskState.RUNNING
-            for task in crossing.store.get_tasks_by_workflow(WorkflowId(session.run.workflow_id))
-        ):
-            looked.set()
-        return found
+    def tasks_of(workflow_id: WorkflowId) -> list[TaskDefinition]:
+        """The run, which is driven on this thread, sees its task in that moment, and once more."""
+        tasks = get_tasks(workflow_id)
+        running = any(task.state == TaskState.RUNNING for task in tasks)
+        if threading.current_thread() is here and running and next(looks) == 2:
+            seen.set()
+        return tasks
 
-    monkeypatch.setattr(crossing.store, "hand_over", late)
-    monkeypatch.setattr(LocalRunner, "_others_answer", noted)
+    def marks_of(*args: Any, **options: Any) -> Any:
+        """Then it looks for answers, and there are none yet."""
+        marks = get_marks(*args, **options)
+        if threading.current_thread() is here and seen.is_set():
+            looked.set()
+        return marks
+
+    monkeypatch.setattr(store, "hand_over", late)
+    monkeypatch.setattr(store, "get_tasks_by_workflow", tasks_of)
+    monkeypatch.setattr(store, "get_marks", marks_of)
     assert crossing.run(SOURCE, bridges=bridges).status == "PAUSED"
     assert looked.is_set()
     eventually(lambda: approvals.list_approvals(crossing.store, group="press"))

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from support.crossings import Crossing, Gate
 from support.eventually import eventually
 
+from afl.bridges.bridge import Ending, Errand
 from afl.bridges.message import DEDUP_SECONDS, SENDER, MessageBridge
 from afl.bridges.service import BridgeService
 from afl.coordination import AgentId, AgentMessage, InMemoryMessageCoordinator, PermanentFailure
@@ -51,9 +52,9 @@ class Office:
     world: MemoryWorld
 
     def host(self, **answering: Callable[..., Any]) -> BridgeService:
-        return self.crossing.host(message=lambda host: self._bridge(host, answering))
+        return self.crossing.host(message=lambda host: self.bridge(host, answering))
 
-    def _bridge(self, host: Any, answering: dict[str, Callable[..., Any]]) -> MessageBridge:
+    def bridge(self, host: Any, answering: dict[str, Callable[..., Any]]) -> MessageBridge:
         redis = Redis.from_url(self.url) if self.url is not None else None
         return MessageBridge(
             host,
@@ -218,21 +219,15 @@ def test_hosts_that_come_and_go_send_one_message_per_task(office: Office) -> Non
 def test_an_answer_whose_reader_died_is_read_by_the_next(office: Office) -> None:
     """The response is there, and nobody has settled it: as if the host had died in between."""
 
-    class Dying(MessageBridge):
-        async def _hear(self, received: Any) -> None:
+    class Dying:
+        async def errand(self, errand_id: str) -> Errand | None:
             raise ConnectionError("dead before it was stored")
 
-    def dying(host: Any) -> MessageBridge:
-        redis = Redis.from_url(office.url) if office.url is not None else None
-        return Dying(
-            host,
-            office._coordinator(redis),
-            answering={"translator": lambda **given: {"text": "salut", "letters": 5}},
-            visible_seconds=1.0,
-            done=redis.aclose if redis is not None else None,
-        )
+        async def settle(self, ending: Ending) -> None:
+            raise ConnectionError("dead before it was stored")
 
-    victim = office.crossing.host(message=dying)
+    answering = {"translator": lambda **given: {"text": "salut", "letters": 5}}
+    victim = office.crossing.host(message=lambda host: office.bridge(Dying(), answering))
     run = office.crossing.submit(source())
     replies = AgentId(type=SENDER, instance="main")
     eventually(lambda: any(line.event == "sent" for line in office.trail(replies)))

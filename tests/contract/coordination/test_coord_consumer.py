@@ -273,12 +273,15 @@ def test_an_end_that_fails_leaves_nothing_running(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()
         coordinator.release = refuse  # type: ignore[method-assign,assignment]
+        assert await coordinator.receive(BOB, wait=0.01) is None  # it is connected, with tasks of its own
+        before = asyncio.all_tasks()
         await coordinator.send_message(ANN, BOB, letter())
         consumer = Consumer(coordinator, BOB, handler)
         consumer.start()
         await asyncio.wait_for(begun.wait(), 60)
+        assert asyncio.all_tasks() - before
         with pytest.raises(CoordinatorStoreError):
             await consumer.stop(grace=0.0)
-        assert all(task.done() for task in consumer._loops)
+        assert asyncio.all_tasks() - before == set()
 
     office(story)

@@ -10,6 +10,7 @@ from support.post_office import ANN, BOB, CLEO, Office, Post, letter, must_recei
 
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.models import ReceivedMessage
+from afl.coordination.waiting import Waiter, Waiters
 
 NEVER = 3600.0  # nobody looks again by himself within a test
 
@@ -18,11 +19,28 @@ def waiting(coordinator: QueueCoordinator, **more: Any) -> asyncio.Task[Received
     return asyncio.create_task(coordinator.receive(BOB, 60, wait=NEVER, **more))
 
 
-async def asleep(coordinator: QueueCoordinator, count: int) -> None:
+_sleepers: list[Waiter] = []
+
+
+@pytest.fixture(autouse=True)
+def _noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who wait are in `_sleepers`."""
+    wait = Waiter.wait
+
+    async def noted(waiter: Waiter, seconds: float, due: float | None = None) -> None:
+        _sleepers.append(waiter)
+        try:
+            await wait(waiter, seconds, due)
+        finally:
+            _sleepers.remove(waiter)
+
+    monkeypatch.setattr(Waiter, "wait", noted)
+
+
+async def asleep(count: int) -> None:
     """So many have looked in vain and wait to be rung."""
-    broker = coordinator._broker
     async with asyncio.timeout(60):
-        while sum(each._sleep is not None for each in broker._waiters._waiting.get("bob:one", ())) < count:
+        while len(_sleepers) < count:
             await asyncio.sleep(0.001)
 
 
@@ -32,7 +50,7 @@ def test_a_message_wakes_the_one_who_waits(office: Office, same: bool) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         sender = coordinator if same else post.coordinator()
         task = waiting(coordinator)
-        await asleep(coordinator, 1)
+        await asleep(1)
         await sender.send_message(ANN, CLEO, letter(0))
         await sender.send_message(ANN, BOB, letter(1))
         received = await asyncio.wait_for(task, 60)
@@ -55,7 +73,7 @@ def test_each_message_wakes_one(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         tasks = [waiting(coordinator) for _ in range(8)]
-        await asleep(coordinator, 8)
+        await asleep(8)
         for number in range(8):
             await coordinator.send_message(ANN, BOB, letter(number))
         received = await asyncio.wait_for(asyncio.gather(*tasks), 60)
@@ -70,7 +88,7 @@ def test_a_ring_is_passed_on_by_one_who_gives_up(office: Office) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         for _ in range(20):
             first, second = waiting(coordinator), waiting(coordinator)
-            await asleep(coordinator, 2)
+            await asleep(2)
             send = asyncio.create_task(coordinator.send_message(ANN, BOB, letter()))
             await asyncio.sleep(0)
             first.cancel()
@@ -92,7 +110,7 @@ def test_a_delayed_message_wakes_when_it_is_due(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         task = waiting(coordinator)
-        await asleep(coordinator, 1)
+        await asleep(1)
         await coordinator.send_message(ANN, BOB, letter(), delay_seconds=0.05)
         assert await asyncio.wait_for(task, 60) is not None
 
@@ -105,7 +123,7 @@ def test_a_retry_wakes_when_it_is_due(office: Office) -> None:
         await coordinator.send_message(ANN, BOB, letter())
         failing = await must_receive(coordinator)
         task = waiting(coordinator)
-        await asleep(coordinator, 1)
+        await asleep(1)
         await coordinator.nack(BOB, failing.token)
         received = await asyncio.wait_for(task, 60)
         assert received is not None and received.queue_message.delivery_attempts == 1
@@ -133,7 +151,7 @@ def test_what_comes_back_wakes(office: Office, how: str) -> None:
         if how == "requeue":
             await coordinator.nack(BOB, held.token)
         task = waiting(coordinator)
-        await asleep(coordinator, 1)
+        await asleep(1)
         if how == "release":
             await coordinator.release(BOB, [held.token])
         elif how == "requeue":
@@ -146,12 +164,14 @@ def test_what_comes_back_wakes(office: Office, how: str) -> None:
     office(story)
 
 
-def test_a_missed_ring_costs_the_fallback_interval_only(office: Office) -> None:
+def test_a_missed_ring_costs_the_fallback_interval_only(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(fallback_interval=0.02)
         task = asyncio.create_task(coordinator.receive(BOB, 60, wait=NEVER))
-        await asleep(coordinator, 1)
-        coordinator._broker._waiters.ring = lambda queue, count: None  # type: ignore[method-assign]
+        await asleep(1)
+        monkeypatch.setattr(Waiters, "ring", lambda waiters, queue, count: None)
         await coordinator.send_message(ANN, BOB, letter())
         assert await asyncio.wait_for(task, 60) is not None
 
@@ -201,7 +221,7 @@ def test_all_who_wait_get_what_is_due_later(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         tasks = [waiting(coordinator) for _ in range(3)]
-        await asleep(coordinator, 3)
+        await asleep(3)
         for number in range(3):
             await coordinator.send_message(ANN, BOB, letter(number), delay_seconds=0.05 * (number + 1))
         received = await asyncio.wait_for(asyncio.gather(*tasks), 60)
@@ -214,13 +234,12 @@ def test_who_leaves_early_tells_another_what_is_due(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(fallback_interval=NEVER)
         first = waiting(coordinator)
-        await asleep(coordinator, 1)
+        await asleep(1)
         second = waiting(coordinator)
-        await asleep(coordinator, 2)
+        await asleep(2)
         await post.coordinator().send_message(ANN, BOB, letter(), delay_seconds=0.2)
-        line = coordinator._broker._waiters._waiting["bob:one"]
         async with asyncio.timeout(60):
-            while not any(each.due < float("inf") for each in line):
+            while not any(each.due < float("inf") for each in _sleepers):
                 await asyncio.sleep(0.001)
         first.cancel()
         received = await asyncio.wait_for(second, 60)

@@ -75,7 +75,7 @@ def commit(path: Path) -> None:
 def create(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("pragma journal_mode = wal")
-        connection.execute("create table touched (topic text not null)")
+        connection.execute("create table if not exists touched (topic text not null)")
 
 
 @pytest.mark.usefixtures("only_by_word")
@@ -249,7 +249,8 @@ def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, topics={"t", "u"}, early={"t"}) as early:
-        wire = early._wire
+        wire = early.owner
+        assert isinstance(wire, SqliteWire)
         plain = Ear(wire, wire, frozenset({"t", "u"}))
         wire.attach(plain)
         with under_way(path) as writer:

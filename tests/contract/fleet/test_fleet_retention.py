@@ -14,6 +14,7 @@ from afl.fleet.principal.catalogue import Catalogue
 from afl.fleet.principal.desk import Desk
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import BLOCKS, RUNS, Retention
+from afl.fleet.records import RunRecord
 from afl.fleet.requests import GetLogs
 from afl.fleet.statuses import Status
 from afl.kernel.database import Query
@@ -124,9 +125,8 @@ def test_lines_of_earlier_instances_of_a_run_go_with_it(keeper: Keeper) -> None:
 def test_word_of_a_run_that_is_gone_is_taken_and_changes_nothing(keeper: Keeper) -> None:
     end_one(keeper, "a")
     forget(keeper, START_MS * 2)
-    expected = keeper.next("i")
-    keeper._numbers["i"] -= 1
-    assert keeper.say("i", "a", 1, S.FAILED) == expected
+    word = RunRecord(seq=keeper.next("i"), run_id="a", epoch=1, status=S.FAILED, at=START_MS)
+    assert keeper.ship("i", word) == word.seq
     assert keeper.store.read(lambda tx: views.run_detail(tx, "a")) is None
 
 

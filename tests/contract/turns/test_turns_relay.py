@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from nats.aio.client import Client
@@ -16,9 +16,10 @@ from support.turns_house import House
 
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query
-from afl.kernel.doorbell import Ear, open_doorbell
-from afl.kernel.errors import FencedError
+from afl.kernel.doorbell import Ear
+from afl.kernel.presence.base import Life
 from afl.turns import outbox
+from afl.turns.bus.base import Published
 from afl.turns.bus.local import LocalBus
 from afl.turns.bus.nats import NatsBus
 from afl.turns.bus.nats_listening import MESSAGE_ID
@@ -264,60 +265,87 @@ def _owner(house: House) -> str:
     return str(row["owner"])
 
 
-def test_a_relay_that_lost_its_lease_records_nothing(house: House) -> None:
+@asynccontextmanager
+async def leased_to_another(house: House) -> AsyncIterator[None]:
+    """The lease is another relay's, whoever had it before."""
+    lease = {"name": NAME, "owner": "another", "lease_ms": 60_000, "dead": [house.database.presence.id]}
+    await house.database.run("write", lambda tx: tx.one(outbox.Q.take_relay, **lease))
+    try:
+        yield
+    finally:
+        given_up = {"name": NAME, "owner": "another"}
+        await house.database.run("write", lambda tx: tx.run(outbox.Q.drop_relay, **given_up))
+
+
+def test_a_relay_that_lost_its_lease_records_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     turn(house)
+    monkeypatch.setattr(house.database.presence, "proof", lambda owner: Life.UNKNOWN)
+    wait = Ear.wait_async
 
-    async def main() -> None:
-        bus = LocalBus(house.database)
-        await bus.start()
-        relay = Relay(house.database, bus)
-        relay._epoch = 7  # a lease that somebody else has taken
-        with pytest.raises(FencedError):
-            await relay._publish_all()
-        await bus.close()
+    async def main() -> int:
+        async with AsyncExitStack() as stack:
+            lost, refused = asyncio.Event(), asyncio.Event()
 
-    asyncio.run(main())
-    assert house.count("state.outbox", "sequence is null") == 1
+            class Slow(LocalBus):
+                async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+                    published = await super().store(rows, last)
+                    if not lost.is_set():
+                        await stack.enter_async_context(leased_to_another(house))
+                        lost.set()
+                    return published
+
+            async def noted(ear: Ear, timeout: float | None = None) -> frozenset[str]:
+                if lost.is_set():
+                    refused.set()
+                return await wait(ear, timeout)
+
+            monkeypatch.setattr(Ear, "wait_async", noted)
+            bus = Slow(house.database)
+            await bus.start()
+            relay = Relay(house.database, bus)
+            await relay.start()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await refused.wait()
+            await relay.close()
+            await bus.close()
+            return await asyncio.to_thread(house.count, "state.outbox", "sequence is null")
+
+    assert asyncio.run(main()) == 1
 
 
 def test_a_relay_rests_whether_it_has_the_lease_or_not(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing to publish it looks once a second; while another one is the relay, it asks once a second."""
-    waits: list[float | None] = []
+    monkeypatch.setattr(house.database.presence, "proof", lambda owner: Life.UNKNOWN)
+    wait = Ear.wait_async
 
-    class Enough(BaseException):
-        pass
+    async def main(*, free: bool) -> str:
+        rests, rested = 0, asyncio.Event()
 
-    async def wait(self: Ear, timeout: float | None = None) -> frozenset[str]:
-        waits.append(timeout)
-        if len(waits) == 2:
-            raise Enough
-        return frozenset()
+        async def noted(ear: Ear, timeout: float | None = None) -> frozenset[str]:
+            """The first waits are over at once."""
+            nonlocal rests
+            rests = rests + 1 if timeout is not None and timeout > 0.5 else 0
+            if rests == 2:
+                rested.set()
+            return await wait(ear, timeout if rested.is_set() else 0)
 
-    async def no_one() -> list[str]:
-        return []
-
-    async def main(*, free: bool) -> None:
+        monkeypatch.setattr(Ear, "wait_async", noted)
         bus = LocalBus(house.database)
         await bus.start()
         relay = Relay(house.database, bus)
-        mine = house.database.presence.id
-        await house.database.run("write", lambda tx: tx.run(outbox.Q.drop_relay, name=NAME, owner=mine))
-        if not free:
-            monkeypatch.setattr(relay, "_dead", no_one)
-            lease = {"name": NAME, "owner": "another", "lease_ms": 60_000, "dead": []}
-            await house.database.run("write", lambda tx: tx.one(outbox.Q.take_relay, **lease))
-        monkeypatch.setattr(Ear, "wait_async", wait)
-        relay._ear = open_doorbell(house.database).listen([outbox.TOPIC])
-        relay._owner = house.database.presence.id
-        with pytest.raises(Enough):
-            await relay._work()
-        assert (relay._epoch is not None) == free
-        await bus.close()
+        async with AsyncExitStack() as stack:
+            if not free:
+                await stack.enter_async_context(leased_to_another(house))
+            await relay.start()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await rested.wait()
+            owner = await asyncio.to_thread(_owner, house)
+            await relay.close()
+            await bus.close()
+        return owner
 
-    for free in (True, False):
-        waits.clear()
-        asyncio.run(main(free=free))
-        assert [wait is not None and wait > 0.5 for wait in waits] == [True, True], free
+    assert asyncio.run(main(free=True)) == house.database.presence.id
+    assert asyncio.run(main(free=False)) == "another"
 
 
 def test_old_commands_are_forgotten_and_ends_of_turns_are_not(house: House) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,8 +10,8 @@ from support.dashboards import client_of, settings_for
 
 
 @pytest.fixture
-def store_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/afl.db"
+def store_url(empty_sqlite_url: str) -> str:
+    return empty_sqlite_url
 
 
 @pytest.fixture

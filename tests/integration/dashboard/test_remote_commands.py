@@ -29,8 +29,8 @@ workflow Broken(divisor: Int = 0) => (answer: Int) andThen {
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/afl.db"
+def store(empty_sqlite_url: str) -> str:
+    return empty_sqlite_url
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.command_line import Afl
@@ -91,10 +92,10 @@ def test_a_defect_shows_no_trace_unless_asked_for(
 def test_help_of_a_part_that_is_not_installed_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def missing(name: str) -> None:
-        raise MissingExtraError(f"{name} needs more: pip install 'agentflow[{name}]'")
+    def missing(module: str) -> None:
+        raise MissingExtraError(f"{module} needs more: pip install 'agentflow[fleet]'")
 
-    monkeypatch.setattr(app, "_load", missing)
+    monkeypatch.setattr(app, "importlib", SimpleNamespace(import_module=missing))
     assert app.main(["fleet", "--help"]) == 0
     told = capsys.readouterr().out
     assert COMMANDS["fleet"].summary in told and "'agentflow[fleet]'" in told

@@ -4,26 +4,26 @@ import threading
 
 import pytest
 
-from afl.kernel import companion
 from afl.kernel.companion import Companion
-
-
-def interrupted(*_: object) -> bool:
-    raise KeyboardInterrupt
 
 
 def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     # The main thread waits there until the new thread says that it runs; this is where Ctrl-C finds it.
     go, done = threading.Event(), list[str]()
+    here, wait = threading.current_thread(), threading.Event.wait
+
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        if threading.current_thread() is here:
+            raise KeyboardInterrupt
+        return wait(event, timeout)
 
     def work() -> None:
         go.wait()
         done.append("worked")
 
     thread = Companion(work, "afl-test")
-    begun = thread._started  # type: ignore[attr-defined]
     with monkeypatch.context() as patch:
-        patch.setattr(begun, "wait", interrupted)
+        patch.setattr(threading.Event, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             thread.start()
     go.set()
@@ -31,20 +31,30 @@ def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.M
     assert done == ["worked"]
 
 
-def test_one_that_never_began_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companion, "_BEGINNING_SECONDS", 0.0)
+def test_one_that_never_began_has_ended() -> None:
     thread = Companion(pytest.fail, "afl-test", "it ran")
-    thread.join()
+    thread.join(0.0)
     assert not thread.is_alive()
 
 
 def test_one_that_has_not_got_a_turn_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companion, "_BEGINNING_SECONDS", 0.0)
     go, done = threading.Event(), list[str]()
-    thread = Companion(lambda: done.append("worked"), "afl-test")
-    monkeypatch.setattr(thread._begun, "set", go.wait)
+    join = threading.Thread.join
+
+    class Late(Companion):
+        """Runs, and does nothing yet, until somebody waits for the end of its thread."""
+
+        def run(self) -> None:
+            go.wait()
+            super().run()
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        go.set()
+        join(thread, timeout)
+
+    thread = Late(lambda: done.append("worked"), "afl-test")
     thread.start()
-    threading.Thread(target=go.set).start()
+    monkeypatch.setattr(threading.Thread, "join", joined)
     thread.join()
     assert done == ["worked"]
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 import time
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from afl.kernel import ids
 from afl.kernel.ids import sortable_id, time_of
+
+
+@pytest.fixture
+def ids() -> ModuleType:
+    """A copy of the module that has made no ids yet, for tests that change its clock."""
+    spec = importlib.util.find_spec("afl.kernel.ids")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def set_clock(ids: ModuleType, seconds: float) -> None:
+    ids.time = SimpleNamespace(time_ns=lambda: int(seconds * 1_000_000_000))  # type: ignore[attr-defined]
 
 
 def number_of(name: str) -> int:
@@ -37,23 +51,20 @@ def test_an_id_tells_when_it_was_made() -> None:
     assert told is not None and before <= told <= time.time_ns() // 1_000_000 + 1
 
 
-def test_within_a_millisecond_ids_count_up_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_within_a_millisecond_ids_count_up_one_by_one(ids: ModuleType) -> None:
     """Over the borders of what is written once for many of them."""
-    far = (time.time_ns() // 1_000_000 + 10_000) * 1_000_000
-    monkeypatch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: far))
-    monkeypatch.setattr(ids, "_last", 0)
-    numbers = [number_of(sortable_id()) for _ in range(3000)]
+    set_clock(ids, 1_000_000_000)
+    numbers = [number_of(ids.sortable_id()) for _ in range(3000)]
 
     assert numbers == list(range(numbers[0], numbers[0] + 3000))
 
 
-def test_a_clock_that_is_set_back_makes_no_smaller_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "_last", 0)
-    monkeypatch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: 5_000_000_000))
-    first = sortable_id()
-    monkeypatch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: 1_000_000_000))
+def test_a_clock_that_is_set_back_makes_no_smaller_ids(ids: ModuleType) -> None:
+    set_clock(ids, 5)
+    first = ids.sortable_id()
+    set_clock(ids, 1)
 
-    assert number_of(sortable_id()) == number_of(first) + 1
+    assert number_of(ids.sortable_id()) == number_of(first) + 1
 
 
 def test_threads_never_make_the_same() -> None:
@@ -71,19 +82,19 @@ def test_threads_never_make_the_same() -> None:
     assert all(mine == sorted(mine) for mine in made)
 
 
-def test_a_forked_child_does_not_count_on_from_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_does_not_count_on_from_its_parent(ids: ModuleType) -> None:
     """Parent and child would make the same ids."""
-    ahead = (time.time_ns() // 1_000_000 + 60_000) << 80
-    monkeypatch.setattr(ids, "_last", ahead)
+    set_clock(ids, 5)
+    last = number_of(ids.sortable_id())
     inside, outside = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(outside, sortable_id().encode())
+        os.write(outside, ids.sortable_id().encode())
         os._exit(0)
     os.waitpid(child, 0)
     of_child = os.read(inside, 26).decode()
     os.close(inside)
     os.close(outside)
 
-    assert number_of(of_child) != ahead + 1
-    assert number_of(sortable_id()) == ahead + 1
+    assert number_of(of_child) != last + 1
+    assert number_of(ids.sortable_id()) == last + 1

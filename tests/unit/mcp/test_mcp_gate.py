@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from starlette.requests import Request
@@ -10,14 +12,14 @@ from starlette.responses import JSONResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from afl.kernel.errors import AccessError, Unauthenticated
+from afl.kernel.errors import AccessError, AgentFlowError, Unauthenticated
 from afl.kernel.settings import load_settings
 from afl.mcp import serving
-from afl.mcp.desks import ADDRESS_HEADER, DesksByToken, OneDesk
+from afl.mcp.desks import ADDRESS_HEADER, Desks, DesksByToken
 from afl.mcp.gate import Gate
 from afl.operations.access import Role, User, Users, hash_token
 from afl.operations.desk import LocalDesk
-from afl.operations.remote import RemoteDesk
+from afl.operations.run.run_list import list_runs
 from afl.operations.turnstile import Throttle, Turnstile, neighbourhood
 from afl.runtime.memory_store import MemoryStore
 
@@ -75,17 +77,60 @@ def test_the_desk_of_a_token() -> None:
         desks.of({"authorization": "Bearer wrong"})
 
 
-def test_another_server_is_asked_with_the_token_of_whoever_asks() -> None:
+class Asked(BaseHTTPRequestHandler):
+    """Writes down with which token each request came, and refuses it."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, OtherServer)
+        self.server.tokens.append(self.headers["Authorization"])
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class OtherServer(HTTPServer):
+    """Another server, as far as tokens are concerned."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Asked)
+        self.tokens: list[str] = []
+
+
+@pytest.fixture
+def other() -> Iterator[OtherServer]:
+    with OtherServer() as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Made(Exception):
+    """An MCP server would begin here."""
+
+
+@pytest.mark.parametrize(("users", "token"), [(ADA, "right"), (NOBODY, "ours")])
+def test_another_server_is_asked_with_the_token_of_whoever_asks(
+    other: OtherServer, users: Users, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With our own, everybody who may look here could do there whatever we may."""
-    settings = load_settings({"server": "http://127.0.0.1:1", "token": "ours"}, environ={})
-    desks = serving._desks(RemoteDesk(settings.server, settings.token), settings, ADA)
-    assert _token(desks.of({"authorization": "Bearer right"})) == "right"
-    alone = serving._desks(RemoteDesk(settings.server, settings.token), settings, NOBODY)
-    assert isinstance(alone, OneDesk)
+    made: list[Desks] = []
 
+    def make(desks: Desks) -> None:
+        made.append(desks)
+        raise Made
 
-def _token(desk: Any) -> str:
-    return str(desk._token)
+    monkeypatch.setattr(serving, "make_server", make)
+    monkeypatch.setattr(serving, "load_users", lambda settings: users)
+    url = f"http://127.0.0.1:{other.server_port}"
+    settings = load_settings({"server": url, "token": "ours"}, environ={})
+    with pytest.raises(Made):
+        serving.serve_http(settings, "127.0.0.1", 0, lambda url: None)
+    with pytest.raises(AgentFlowError):
+        made[0].of({"authorization": "Bearer right"}).do(list_runs)
+    assert other.tokens == [f"Bearer {token}"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.agents import DOUBLE, submit
 from support.turns_office import Office, Place
 
-from afl.kernel import meters, telemetry
+from afl.kernel import telemetry
 from afl.kernel.errors import SettingError
 from afl.kernel.meters import Meters
 from afl.kernel.metrics_server import MetricsServer
@@ -51,7 +51,8 @@ def store() -> Iterator[MemoryStore]:
 def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meters]:
     """Figures that begin at nothing."""
     fresh = Meters()
-    monkeypatch.setattr(meters, "_own", fresh)
+    monkeypatch.setattr("afl.operations.metrics.process_meters", lambda: fresh)
+    monkeypatch.setattr("afl.runtime.runner.service.process_meters", lambda: fresh)
     monkeypatch.setenv("CDKTR_PRINCIPAL_PORT", "9")
     telemetry.meter(fresh)
     yield fresh

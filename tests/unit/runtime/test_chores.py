@@ -86,16 +86,19 @@ def test_without_a_setting_nothing_is_removed(store: MemoryStore, clock: SimpleN
     assert left(store, "tasks") == 1
 
 
-def test_a_chore_that_fails_waits_for_its_time(clock: SimpleNamespace) -> None:
+def test_a_chore_that_fails_waits_for_its_time(
+    store: MemoryStore, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried: list[float] = []
 
-    def fail() -> bool:
+    def fail(before: int, limit: int) -> int:
         tried.append(clock.now)
         raise RuntimeError("no")
 
-    chore = chores._rarely(60, fail)
+    monkeypatch.setattr(store, "delete_runs", fail)
+    those = chores.chores_of(store, Evaluator(store), retention_days=2)
     for _ in range(4):
         with suppress(RuntimeError):
-            chore()
+            poll(those)
         clock.now += 30
     assert tried == [1000, 1060]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support.agents import Recorder, begin, run_of
@@ -10,7 +11,7 @@ from support.agents import Recorder, begin, run_of
 from afl.runtime.entities import RunnerState, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.session import Session
+from afl.runtime.pace import Pace
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.evaluations import Evaluations
 from afl.runtime.worker.task_in_hand import Done
@@ -30,19 +31,14 @@ namespace ns {
 class Desk:
     """A run of two elements with two tasks each, all of them claimed; nothing of it is in memory."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, pace: Pace | None = None) -> None:
         self.store = store
         self.recorder = Recorder(store)
         self.run = begin(store, "ns.Pairs", {"list": [1, 10]}, SOURCE)
-        self.evaluations = Evaluations(Evaluator(self.recorder.api), None, lambda run: True)
+        self.evaluations = Evaluations(Evaluator(self.recorder.api, pace=pace), None, lambda run: True)
         self.evaluations.evaluate(self.run)
         claimed = store.claim_tasks(["Double"], limit=4)
         self.tasks = {task.step_id.partition("#")[2]: task for task in claimed}
-        self.session.context.forget_all()
-
-    @property
-    def session(self) -> Session:
-        return self.evaluations._kept.sessions()[self.run]
 
     def deliver(self, *names: str) -> None:
         tasks = [self.tasks[name] for name in names]
@@ -51,13 +47,20 @@ class Desk:
     def foresee(self, *names: str) -> None:
         self.evaluations.foresee([self.tasks[name] for name in names])
 
-    def foresee_late(self, meanwhile: Callable[[], None]) -> None:
-        """A thread is slow to tell what it foresaw; before, an answer changes the block of both, and more happens."""
+    def foresee_late(self, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
+        """What is read ahead is told late: before, an answer changes the block of both, and more happens."""
+        read = self.store.get_steps
+
+        def late(step_ids: Any) -> Any:
+            monkeypatch.undo()
+            found = read(step_ids)
+            self.deliver("0/a")
+            meanwhile()
+            return found
+
+        monkeypatch.setattr(self.store, "get_steps", late)
         self.foresee("0/b")
-        foreseen, self.evaluations._foresight = self.evaluations._foresight, None
-        self.deliver("0/a")
-        meanwhile()
-        self.evaluations._foresight = foreseen
+        assert self.recorder.count("get_steps") > 1, "nothing of it is in memory"
         self.deliver("0/b", "1/a", "1/b")
         self.check()
 
@@ -74,28 +77,32 @@ def desk(store: MemoryStore) -> Desk:
 def test_what_was_foreseen_is_not_read_again(desk: Desk) -> None:
     desk.foresee("0/a", "1/b")
     reads = desk.recorder.count("get_steps")
+    assert reads > 0
     desk.deliver("0/a", "1/b")
     assert desk.recorder.count("get_steps") == reads
     desk.deliver("0/b", "1/a")
     desk.check()
 
 
-def test_what_was_read_before_the_memory_was_emptied_is_read_again(desk: Desk) -> None:
-    desk.foresee_late(desk.session.context.forget_all)
+def test_what_was_read_before_the_memory_was_emptied_is_read_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(store, Pace(cached_steps=0))  # it is emptied at each commit
+    desk.foresee_late(monkeypatch, lambda: None)
 
 
-def test_what_was_read_for_a_session_is_of_no_use_to_the_next(desk: Desk) -> None:
+def test_what_was_read_for_a_session_is_of_no_use_to_the_next(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def another_session() -> None:
         desk.evaluations.let_go(desk.run)
         desk.evaluations.evaluate(desk.run)
-        desk.session.context.forget_all()
-        desk.session.context.emptied = 1  # as that of the first one was
 
-    desk.foresee_late(another_session)
+    desk.foresee_late(monkeypatch, another_session)
 
 
-def test_what_is_in_memory_counts(desk: Desk) -> None:
-    desk.foresee_late(lambda: None)
+def test_what_is_in_memory_counts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.foresee_late(monkeypatch, lambda: None)
 
 
 def test_a_step_that_somebody_else_answered_for_is_read_anew(desk: Desk) -> None:

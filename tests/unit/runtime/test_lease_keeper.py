@@ -38,17 +38,17 @@ def test_it_renews_leases_and_locks_while_somebody_is_inside(store: MemoryStore)
 
 def test_with_nobody_inside_it_sleeps(store: MemoryStore) -> None:
     store.lease_ms = 3
-    recorder = Recorder(store)
+    recorder, started = Recorder(store), newcomers("afl-lease-keeper")
     keeper = LeaseKeeper(recorder.api)
     idle = [keeper.idle]
     with keeper, keeper:
         idle.append(keeper.idle)
         recorder.until(lambda r: r.count("renew") >= 1)
+        assert started() == ["afl-lease-keeper"]
     assert [*idle, keeper.idle] == [True, False, True]
     keeper.close()
     renewed = recorder.count("renew")
-    assert keeper._thread is not None
-    assert not keeper._thread.is_alive()
+    assert started() == []
     assert recorder.count("renew") == renewed
 
 

@@ -71,7 +71,9 @@ class Office:
         assert (found.state, found.outputs["all"]) == (RunnerState.COMPLETED, [*range(ELEMENTS)])
 
     def sql(self, text: str) -> None:
-        self._lives._database.atomic(Query("test", sqlite=text, postgres=None))
+        database = self._lives.current
+        assert database is not None
+        database.atomic(Query("test", sqlite=text, postgres=None))
 
     def take_away(self, task: TaskDefinition, **change: str) -> None:
         """Its lease ended, say."""
@@ -162,7 +164,6 @@ def airborne_worker(office: Office, pool: ThreadPool) -> tuple[Worker, WorkflowI
     worker = Worker(
         office.evaluator, TRIAL.handlers, Terms(slots=6, evaluates=True, poll_seconds=600), lambda: pool
     )
-    worker._intake.wanted = True  # there is more to come
     run = office.evaluator.submit(TRIAL.program, dict(TRIAL.case.inputs))
     worker.evaluations.evaluate(run)
     tasks = office.claim(run, 4)
@@ -186,17 +187,16 @@ def test_a_worker_that_ends_waits_for_what_is_under_way_first(
     assert office.states(tasks) == {TaskState.COMPLETED: 4}
 
 
-def test_a_worker_that_is_interrupted_in_its_end_lets_go_of_its_runs(office: Office) -> None:
-    worker, run, _ = airborne_worker(office, ThreadPool("interrupted"))
-    commits = worker.evaluations._commits
-    assert commits._airborne is not None
-    flight = commits._airborne[0]._ground.flight
-    assert flight is not None
-
+def test_a_worker_that_is_interrupted_in_its_end_lets_go_of_its_runs(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt() -> None:
         raise Interrupted
 
-    flight._land = interrupt
+    monkeypatch.setattr(
+        office.store, "launch", lambda changes: interrupt
+    )  # whoever waits for it is interrupted
+    worker, run, _ = airborne_worker(office, ThreadPool("interrupted"))
     with pytest.raises(Interrupted):
         worker.drain(5)
     worker.drain(0)

@@ -20,18 +20,35 @@ class Noting:
 
     def __init__(self, name: str = "p") -> None:
         self.pool = ThreadPool(name)
-        self._names: Queue[str] = Queue()
+        self.names: Queue[str] = Queue()
 
     def run(self, job: Callable[[], object] = lambda: None) -> None:
         def noted() -> None:
             job()
-            self._names.put(threading.current_thread().name)
+            self.names.put(threading.current_thread().name)
 
         self.pool.run(noted)
 
     def name(self) -> str:
         """Where the next of the jobs that ended ran."""
-        return self._names.get(timeout=SECONDS)
+        return self.names.get(timeout=SECONDS)
+
+    def until_on(self, name: str) -> None:
+        """Run jobs until one gets this thread. The others keep theirs meanwhile: no other thread becomes idle."""
+        found = threading.Event()
+
+        def keep() -> None:
+            self.names.put(threading.current_thread().name)
+            found.wait()
+
+        def gets_it() -> bool:
+            self.pool.run(keep)
+            return self.name() == name
+
+        try:
+            eventually(gets_it)
+        finally:
+            found.set()
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), SystemExit(3)], ids=["an error", "what ends a thread"])
@@ -44,9 +61,7 @@ def test_a_job_that_fails_is_told_of_and_leaves_its_thread_to_others(
         raise raised
 
     noting.pool.run(fail)
-    eventually(lambda: noting.pool._idle == 1)
-    noting.run()
-    assert noting.name() == "p-1"
+    noting.until_on("p-1")
     noting.pool.shutdown()
     assert "a job of p failed" in caplog.text
 
@@ -61,10 +76,10 @@ def test_jobs_run_at_the_same_time_each_on_a_thread() -> None:
 
 def test_an_idle_thread_takes_the_next_job() -> None:
     noting = Noting()
+    noting.run()
+    assert noting.name() == "p-1"
     for _ in range(2):
-        noting.run()
-        assert noting.name() == "p-1"
-        eventually(lambda: noting.pool._idle == 1)
+        noting.until_on("p-1")
     noting.pool.shutdown()
 
 
@@ -83,7 +98,7 @@ def test_closing_without_waiting_returns_at_once_and_what_has_begun_ends() -> No
     gate, noting = threading.Event(), Noting()
     noting.run(gate.wait)
     noting.pool.shutdown(wait=False)
-    assert noting._names.empty()
+    assert noting.names.empty()
     gate.set()
     assert noting.name() == "p-1"
 

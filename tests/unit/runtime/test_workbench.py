@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from support.agents import LONG, SECONDS, Gate
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.worker import workbench
 from afl.runtime.worker.task_in_hand import Done, TimedOut
 from afl.runtime.worker.thread_pool import Job, ThreadPool, Threads
 from afl.runtime.worker.workbench import Workbench
@@ -260,15 +263,27 @@ def test_the_slot_of_an_abandoned_handler_goes_to_another_task(store: MemoryStor
     pool.shutdown()
 
 
-def test_a_handler_that_returns_while_its_time_is_judged_has_answered(store: MemoryStore) -> None:
-    threads = Manual()
-    bench = bench_on(store, slots=1, threads=threads)
+def test_a_handler_that_returns_while_its_time_is_judged_has_answered(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, threads = Stuck(), Manual()
+    bench = bench_on(store, stuck.handlers, 1, threads)
     bench.start([task(0, timeout_ms=LONG)])
-    threads.do_one()
-    bench._working["t0", 1].ends = 0.0  # between the collection of answers and the look at the clock
-    assert bench._expired() == []
-    assert [each.error for each in bench.collect_now()] == [None]
-    assert bench._threads.busy == 0
+    handling = threading.Thread(target=threads.do_one)
+    handling.start()
+    assert stuck.began.acquire(timeout=SECONDS)
+
+    def too_late() -> float:
+        """The handler returns between the collection of answers and the look at the clock."""
+        stuck.let_go.set()
+        handling.join()
+        return time.monotonic() + LONG
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workbench, "time", SimpleNamespace(monotonic=too_late))
+        done = bench.collect_now()
+    assert not handling.is_alive()
+    assert [each.error for each in [*done, *bench.collect_now()]] == [None]
     bench.start([task(1), task(2)])
     assert len(threads.jobs) == 1, "one slot is one handler at a time"
 
@@ -295,8 +310,8 @@ def test_a_clock_that_starts_while_somebody_waits_is_kept(
 ) -> None:
     stuck, threads, waits = Stuck(), Manual(), threading.Event()
     bench = bench_on(store, stuck.handlers, 1, threads)
-    wait = bench._wait
-    monkeypatch.setattr(bench, "_wait", lambda until: (wait(until), waits.set())[0])
+    deadline = bench.next_deadline
+    monkeypatch.setattr(bench, "next_deadline", lambda: (deadline(), waits.set())[0])
     bench.start([task(timeout_ms=20)])
     answers: list[Done] = []
     waiter = threading.Thread(target=lambda: answers.extend(bench.collect()), daemon=True)

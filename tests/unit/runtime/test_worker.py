@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from support.agents import (
     LONG,
     SECONDS,
+    Deaf,
     Gate,
     Recorder,
     begin,
@@ -21,7 +23,9 @@ from support.agents import (
     run_of,
     submit,
 )
+from support.eventually import eventually
 
+from afl.kernel.doorbell import Ear
 from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -29,10 +33,8 @@ from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.topics import tasks_topic
 from afl.runtime.types import EventId, StepId
 from afl.runtime.worker.core import Worker
-from afl.runtime.worker.leaders import Leaders
 from afl.runtime.worker.terms import Hooks, Terms
 from afl.runtime.worker.thread_pool import ThreadPool
 
@@ -96,17 +98,35 @@ def test_no_more_is_in_hand_than_can_be_worked_on_while_nobody_knows_how_long_it
         ended(store, run)
 
 
+class Watched(Recorder):
+    """A store that notes how long whoever listens is ready to wait."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.waits: list[float | None] = []
+
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
+        ear = self._store.listen(topics, early)
+        wait = ear.wait
+
+        def noted(timeout: float | None = None) -> frozenset[str]:
+            self.waits.append(timeout)
+            return wait(timeout)
+
+        ear.wait = noted  # type: ignore[method-assign]
+        return ear
+
+
 def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
-    gate = Gate()
-    begin(store)
-    crew = Crew(store, gate, slots=1, poll_seconds=5.0)
-    crew.worker.round()
-    gate.called()
-    crew.worker._polled -= 10  # the time to poll comes while all hands are full
-    crew.worker.round()
-    assert crew.worker._patience() > 0
-    gate.open()
-    crew.worker.drain(SECONDS)
+    gate, watched = Gate(), Watched(store)
+    begin(store, "ns.Many", {"list": [1, 2]})
+    with Crew(store, gate, watched, slots=1).at_work():
+        gate.called()
+        polls = watched.count("get_due_runs")
+        watched.until(lambda r: r.count("get_due_runs") > polls)  # it polls while all hands are full
+        watched.waits.clear()
+        eventually(lambda: any(watched.waits))
+        gate.open()
 
 
 def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
@@ -119,58 +139,32 @@ def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
         return commit(batch)
 
     monkeypatch.setattr(store, "commit_all", look)
-    run, crew = begin(store, "ns.Twice"), Crew(store, slots=2, poll_seconds=LONG)
-    crew.worker._swept = LONG * 1e9  # it does not look for itself, in case a ring was lost
-    with crew.at_work():
-        ended(store, run)
-    assert born == [TaskState.RUNNING]
 
+    def stays() -> bool:
+        born.clear()
+        assert ended(store, begin(store, "ns.Twice")).outputs == {"m": 12}
+        return born == [TaskState.RUNNING]
 
-def test_whoever_claims_in_answer_to_a_ring_begins_it_and_claims_no_more_before(store: MemoryStore) -> None:
-    threads: list[threading.Thread] = []
-
-    def work(payload: dict[str, Any]) -> Any:
-        threads.append(threading.current_thread())
-        return double(payload)
-
-    crew = Crew(store, work, poll_seconds=LONG)
-    with store.listen([tasks_topic("default")]) as ear:
-        crew.worker._ear = ear
-        assert crew.worker._turn() is None  # the first look: there is nothing
-        run = begin(store)
-        job = crew.worker._turn()
-        assert job is not None
-        assert crew.worker._patience() == 0, "the rest of the round is still to be done"
-        assert (task_states(store, run), threads) == ([TaskState.RUNNING], [])
-        asked = crew.recorder.count("next_due")
-        job()
-        assert threads == [threading.current_thread()]
-        while only_task(store, run).state != TaskState.COMPLETED:
-            assert crew.worker._turn() is None
-        assert crew.recorder.count("next_due") > asked, "whoever leads next asks when there will be more"
-    crew.worker.drain(SECONDS)
+    with Crew(store, slots=2, poll_seconds=LONG).at_work():
+        eventually(
+            stays
+        )  # just after a sweep it does not: a ring may have been lost, and somebody older wait
 
 
 def test_an_interrupt_ends_the_wait_but_nobody_leads_any_more_then(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew, entered, stopped = Crew(store), threading.Event(), threading.Event()
+    crew, stopped = Crew(store), threading.Event()
     ended: list[int] = []
 
-    def slow() -> None:
-        entered.set()
+    def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         assert stopped.wait(SECONDS)
         ended.append(1)
 
-    def interrupted(leaders: Leaders) -> None:
-        leaders._threads().run(leaders._lead)
-        assert entered.wait(SECONDS)
-        raise KeyboardInterrupt
-
     stop = crew.worker.stop
-    monkeypatch.setattr(crew.worker, "round", slow)
+    monkeypatch.setattr(crew.worker, "round", interrupted)
     monkeypatch.setattr(crew.worker, "stop", lambda: (stop(), stopped.set()))
-    monkeypatch.setattr(Leaders, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         crew.worker.run()
     assert ended == [1]
@@ -523,40 +517,49 @@ def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> N
     assert {task.deaths for task in store.get_all_tasks()} == {0}
 
 
+def lease_of(store: MemoryStore, uuid: str) -> int:
+    task = store.get_task(uuid)
+    assert task is not None
+    return task.lease_until
+
+
 def test_a_task_of_the_system_that_a_ring_brought_keeps_its_lease(store: MemoryStore) -> None:
-    crew = Crew(store, system_tasks=("afl:test",), poll_seconds=LONG)
-    crew.worker.round()
-    crew.worker.round()
-    minded: list[int] = []
+    store.lease_ms = 300
+    watched, done = Watched(store), threading.Event()
+    crew = Crew(store, recorder=watched, system_tasks=("afl:test",), poll_seconds=LONG)
 
     def system(task: TaskDefinition) -> None:
-        minded.append(crew.worker._hands.keeper._inside)
+        eventually(lambda: lease_of(store, task.uuid) > task.lease_until)
         task.state = TaskState.COMPLETED
         store.close_tasks([task])
+        done.set()
 
     crew.hooks.system = system
-    store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
-    crew.worker._heed(frozenset({"tasks:default"}))
-    crew.worker.round()
-    assert minded == [1]
-    crew.worker.drain(SECONDS)
+    with crew.at_work():
+        eventually(lambda: any(watched.waits))  # it has looked, and there was nothing
+        store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
+        assert done.wait(SECONDS)
 
 
-def test_what_a_sweep_asks_for_is_taken_up_before_the_next_ring(store: MemoryStore) -> None:
-    """Else that ring would be answered with what was claimed before it."""
+def test_what_a_sweep_finds_is_begun_without_a_ring_and_keeps_its_lease(store: MemoryStore) -> None:
+    """Also where handlers are so quick that it asks for work on another thread."""
+    store.lease_ms = 300
     gate = Gate()
-    crew = Crew(store, gate, poll_seconds=LONG)
-    crew.worker.round()
-    crew.worker.round()
-    crew.worker.bench._threads.mean = 0.001  # handlers are quick, so it asks on another thread
-    store.save_task(TaskDefinition("t", "Double", "", "", "", "", data={"n": 4}))
-    crew.worker._intake.wanted, crew.worker._swept = True, -1e9
-    crew.worker._sweep()
-    gate.called()
-    assert not crew.worker._intake._asking.begun
-    assert crew.worker._hands.keeper._inside == 1
-    gate.open()
-    crew.worker.drain(SECONDS)
+
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        return double(payload) if payload["n"] < 50 else gate(payload)
+
+    run = begin(store, "ns.Many", {"list": list(range(20))})
+    with Crew(store, work, Deaf(store), poll_seconds=LONG).at_work():
+        ended(store, run)
+        store.save_task(TaskDefinition("t", "Double", "", "", "", "", data={"n": 50}))
+        gate.called()
+        lease = lease_of(store, "t")
+        eventually(lambda: lease_of(store, "t") > lease)
+        gate.open()
+    assert [task.result for task in store.find_tasks(state=TaskState.COMPLETED) if not task.step_id] == [
+        {"m": 100}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -608,15 +611,16 @@ def test_draining_gives_up_what_takes_too_long(store: MemoryStore) -> None:
 
 def test_draining_gives_back_tasks_of_the_system_too(store: MemoryStore) -> None:
     store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
-    crew = Crew(store, system_tasks=("afl:test",))
+    crew, stopped = Crew(store, system_tasks=("afl:test",)), threading.Event()
 
     def system(task: TaskDefinition) -> None:
         crew.worker.stop()
+        stopped.set()
         raise StoreUnavailable("away")
 
     crew.hooks.system = system
     with crew.at_work():
-        heard(store, "nothing", crew.worker._stopping.is_set)
+        assert stopped.wait(SECONDS)
     (task,) = store.get_all_tasks()
     assert (task.state, task.owner) == (TaskState.PENDING, "")
 
