@@ -228,8 +228,8 @@ def test_renewing_tells_what_was_lost(store: PersistenceAPI) -> None:
     assert sorted(store.renew("worker", LONG)) == [("t1", again.epoch), ("t2", second.epoch)]
     second.state = TaskState.COMPLETED
     assert store.close_tasks([second]) == [True]
-    assert store.renew("worker", LONG) == [("t1", again.epoch)]
-    assert store.renew("nobody", LONG) == []
+    assert store.renew("worker", LONG) == store.held_tasks("worker") == [("t1", again.epoch)]
+    assert store.renew("nobody", LONG) == store.held_tasks("nobody") == []
 
 
 def test_a_lease_does_not_get_shorter_by_renewing(store: PersistenceAPI) -> None:

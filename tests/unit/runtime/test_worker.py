@@ -27,10 +27,12 @@ from support.eventually import eventually
 
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import InputError, StoreUnavailable
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.sql_store import SqlStore
+from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import EventId, StepId
@@ -46,7 +48,7 @@ class Crew:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: SqlStore,
         work: Work | Handlers = double,
         recorder: Recorder | None = None,
         **terms: Any,
@@ -403,6 +405,21 @@ def test_the_time_a_task_waits_for_a_slot_is_not_its_handlers(store: MemoryStore
         gate.open()
         assert ended(store, first).outputs == {"m": 6}
         assert ended(store, second).outputs == {"m": 8}
+
+
+def test_a_worker_does_not_notify_itself_while_a_handler_runs(empty_sqlite_url: str) -> None:
+    """On SQLite every commit notifies every topic: a write in answer to that would never end."""
+    store, gate = SqliteStore(empty_sqlite_url), Gate()
+    store.lease_ms = LONG
+    run = begin(store)
+    with Crew(store, gate, poll_seconds=LONG).at_work() as crew:
+        gate.called()
+        store.save_log(LogDefinition("l1", 0, run, message="somebody commits"))
+        crew.recorder.until(lambda r: r.count("held_tasks") > 0)
+        assert crew.recorder.count("renew") == 0
+        gate.open()
+        assert ended(store, run).outputs == {"m": 6}
+    store.close()
 
 
 class SlowRenewal(Recorder):

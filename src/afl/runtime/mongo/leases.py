@@ -64,6 +64,14 @@ class LeaseCollection(Collections):
 
         return self.connection.call(extend)
 
+    def held_tasks(self, owner: str) -> list[tuple[str, int]]:
+        held: Document = {"owner": owner, "state": TaskState.RUNNING}
+
+        def read(database: Database[Document]) -> list[tuple[str, int]]:
+            return [(each["uuid"], each["epoch"]) for each in database.tasks.find(held, _CLAIM)]
+
+        return self.connection.call(read)
+
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         until = {"$max": ["$lease_until", lease(lease_ms)]}
         return self._update("tasks", held_by_its_claim(task), [{"$set": {"lease_until": until}}])

@@ -68,6 +68,9 @@ class ClaimStore(Protocol):
         A lease that is longer already stays as it is.
         """
 
+    def held_tasks(self, owner: str) -> list[tuple[str, int]]:
+        """The running tasks that an owner holds, as (uuid, epoch)."""
+
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         """Extend one claim; False if it is no longer held."""
 

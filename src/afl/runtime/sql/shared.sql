@@ -325,6 +325,8 @@ select state from afl_runs where workflow_id = :workflow_id {for_update}
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
     started = 0, deliveries = deliveries - :unused, updated = :updated
 where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
+-- name: held_tasks
+select uuid, epoch from afl_tasks where owner = :owner and state = 'running'
 -- name: renew_tasks
 update afl_tasks set lease_until = case when lease_until = 0 then 0 else {greatest}(lease_until, {now} + :lease_ms) end,
     lock_until = case when lock_until = 0 then 0 else {greatest}(lock_until, {now} + :lock_ms) end

@@ -112,6 +112,9 @@ class ClaimTables(Tables):
         )
         return [(row["uuid"], row["epoch"]) for row in rows]
 
+    def held_tasks(self, owner: str) -> list[tuple[str, int]]:
+        return [(row["uuid"], row["epoch"]) for row in self.database.select(Q.held_tasks, owner=owner)]
+
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
         return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))

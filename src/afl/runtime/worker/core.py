@@ -129,7 +129,7 @@ class Worker:
 
     def _heed(self, rung: frozenset[str]) -> None:
         if CANCEL_TOPIC in rung and self.bench.running:
-            self._hands.keeper.renew_now()
+            self._hands.keeper.check_now()
         self._look_for_runs = self._look_for_runs or RUNS_TOPIC in rung
         self._intake.hear(self._topic in rung)
 

@@ -119,9 +119,20 @@ class LeaseKeeper:
 
     def renew_now(self) -> None:
         """Renew, and tell which tasks are still held. A failure is tried again at the next turn."""
+        self._tell(self._renew)
+
+    def check_now(self) -> None:
+        """Tell which tasks are still held, without a write.
+
+        On SQLite every commit notifies every topic, this process's own commits included: a worker that wrote in
+        answer to a notification would notify itself, and write again, for as long as a handler runs.
+        """
+        self._tell(lambda _: self._store.held_tasks(self._store.owner_id))
+
+    def _tell(self, ask: Callable[[Holding | None], list[Claim]]) -> None:
         before = self._holding() if self._holding is not None else None
         try:
-            held = self._renew(before)
+            held = ask(before)
         except AgentFlowError as error:
             _log.warning("leases could not be renewed, trying again: %s", error)
             return
