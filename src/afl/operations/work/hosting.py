@@ -18,6 +18,7 @@ from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
 from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
+from afl.kernel.presence import Life
 from afl.kernel.settings import SETTINGS, Settings
 from afl.operations.work.offers import Offer
 from afl.runtime.evaluator import Evaluator
@@ -158,9 +159,13 @@ def _message_bridge(host: Host, store: PersistenceAPI, settings: Settings, offer
 
     def mine(agent: str) -> bool:
         """Messages in memory reach nobody else, so one of the processes that can answer does."""
-        return agent in offer.answering and store.acquire_lock(
-            f"{_LOCK}{agent}", lock_ms, owner=store.owner_id
-        )
+        key = f"{_LOCK}{agent}"
+        if agent not in offer.answering:
+            return False
+        holder = store.check_lock(key)
+        if holder is not None and store.life(holder.owner) is Life.DEAD:
+            store.release_lock(key, owner=holder.owner)
+        return store.acquire_lock(key, lock_ms, owner=store.owner_id)
 
     return _bridge(
         module.MessageBridge(
