@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from support.command_line import afl_process, environment
+from support.command_line import environment
 from support.processes import wait_until
+from support.warm_processes import WarmPopen, afl_warm
 
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.store import open_store
@@ -49,17 +49,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def agent(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def agent(folder: Path) -> Iterator[WarmPopen]:
     """`afl agent` at work on the one task there is; its standard error goes to a file."""
-    assert afl_process("submit", "one.afl", "-i", "n=1", folder=folder).code == 0
+    assert afl_warm("submit", "one.afl", "-i", "n=1", folder=folder).code == 0
     with (
         (folder / "told").open("w") as told,
-        subprocess.Popen(
-            [sys.executable, "-m", "afl", "agent", "agents.py"],
+        WarmPopen(
+            ["-m", "afl", "agent", "agents.py"],
             cwd=folder,
             env=environment(),
             stderr=told,
-            text=True,
         ) as process,
     ):
         try:
@@ -105,8 +104,8 @@ def test_a_second_interrupt_gives_the_task_back_and_nobody_died(folder: Path) ->
 def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
     with agent(folder) as process:
         terminal, child = os.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "afl", "ps"],
+        with WarmPopen(
+            ["-m", "afl", "ps"],
             cwd=folder,
             env=environment(TERM="dumb", COLUMNS="60", LINES="30"),
             stdout=child,
@@ -124,12 +123,11 @@ def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
 
 
 def test_a_runner_says_where_its_status_is(folder: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", "runner", "--http-port", "0"],
+    with WarmPopen(
+        ["-m", "afl", "runner", "--http-port", "0"],
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         assert process.stderr is not None
         told = [process.stderr.readline() for _ in range(3)]
@@ -142,19 +140,18 @@ def test_a_runner_says_where_its_status_is(folder: Path) -> None:
 
 
 def test_a_run_in_memory_is_not_submitted(folder: Path) -> None:
-    done = afl_process("submit", "one.afl", "-i", "n=1", "--store", "memory://", folder=folder)
+    done = afl_warm("submit", "one.afl", "-i", "n=1", "--store", "memory://", folder=folder)
     assert (done.code, done.out) == (1, "")
     assert "nobody else sees a run in memory://" in done.err
 
 
 def test_who_waits_is_told_that_the_run_goes_on(folder: Path) -> None:
-    run = afl_process("submit", "one.afl", "-i", "n=1", folder=folder).out.strip()
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", "submit", "one.afl", "-i", "n=2", "--wait"],
+    run = afl_warm("submit", "one.afl", "-i", "n=1", folder=folder).out.strip()
+    with WarmPopen(
+        ["-m", "afl", "submit", "one.afl", "-i", "n=2", "--wait"],
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("run 01")
@@ -167,8 +164,8 @@ def test_who_waits_is_told_that_the_run_goes_on(folder: Path) -> None:
 
 def test_a_worker_that_was_killed_is_not_shown_at_work(folder: Path) -> None:
     with agent(folder) as process:
-        assert "▸ a = Work  working" in afl_process("show", folder=folder).out
+        assert "▸ a = Work  working" in afl_warm("show", folder=folder).out
         process.kill()
         process.wait()
-        shown = afl_process("show", folder=folder).out
+        shown = afl_warm("show", folder=folder).out
     assert "… a = Work  waiting" in shown and ", which died" in shown

@@ -13,9 +13,9 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 import pytest
-from support.command_line import afl_process, environment
+from support.command_line import environment
 from support.eventually import eventually
-from support.warm_processes import Warm, WarmProcesses
+from support.warm_processes import Warm, WarmPopen, WarmProcesses, afl_warm
 from support.workshop import SOURCE, Workshop, opened
 
 from afl.runtime.entities import ServerState
@@ -53,7 +53,7 @@ def workshop(tmp_path: Path, warm: WarmProcesses) -> Iterator[Workshop]:
 
 def test_a_module_that_does_not_import_says_where(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import json\n\nlimit = json.loads('[1')\n")
-    done = afl_process("agent", "bad.py", folder=tmp_path)
+    done = afl_warm("agent", "bad.py", folder=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert "agent module bad.py cannot be imported: JSONDecodeError" in done.err
     assert "bad.py:3: limit = json.loads('[1')" in done.err.replace("\n", "")
@@ -222,13 +222,12 @@ def reloading(workshop: Workshop) -> Iterator[tuple[subprocess.Popen[str], Path]
     out = workshop.folder / "reload.out"
     with (
         out.open("w") as lines,
-        subprocess.Popen(
-            [sys.executable, "-m", "afl", "agent", "live.py", "--reload", "--store", workshop.url],
+        WarmPopen(
+            ["-m", "afl", "agent", "live.py", "--reload", "--store", workshop.url],
             cwd=workshop.folder,
             env=environment(),
             stdout=lines,
             stderr=lines,
-            text=True,
         ) as process,
     ):
         try:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.command_line import environment
+from support.command_line import Outcome
+from support.warm_processes import afl_warm
 
 from afl.kernel import crashpoint
 from afl.kernel.database import queries
@@ -45,22 +44,14 @@ OUTPUTS = {"text": "une fuite", "shelf": "3"}
 PLACES = [*((point, 1) for point in crashpoint.BRIDGE_POINTS), ("bridge.begun", 2), ("bridge.settle", 2)]
 
 
-def afl(folder: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def afl(folder: Path, *args: str, **variables: str) -> Outcome:
     settings = {
         "AFL_STORE": f"sqlite:///{folder}/post.db",
         "AFL_BRIDGES": '{"Sort": "agent:sorter"}',
-        "AFL_LEASE_MS": "1000",
+        "AFL_LEASE_MS": "60000",
         "AFL_POLL_INTERVAL_MS": "100",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "afl", *args, "--agent", "post.py", "--quiet"],
-        cwd=folder,
-        env={**environment(), **settings, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return afl_warm(*args, "--agent", "post.py", "--quiet", folder=folder, **settings, **variables)
 
 
 @pytest.mark.parametrize(("point", "times"), PLACES)
@@ -68,13 +59,13 @@ def test_the_next_one_goes_on_and_every_task_is_one_turn(tmp_path: Path, point: 
     (tmp_path / "post.afl").write_text(SOURCE)
     (tmp_path / "post.py").write_text(MODULE)
     killed = afl(tmp_path, "run", "post.afl", AFL_CRASH_AT=f"{point}:{times}")
-    assert killed.returncode == -9, killed.stderr
+    assert killed.code == -9, killed.err
     store = SqliteStore(f"sqlite:///{tmp_path}/post.db")
     (run,) = store.get_runs()
     assert not run.is_over
     resumed = afl(tmp_path, "resume", run.workflow_id)
-    assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout) == OUTPUTS
+    assert resumed.code == 0, resumed.err
+    assert json.loads(resumed.out) == OUTPUTS
     turns = queries("afl.turns", "sql/inbox").rows_of_agent
     rows = store.database.read(
         lambda tx: [

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.command_line import Outcome, afl_process, environment
 from support.processes import wait_until
+from support.warm_processes import WarmPopen, afl_warm
 
 from afl.runtime.store import open_store
 
@@ -58,15 +59,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def started(folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+def started(folder: Path, *args: str) -> Iterator[WarmPopen]:
     """`afl` in a process of its own, killed at the end if it still runs."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", *args],
+    with WarmPopen(
+        ["-m", "afl", *args],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         try:
             yield process
@@ -99,16 +99,16 @@ def outputs(done: Outcome) -> Any:
 
 def test_the_example_runs_and_always_says_the_same(tmp_path: Path) -> None:
     args = ("run", str(NEWSROOM / "newsroom.afl"), "--agent", str(NEWSROOM / "agents.py"))
-    page = outputs(afl_process(*args, folder=tmp_path))["page"]
+    page = outputs(afl_warm(*args, folder=tmp_path))["page"]
     assert page[0] == "Good morning, science!"
     assert [line.partition(" (")[2].partition(",")[0] for line in page[1:]] == [
         *["solid", "solid", "unconfirmed", "solid", "solid", "plausible"]
     ]
-    assert outputs(afl_process(*args, folder=tmp_path, AFL_STORE="memory://"))["page"] == page
+    assert outputs(afl_warm(*args, folder=tmp_path, AFL_STORE="memory://"))["page"] == page
 
 
 def test_the_example_is_in_the_standard_form(tmp_path: Path) -> None:
-    assert afl_process("fmt", "--check", str(NEWSROOM / "newsroom.afl"), folder=tmp_path).code == 0
+    assert afl_warm("fmt", "--check", str(NEWSROOM / "newsroom.afl"), folder=tmp_path).code == 0
 
 
 def test_the_installed_command_and_the_module_are_the_same(folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_installed_command_and_the_module_are_the_same(folder: Path) -> None
 def test_compiling_through_pipes(folder: Path) -> None:
     done = afl_process(folder=folder, stdin=CHAIN)
     assert json.loads(done.out)["namespaces"][0]["name"] == "t"
-    assert afl_process("--check", folder=folder, stdin="facet (").code == 1
+    assert afl_warm("--check", folder=folder, stdin="facet (").code == 1
 
 
 def test_output_that_nobody_reads_is_no_traceback(folder: Path) -> None:
@@ -143,13 +143,12 @@ def test_output_that_nobody_reads_is_no_traceback(folder: Path) -> None:
 def test_a_terminal_gets_a_live_display_and_the_result_stays_clean(folder: Path) -> None:
     (folder / "go").touch()
     terminal, child = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", *chain(folder)],
+    with WarmPopen(
+        ["-m", "afl", *chain(folder)],
         cwd=folder,
         env=environment(TERM="xterm-256color", COLUMNS="100", LINES="30"),
         stdout=subprocess.PIPE,
         stderr=child,
-        text=True,
     ) as process:
         os.close(child)
         shown = read_terminal(terminal)
@@ -178,7 +177,7 @@ def test_interrupted_and_resumed(folder: Path) -> None:
     assert process.returncode == 130
     assert f"Interrupted. Go on with: afl resume {run} --agent agents.py" in told
     (folder / "go").touch()
-    assert outputs(afl_process("resume", run, "--agent", "agents.py", folder=folder)) == {"y": 4}
+    assert outputs(afl_warm("resume", run, "--agent", "agents.py", folder=folder)) == {"y": 4}
 
 
 def test_killed_and_resumed(folder: Path) -> None:
@@ -188,7 +187,7 @@ def test_killed_and_resumed(folder: Path) -> None:
         process.communicate()
     assert process.returncode == -signal.SIGKILL
     (folder / "go").touch()
-    done = afl_process("resume", only_run(folder), "--agent", "agents.py", folder=folder)
+    done = afl_warm("resume", only_run(folder), "--agent", "agents.py", folder=folder)
     assert outputs(done) == {"y": 4}
     work = [line.split()[0] for line in calls(folder)]
     assert work == ["1", "2", "2", "3"], "what was done stays done, what was under way is done again"
@@ -200,11 +199,11 @@ def test_killed_and_resumed(folder: Path) -> None:
 def test_a_run_that_somebody_works_on_is_left_alone(folder: Path) -> None:
     with started(folder, *chain(folder)) as process:
         wait_until((folder / "begun").exists, process)
-        second = afl_process("resume", only_run(folder), "--agent", "agents.py", folder=folder)
+        second = afl_warm("resume", only_run(folder), "--agent", "agents.py", folder=folder)
         assert (second.code, second.out) == (1, "")
         assert "is held by process" in second.err
         assert "Wait until that process is done" in second.err
-        shown = afl_process("show", folder=folder)
+        shown = afl_warm("show", folder=folder)
         assert "▸ b = t.Work  working" in shown.out
         (folder / "go").touch()
         result, _ = process.communicate()
@@ -213,7 +212,7 @@ def test_a_run_that_somebody_works_on_is_left_alone(folder: Path) -> None:
 
 
 def test_two_processes_resume_one_run_and_each_step_is_done_once(folder: Path) -> None:
-    paused = outputs(afl_process("run", "chain.afl", "-i", "n=1", folder=folder))
+    paused = outputs(afl_warm("run", "chain.afl", "-i", "n=1", folder=folder))
     assert paused["status"] == "PAUSED"
     resume = ("resume", paused["run"], "--agent", "agents.py")
     with started(folder, *resume) as first, started(folder, *resume) as second:
@@ -227,7 +226,7 @@ def test_two_processes_resume_one_run_and_each_step_is_done_once(folder: Path) -
 
 def test_a_store_of_a_later_version_is_refused_and_left_alone(folder: Path) -> None:
     (folder / "go").touch()
-    outputs(afl_process(*chain(folder), folder=folder))
+    outputs(afl_warm(*chain(folder), folder=folder))
     file = folder / ".afl" / "afl.db"
     database = sqlite3.connect(file)
     versions = [
@@ -236,21 +235,21 @@ def test_a_store_of_a_later_version_is_refused_and_left_alone(folder: Path) -> N
     database.execute(f"update {versions[0]} set version = 999")
     database.commit()
     database.close()
-    done = afl_process(*chain(folder), folder=folder)
+    done = afl_warm(*chain(folder), folder=folder)
     assert (done.code, done.out) == (1, "")
     assert "has version 999" in done.err and "upgrade agentflow" in done.err
 
 
 def test_a_damaged_store_is_told(folder: Path) -> None:
     (folder / "go").touch()
-    outputs(afl_process(*chain(folder), folder=folder))
+    outputs(afl_warm(*chain(folder), folder=folder))
     file = folder / ".afl" / "afl.db"
     for extra in (".afl/afl.db-wal", ".afl/afl.db-shm"):
         (folder / extra).unlink(missing_ok=True)
     damaged = bytearray(file.read_bytes())
     damaged[100:8192] = b"\xff" * 8092
     file.write_bytes(damaged)
-    done = afl_process(*chain(folder), folder=folder)
+    done = afl_warm(*chain(folder), folder=folder)
     assert (done.code, done.out) == (1, "")
     assert "Traceback" not in done.err
     assert "afl.db" in done.err and "damaged" in done.err
@@ -258,9 +257,9 @@ def test_a_damaged_store_is_told(folder: Path) -> None:
 
 def test_a_run_on_postgresql(folder: Path, postgres_database: str) -> None:
     store = ("--store", postgres_database)
-    paused = outputs(afl_process("run", "chain.afl", "-i", "n=1", *store, folder=folder))
+    paused = outputs(afl_warm("run", "chain.afl", "-i", "n=1", *store, folder=folder))
     (folder / "go").touch()
-    done = afl_process("resume", paused["run"], "--agent", "agents.py", *store, folder=folder)
+    done = afl_warm("resume", paused["run"], "--agent", "agents.py", *store, folder=folder)
     assert outputs(done) == {"y": 4}
-    assert "✓ c = t.Work" in afl_process("show", *store, folder=folder).out
+    assert "✓ c = t.Work" in afl_warm("show", *store, folder=folder).out
     assert not (folder / ".afl").exists()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -13,6 +11,7 @@ from message_eater import EATER, RETRIES
 from support.command_line import environment
 from support.eventually import PATIENCE_SECONDS
 from support.post_office import ANN, Post, letter
+from support.warm_processes import WarmPopen
 
 MESSAGES, EATERS, KILLS = 600, 3, 12
 POISON, BAD = "letter-poison", "letter-bad"
@@ -24,7 +23,7 @@ class Eaters:
     def __init__(self, post: Post, url: str, folder: Path) -> None:
         self._arguments = [url, post.prefix]
         self._folder = folder
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[WarmPopen] = []
         self.started = 0
 
     def fill_up(self) -> None:
@@ -32,14 +31,9 @@ class Eaters:
         while len(self.running) < EATERS:
             self.started += 1
             record = str(self._folder / f"{self.started}.txt")
-            command = [
-                sys.executable,
-                str(Path(__file__).with_name("message_eater.py")),
-                *self._arguments,
-                record,
-            ]
+            command = [str(Path(__file__).with_name("message_eater.py")), *self._arguments, record]
             with (self._folder / f"{self.started}.out").open("wb") as out:
-                self.running.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment()))
+                self.running.append(WarmPopen(command, stdout=out, stderr=out, env=environment()))
 
     def end(self) -> None:
         for each in self.running:

@@ -6,26 +6,25 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.command_line import afl_process, environment
+from support.command_line import environment
+from support.warm_processes import WarmPopen, afl_warm
 
 
 @contextmanager
 def dashboard(folder: Path, *args: str, **changes: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """One that runs, and the address it printed."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "afl", "dashboard", "--port", "0", *args],
+    process = WarmPopen(
+        ["-m", "afl", "dashboard", "--port", "0", *args],
         cwd=folder,
         env=environment(**changes),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     assert process.stdout is not None and process.stderr is not None
     with process.stdout, process.stderr:
@@ -61,15 +60,15 @@ def test_a_command_in_another_folder_asks_it(tmp_path: Path) -> None:
     elsewhere.mkdir()
     with dashboard(tmp_path, AFL_TOKEN="let me in") as (_, url):
         known = {"AFL_SERVER": url, "AFL_TOKEN": "let me in"}
-        run = afl_process("submit", str(tmp_path / "w.afl"), folder=elsewhere, **known).out.strip()
-        assert run in afl_process("list", folder=elsewhere, **known).out
-        refused = afl_process("list", "--server", url, folder=elsewhere)
+        run = afl_warm("submit", str(tmp_path / "w.afl"), folder=elsewhere, **known).out.strip()
+        assert run in afl_warm("list", folder=elsewhere, **known).out
+        refused = afl_warm("list", "--server", url, folder=elsewhere)
         assert refused.code == 1 and "a token is needed" in refused.err
     assert list(elsewhere.iterdir()) == []
 
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
-    refused = afl_process("dashboard", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
+    refused = afl_warm("dashboard", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
     assert refused.code == 1
     assert "AFL_TOKEN" in refused.err and "afl dashboard user add" in refused.err
     assert refused.out == ""
@@ -80,5 +79,5 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        refused = afl_process("dashboard", "--port", port, folder=tmp_path)
+        refused = afl_warm("dashboard", "--port", port, folder=tmp_path)
     assert refused.code == 1 and f"cannot listen on 127.0.0.1 port {port}" in refused.err

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.command_line import Outcome, environment
+from support.warm_processes import run_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir())
@@ -31,19 +30,12 @@ def command_of(name: str) -> list[str]:
 def run(name: str, folder: Path) -> Outcome:
     """The example's own command; what it keeps goes to a folder."""
     program, *args = command_of(name)
-    start = [sys.executable, "-m", "afl"] if program == "afl" else [sys.executable]
+    start = ["-m", "afl"] if program == "afl" else []
     clean = {key: value for key, value in environment().items() if not key.startswith("ANTHROPIC_")}
-    done = subprocess.run(
-        [*start, *args],
-        cwd=ROOT,
-        env={**clean, "AFL_STORE": f"sqlite:///{folder}/example.db"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    env = {**clean, "AFL_STORE": f"sqlite:///{folder}/example.db"}
+    done = run_python([*start, *args], folder=ROOT, env=env)
+    assert done.code == 0, done.err
+    return done
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from support.fleet_agents import running_agent
 from support.fleet_processes import is_gone
 from support.fleet_story import ended, lines, shown
 from support.principals import PrincipalProcess, running_principal
+from support.warm_processes import WarmPopen
 
 from afl.fleet.client import Client
 from afl.fleet.requests import ListAgents, RunWorkflow
@@ -129,12 +129,11 @@ def test_a_principal_with_an_agent_ends_after_what_it_runs(tmp_path: Path) -> No
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "gated.yml").write_text(GATED % "")
     zero = {"CDKTR_LOGS_LISTENING_PORT": "0", "CDKTR_LOGS_PUBLISHING_PORT": "0"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "afl", "fleet", "principal", "--with-agent", "--port", "0"],
+    process = WarmPopen(
+        ["-m", "afl", "fleet", "principal", "--with-agent", "--port", "0"],
         cwd=tmp_path,
         env=environment(HOME=str(tmp_path), **zero),
         stdout=subprocess.PIPE,
-        text=True,
     )
     try:
         with Client(settings_of(process, tmp_path)) as client:

@@ -94,6 +94,7 @@ def test_what_an_agent_that_gave_up_left_is_delivered_by_the_next_on_its_folder(
         with running_agent(principal.settings, tmp_path / "agent", **impatient) as agent:
             runs = [start(client, number, code) for number, code in enumerate((0, 3, 0))]
             all_ready(gates, 0, len(runs))
+            eventually(lambda: {shown(client, run_id).run.status for run_id in runs} == {Status.RUNNING})
             principal.kill()
             for phase in range(PHASES):
                 open_gate(gates, phase, len(runs))

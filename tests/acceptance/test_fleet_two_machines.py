@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command_line import Outcome, afl_process, environment
+from support.command_line import Outcome, environment
+from support.warm_processes import WarmPopen, afl_warm
 
 HELLO = "name: Hello\ntasks: {a: {name: A, config: !Subprocess {cmd: printenv, args: [HOME]}}}\n"
 FREE = {"CDKTR_LOGS_LISTENING_PORT": "0", "CDKTR_LOGS_PUBLISHING_PORT": "0"}
@@ -27,16 +27,15 @@ class Machine:
         self._processes: list[subprocess.Popen[str]] = []
 
     def fleet(self, *args: str, **changes: str) -> Outcome:
-        return afl_process("fleet", *args, folder=self.home, **{**self.environment, **changes})
+        return afl_warm("fleet", *args, folder=self.home, **{**self.environment, **changes})
 
     def start(self, *args: str) -> str:
         """A process until the end of the test; its first line."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "afl", "fleet", *args],
+        process = WarmPopen(
+            ["-m", "afl", "fleet", *args],
             cwd=self.home,
             env=environment(**self.environment, **FREE),
             stdout=subprocess.PIPE,
-            text=True,
         )
         self._processes.append(process)
         assert process.stdout is not None

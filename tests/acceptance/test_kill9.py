@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 from support.command_line import environment
 from support.killed_runs import TASKS, KilledRun, expected
+from support.warm_processes import run_python
 
 from afl.kernel import crashpoint
 
@@ -94,11 +93,10 @@ store.close()
 def test_a_run_outlives_the_kill_of_an_agent_that_reports(tmp_path: Path, point: str) -> None:
     run = KilledRun(tmp_path)
     run.crash("commit.after:2")
-    agent = [sys.executable, "-c", AGENT, run.url]
-    done = subprocess.run(agent, cwd=tmp_path, env=environment(AFL_CRASH_AT=point), check=False, timeout=60)
-    assert done.returncode < 0
+    agent = ["-c", AGENT, run.url]
+    assert run_python(agent, folder=tmp_path, env=environment(AFL_CRASH_AT=point)).code < 0
     assert run.in_flight() > 0
-    subprocess.run(agent, cwd=tmp_path, env=environment(), check=True, timeout=60)
+    assert run_python(agent, folder=tmp_path, env=environment()).code == 0
     finish(run)
 
 

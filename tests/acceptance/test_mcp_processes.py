@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from support.agents import DOUBLE
 from support.command_line import environment
+from support.warm_processes import WarmPopen, afl_warm, shared
 
 from afl.kernel.settings import load_settings
 from afl.operations.access import hash_token
@@ -44,19 +44,17 @@ def tell(server: Any, story: Callable[[Client], Awaitable[None]]) -> None:
 
 
 def stdio(*options: str, **changes: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "afl", "mcp", *options], env=environment(**changes)
-    )
+    command, *args = shared().command(["-m", "afl", "mcp", *options])
+    return StdioServerParameters(command=command, args=args, env=environment(**changes))
 
 
 @contextmanager
 def serving(*command: str, **changes: str) -> Iterator[str]:
     """A server in a process of its own, by the address that it prints."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", *command],
+    with WarmPopen(
+        ["-m", "afl", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         env=environment(**changes),
     ) as process:
         try:
@@ -128,10 +126,9 @@ async def transport(url: str, token: str) -> AsyncIterator[Any]:
         yield streams
 
 
-def test_other_addresses_demand_a_token(store: str) -> None:
-    command = [sys.executable, "-m", "afl", "mcp", "--http", "--host", "0.0.0.0", "--store", store]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=SECONDS)
-    assert done.returncode == 1 and "set AFL_TOKEN" in done.stderr
+def test_other_addresses_demand_a_token(store: str, tmp_path: Path) -> None:
+    done = afl_warm("mcp", "--http", "--host", "0.0.0.0", "--store", store, folder=tmp_path)
+    assert done.code == 1 and "set AFL_TOKEN" in done.err
 
 
 def test_by_way_of_a_server(store: str) -> None:

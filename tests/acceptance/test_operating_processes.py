@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command_line import Outcome, afl_process, environment
+from support.command_line import Outcome, environment
 from support.processes import wait_until
+from support.warm_processes import WarmPopen, afl_warm
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)
@@ -49,15 +49,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def started(folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+def started(folder: Path, *args: str) -> Iterator[WarmPopen]:
     """`afl` in a process of its own, killed at the end if it still runs."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", *args],
+    with WarmPopen(
+        ["-m", "afl", *args],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         try:
             yield process
@@ -71,7 +70,7 @@ def result(done: Outcome) -> Any:
 
 
 def submitted(folder: Path, *options: str) -> str:
-    done = afl_process("submit", "chain.afl", "-i", "n=1", *options, folder=folder)
+    done = afl_warm("submit", "chain.afl", "-i", "n=1", *options, folder=folder)
     assert done.code == 0, done.err
     return done.out.strip()
 
@@ -87,7 +86,7 @@ def test_one_submits_one_waits_one_follows_one_works(
         started(folder, "wait", run, *options) as waiting,
         started(folder, "logs", "-f", run, *options) as following,
     ):
-        done = afl_process("resume", run, "--agent", "agents.py", *options, folder=folder)
+        done = afl_warm("resume", run, "--agent", "agents.py", *options, folder=folder)
         outputs, told = waiting.communicate(timeout=60)
         log, _ = following.communicate(timeout=60)
     assert result(done) == json.loads(outputs) == {"m": 3}, told
@@ -102,12 +101,12 @@ def test_why_sees_that_a_worker_was_killed(folder: Path) -> None:
     run = submitted(folder)
     with started(folder, "resume", run, "--agent", "agents.py") as working:
         wait_until((folder / "begun").exists, working)
-        busy = result(afl_process("why", run, "--json", folder=folder))
+        busy = result(afl_warm("why", run, "--json", folder=folder))
         assert (busy["code"], busy["outlook"]) == ("task-running", "moves")
         assert f"lease held by process {working.pid} on " in busy["sentence"]
         working.kill()
         working.communicate()
-    dead = result(afl_process("why", run, "--json", folder=folder))
+    dead = result(afl_warm("why", run, "--json", folder=folder))
     assert dead["code"] == "task-owner-dead"
     assert f"process {working.pid} on " in dead["sentence"]
 
@@ -116,21 +115,21 @@ def test_a_run_is_cancelled_under_its_worker(folder: Path) -> None:
     run = submitted(folder)
     with started(folder, "resume", run, "--agent", "agents.py") as working:
         wait_until((folder / "begun").exists, working)
-        assert afl_process("cancel", run, folder=folder).code == 0
+        assert afl_warm("cancel", run, folder=folder).code == 0
         (folder / "go").touch()
         working.communicate(timeout=60)
-    told = afl_process("wait", run, folder=folder)
+    told = afl_warm("wait", run, folder=folder)
     assert (told.code, told.out) == (1, "")
     assert "was cancelled: cancelled by operator" in told.err
-    shown = result(afl_process("show", run, "--json", folder=folder))
+    shown = result(afl_warm("show", run, "--json", folder=folder))
     assert (shown["state"], shown["outputs"]) == ("cancelled", {})
 
 
 def test_a_terminal_gets_colours_and_a_pipe_does_not(folder: Path) -> None:
     run = submitted(folder)
     terminal, child = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "afl", "list"],
+    with WarmPopen(
+        ["-m", "afl", "list"],
         cwd=folder,
         env=environment(TERM="xterm-256color", COLUMNS="120", LINES="30"),
         stdout=child,
@@ -141,4 +140,4 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(folder: Path) -> None:
     shown = os.read(terminal, 65536).decode()
     os.close(terminal)
     assert "\x1b[36mcreated" in shown and run in shown
-    assert "\x1b[" not in afl_process("list", folder=folder).out
+    assert "\x1b[" not in afl_warm("list", folder=folder).out

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command_line import afl_process
 from support.eventually import eventually
 from support.terminal import Terminal
-from support.warm_processes import Warm, WarmProcesses
+from support.warm_processes import Warm, WarmProcesses, afl_warm
 
 from afl.operations.people import approvals
 from afl.operations.run.run_end import wait
@@ -54,7 +53,7 @@ def test_no_kill_loses_an_answer(
     (tmp_path / "pay.afl").write_text(SOURCE)
 
     def crash(point: str, *words: str) -> None:
-        done = afl_process(*words, folder=tmp_path, AFL_STORE=url, AFL_CRASH_AT=point)
+        done = afl_warm(*words, folder=tmp_path, AFL_STORE=url, AFL_CRASH_AT=point)
         assert done.code == -signal.SIGKILL, done.err
 
     def afl(*words: str) -> Warm:

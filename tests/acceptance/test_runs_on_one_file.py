@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.warm_processes import WarmPopen
 
 from afl.runtime.entities import RunnerState
 from afl.runtime.sqlite_store import SqliteStore
@@ -28,13 +28,11 @@ class Sharers:
             stack.callback(process.kill)
         assert {self._line(process) for process in self._all} == {"ready"}
 
-    def _started(self, url: str) -> subprocess.Popen[str]:
+    def _started(self, url: str) -> WarmPopen:
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            [sys.executable, SCRIPT, url], stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        )
+        return WarmPopen([SCRIPT, url], stdin=pipe, stdout=pipe, stderr=pipe)
 
-    def _line(self, process: subprocess.Popen[str]) -> str:
+    def _line(self, process: WarmPopen) -> str:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline().strip()
         assert line, process.stderr.read()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.agents import DOUBLE
 from support.collector import Collector, collecting
-from support.command_line import environment
-from support.processes import python
+from support.command_line import Outcome, environment
+from support.warm_processes import WarmPopen, run_python
 
 from afl.kernel.trace_ids import trace_id_of
 
@@ -45,9 +44,8 @@ def variables(collector: Collector, **more: str) -> dict[str, str]:
     )
 
 
-def afl(folder: Path, environ: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "afl", *args]
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=SECONDS)
+def afl(folder: Path, environ: dict[str, str], *args: str) -> Outcome:
+    return run_python(["-m", "afl", *args], folder=folder, env=environ)
 
 
 def test_two_processes_tell_one_trace(folder: Path) -> None:
@@ -55,10 +53,10 @@ def test_two_processes_tell_one_trace(folder: Path) -> None:
     with collecting() as collector:
         environ = variables(collector, AFL_STORE=store, OTEL_EXPORTER_OTLP_HEADERS="X-Who=me%20too")
         begun = afl(folder, environ, "run", "double.afl", "ns.Twice", "--input", "n=4", "--quiet", "--json")
-        run = json.loads(begun.stdout)["run"]
+        run = json.loads(begun.out)["run"]
         assert {span.service for span in collector.spans} == {"afl-run"}
-        with python("-m", "afl", "agent", str(folder / "agents.py"), "--quiet", **environ) as agent:
-            assert json.loads(afl(folder, environ, "wait", run).stdout) == {"m": 16}
+        with WarmPopen(["-m", "afl", "agent", str(folder / "agents.py"), "--quiet"], env=environ) as agent:
+            assert json.loads(afl(folder, environ, "wait", run).out) == {"m": 16}
             agent.terminate()
             agent.wait(SECONDS)
     assert collector.traces == {trace_id_of(run)}
@@ -77,9 +75,8 @@ def test_all_the_ways_to_do_a_step_are_one_trace(tmp_path: Path) -> None:
     """An agent with a tool, the fleet, a person, a handler and a message: each is told in its place."""
     with collecting() as collector:
         environ = variables(collector, AFL_STORE=f"sqlite:///{tmp_path}/all.db")
-        command = [sys.executable, str(ROOT / "examples/everything/main.py")]
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
+        done = run_python([str(ROOT / "examples/everything/main.py")], folder=ROOT, env=environ)
+    assert done.code == 0, done.err
     (run,) = collector.named("afl.run")
     told = [span for span in collector.spans if span.trace == run.trace]
     assert [span.name for span in collector.spans if span.trace != run.trace] == []
@@ -112,10 +109,10 @@ def test_a_log_line_is_one_object_with_the_ids(folder: Path) -> None:
     (folder / "noisy.py").write_text(AGENT.replace("context.log(", "logging.getLogger('afl.mine').info("))
     text = (folder / "noisy.py").read_text()
     (folder / "noisy.py").write_text("import logging\n" + text)
-    run = afl(folder, environ, "submit", "double.afl", "ns.Once", "--input", "n=4").stdout.strip()
-    command = [sys.executable, "-m", "afl", "agent", str(folder / "noisy.py"), "--quiet"]
-    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as agent:
-        assert json.loads(afl(folder, environ, "wait", run).stdout) == {"m": 8}
+    run = afl(folder, environ, "submit", "double.afl", "ns.Once", "--input", "n=4").out.strip()
+    command = ["-m", "afl", "agent", str(folder / "noisy.py"), "--quiet"]
+    with WarmPopen(command, env=environ, stderr=subprocess.PIPE) as agent:
+        assert json.loads(afl(folder, environ, "wait", run).out) == {"m": 8}
         agent.terminate()
         _, errors = agent.communicate(timeout=SECONDS)
     entries = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
@@ -129,14 +126,14 @@ def test_a_collector_that_is_away_costs_a_warning(folder: Path) -> None:
         AFL_STORE="memory://", AFL_TELEMETRY="otlp", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"
     )
     done = afl(folder, environ, "run", "double.afl", "ns.Once", "-i", "n=4", "-a", "agents.py", "--quiet")
-    assert json.loads(done.stdout) == {"m": 8} and done.returncode == 0
+    assert json.loads(done.out) == {"m": 8} and done.code == 0
 
 
 def test_spans_on_the_console_are_one_object_per_line(folder: Path) -> None:
     environ = environment(AFL_STORE="memory://", AFL_TELEMETRY="console")
     done = afl(folder, environ, "run", "double.afl", "ns.Once", "-i", "n=-1", "-a", "agents.py", "--quiet")
-    spans = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"name"')]
-    assert done.returncode == 1
+    spans = [json.loads(line) for line in done.err.splitlines() if line.startswith('{"name"')]
+    assert done.code == 1
     assert {span["name"] for span in spans} == {"afl.evaluation", "afl.handler", "afl.task", "afl.run"}
     (handler,) = [span for span in spans if span["name"] == "afl.handler"]
     assert handler["status"]["status_code"] == "ERROR"

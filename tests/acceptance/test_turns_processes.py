@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.command_line import afl_process
 from support.eventually import eventually
-from support.warm_processes import Warm, WarmProcesses
+from support.warm_processes import Warm, WarmPopen, WarmProcesses, afl_warm
 
 AGENTS = """import time
 from pathlib import Path
@@ -142,12 +140,12 @@ def test_workers_that_start_together_bring_the_same_agents(desk: Desk) -> None:
 def test_without_nats_a_turn_is_asked_for_all_the_same(tmp_path: Path, postgres_database: str) -> None:
     (tmp_path / "agents.py").write_text(AGENTS)
     chat = ("turns", "chat", "--module", "agents.py", "--say", "hello")
-    assert afl_process(*chat, folder=tmp_path, AFL_STORE=postgres_database).out == "heard: hello\n"
+    assert afl_warm(*chat, folder=tmp_path, AFL_STORE=postgres_database).out == "heard: hello\n"
     nowhere = {"AFL_STORE": postgres_database, "AFL_BUS": "nats://127.0.0.1:9"}
-    asked = afl_process("turns", "send", "porter", "hello", folder=tmp_path, **nowhere)
+    asked = afl_warm("turns", "send", "porter", "hello", folder=tmp_path, **nowhere)
     assert asked.code == 0 and asked.out.startswith("turn_")
     assert "does not answer" in asked.err
-    refused = afl_process("turns", "worker", "agents.py", folder=tmp_path, **nowhere)
+    refused = afl_warm("turns", "worker", "agents.py", folder=tmp_path, **nowhere)
     assert refused.code == 1 and "does not answer" in refused.err
 
 
@@ -182,8 +180,7 @@ def test_who_sends_and_works_in_one_process_may_die_with_the_turn_in_hand(desk: 
     store = place.get("AFL_STORE", f"sqlite:///{desk.folder}/.afl/afl.db")
     where = [store, place.get("AFL_BUS", ""), place.get("AFL_PROJECT", "main")]
     (desk.folder / ".afl").mkdir(exist_ok=True)
-    command = [sys.executable, "sender.py", *where]
-    sender = subprocess.Popen(command, cwd=desk.folder, stdout=subprocess.PIPE, text=True)
+    sender = WarmPopen(["sender.py", *where], cwd=desk.folder, stdout=subprocess.PIPE)
     try:
         assert sender.stdout is not None
         turn = sender.stdout.readline().strip()

@@ -11,8 +11,10 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from support.eventually import eventually
 from support.shell import Shell
+from support.warm_processes import WarmProcesses
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -67,10 +69,14 @@ def type_in(shell: Shell, command: str, expected: str, where: str) -> None:
         assert once(), printed[0]
 
 
-def test_every_command_of_the_tutorial(tmp_path: Path) -> None:
+def test_every_command_of_the_tutorial(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses
+) -> None:
+    programs = tmp_path_factory.mktemp("programs")
+    warm.put_program(programs)
     port = free_port()
     typed = 0
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, programs) as shell:
         for block in blocks():
             where = f"tutorial.md:{block.line}"
             name = _FILE.match(block.text)

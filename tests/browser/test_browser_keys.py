@@ -13,7 +13,7 @@ from browser.live_system import LiveSystem
 from browser.looks import LOOKS
 from browser.seeds import MARKUP, Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-runs")
+pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def test_a_slash_leads_to_the_search(page: Page, seeds: Seeds) -> None:

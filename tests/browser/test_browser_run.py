@@ -11,7 +11,7 @@ from browser.gestures import confirm, heading, told
 from browser.live_system import LiveSystem
 from browser.seeds import MANY, Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-runs")
+pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def node(page: Page, step: str) -> Locator:

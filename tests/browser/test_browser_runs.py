@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from browser.live_system import LiveSystem
 from browser.seeds import OLD, Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-runs")
+pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def rows(page: Page) -> Locator:

@@ -10,7 +10,7 @@ from browser.live_system import LiveSystem
 from browser.page_watch import PageWatch
 from browser.seeds import MARKUP, Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-runs")
+pytestmark = pytest.mark.xdist_group("browser-parts")
 
 HELLO = """namespace hello {
     workflow Hello(name: String = "world", times: Long = 1) => (name: String, times: Long) andThen {

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 from support.command_line import environment
 from support.processes import wait_until
+from support.warm_processes import WarmPopen
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)
@@ -102,13 +102,12 @@ class KilledRun:
 
     def start(self, **changes: str) -> subprocess.Popen[str]:
         """The next process."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "afl", *self.command()],
+        return WarmPopen(
+            ["-m", "afl", *self.command()],
             cwd=self.folder,
             env=environment(**{"AFL_MAX_DELIVERIES": "1000", **changes}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
 
     def finish(self, **changes: str) -> tuple[int, str, str]:

@@ -23,13 +23,14 @@ _STOP = "for job in $(jobs -p); do kill $job; done; wait"
 class Shell:
     """bash with job control in a folder; what a command prints to standard output is what it gives back."""
 
-    def __init__(self, folder: Path, **changes: str) -> None:
-        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    def __init__(self, folder: Path, programs: Path) -> None:
+        """What is in the folder `programs` comes before what is installed."""
+        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
         self._told = tempfile.TemporaryFile()  # noqa: SIM115  standard error of all commands, for failures
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=folder,
-            env=environment(PATH=programs, **changes),
+            env=environment(PATH=path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._told,

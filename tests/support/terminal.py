@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from support.command_line import environment
 from support.eventually import eventually
+from support.warm_processes import WarmPopen
 
 
 class Terminal:
@@ -19,8 +18,8 @@ class Terminal:
     def __init__(self, folder: Path, *args: str) -> None:
         self.folder = folder
         self._ours, theirs = pty.openpty()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "afl", *args],
+        self._process = WarmPopen(
+            ["-m", "afl", *args],
             cwd=folder,
             env=environment(TERM="dumb"),
             stdin=theirs,

@@ -1,61 +1,224 @@
-"""A process that has everything imported and forks `afl` commands: a start costs milliseconds, not half a second.
+"""A process that has everything imported and forks Python programs: a start costs milliseconds, not half a second.
 
-It obeys lines of JSON on its standard input. `{"args": [...], "folder": ..., "out": ..., "env": {...}}` starts a
-command and answers with its process id; `{"wait": pid}` answers with its status, once it has ended. When the input
-ends, so does everything it started. Its arguments are modules that it imports as well.
+It listens on a Unix socket; each connection is one process. The first message is `{"argv": [...], "cwd": ...,
+"env": {...}}`, as after `python`, and brings the three standard files with it. The answer is a line with the process
+id, and when the process has ended a line with its wait status. Whoever closes the connection before kills the process.
+
+Its arguments are the path of the socket and modules that it imports at once; what commands need beyond that is imported
+when the first of them comes. When its standard input ends, so does everything it started.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import gc
 import importlib
 import json
 import os
+import runpy
+import selectors
 import signal
+import socket
 import sys
+import threading
 import time
+import types
 import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import afl.cli.agent_command
-import afl.cli.turns_command
-import afl.runtime.mongo_store
-import afl.runtime.runner.__main__ as module_runner
-import afl.turns.bus.nats
-from afl.cli import main
+import afl.cli
+import afl.cli.app
+import afl.kernel.crashpoint
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1  # of prctl: which signal to get when the parent ends
+_LARGEST = 1 << 20  # bytes that are read of a message at once
+_AT_ONCE = (
+    *(f"afl.cli.{entry.module}" for entry in afl.cli.app.COMMANDS.values() if entry.module != "mcp_command"),
+    "afl.cli.problems",
+    "afl.kernel.doorbell.postgres",
+    "afl.runtime.mongo_store",
+    "afl.runtime.postgres_store",
+    "afl.runtime.sqlite_store",
+    "afl.turns.bus.nats",
+    "typer._adapters",
+    "typer._click.decorators",
+)
+# What the first program of a kind imports for those that follow; the word may stand anywhere among the arguments.
+_NEEDED = {
+    "dashboard": ("afl.dashboard.server",),
+    "mcp": ("afl.cli.mcp_command",),
+    "afl.fleet.principal": ("afl.fleet.principal.service",),
+    "afl.fleet.agent_process": ("afl.fleet.agent",),
+}
 
 
-def start(order: dict[str, Any]) -> int:
-    """Fork a child that runs the command; its process id."""
-    pid = os.fork()
-    if pid:
-        return pid
+class Parent:
+    """The loop: requests come in, processes end."""
+
+    def __init__(self, path: str) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(path)
+        self._listening.listen(128)
+        self._children: dict[int, tuple[int, socket.socket]] = {}  # by process id: pidfd and connection
+        self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
+        self._selector.register(0, selectors.EVENT_READ, self._end)
+        self._running = True
+
+    def serve(self) -> None:
+        while self._running:
+            for key, _ in self._selector.select():
+                key.data()
+        for pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        self._running = False
+
+    def _accept(self) -> None:
+        connection, _ = self._listening.accept()
+        order, files = _receive(connection)
+        if not order:
+            connection.close()
+            return
+        _prepare(order["argv"])
+        pid = os.fork()
+        if not pid:
+            self._close_in_child(connection)
+            _live(order, files)
+        for file in files:
+            os.close(file)
+        watched = os.pidfd_open(pid)
+        self._children[pid] = (watched, connection)
+        self._selector.register(watched, selectors.EVENT_READ, lambda: self._ended(pid))
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._left(pid))
+        connection.sendall(f"{pid}\n".encode())
+
+    def _left(self, pid: int) -> None:
+        """Nobody waits for the process any more."""
+        if pid in self._children:
+            self._selector.unregister(self._children[pid][1])
+            os.kill(pid, signal.SIGKILL)
+
+    def _ended(self, pid: int) -> None:
+        _, status = os.waitpid(pid, 0)
+        watched, connection = self._children.pop(pid)
+        self._selector.unregister(watched)
+        os.close(watched)
+        with suppress(KeyError):
+            self._selector.unregister(connection)
+        with suppress(OSError):
+            connection.sendall(f"{status}\n".encode())
+        connection.close()
+
+    def _close_in_child(self, connection: socket.socket) -> None:
+        self._selector.close()
+        self._listening.close()
+        connection.close()
+        for watched, other in self._children.values():
+            os.close(watched)
+            other.close()
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """One message, which ends in a newline, and the files that came with its beginning."""
+    data, files, _, _ = socket.recv_fds(connection, _LARGEST, 3)
+    while data and not data.endswith(b"\n"):
+        data += connection.recv(_LARGEST)
+    return (json.loads(data) if data else {}), list(files)
+
+
+def _prepare(argv: list[str]) -> None:
+    """Import what a program is about to import, unless that was done before."""
+    for word in argv:
+        for name in _NEEDED.get(word, ()):
+            if name not in sys.modules:
+                importlib.import_module(name)
+                gc.collect()
+                gc.freeze()
+
+
+def _live(order: dict[str, Any], files: list[int]) -> None:
+    """The life of a child; it does not return."""
     code = 70
     try:
-        _become(order)
-        args = order["args"]
-        code = module_runner.main(args[1:]) if args[:1] == ["-m"] else main(args)
+        _become(order, files)
+        code = _code_of(_run, order["argv"])
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(BaseException):
+            threading._shutdown()  # type: ignore[attr-defined]  # as at the end of every interpreter
+            atexit._run_exitfuncs()
+        for file in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                file.flush()
+        if code == -signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         os._exit(code)
 
 
-def _become(order: dict[str, Any]) -> None:
-    """Take on the folder, the environment and the output of the command, and the clock it is to believe in."""
-    warnings.simplefilter("error")
-    os.chdir(order["folder"])
+def _code_of(work: Any, *args: Any) -> int:
+    """The exit code that an interpreter would end with."""
+    try:
+        work(*args)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return (ended.code or 0) & 255
+        print(ended.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return -signal.SIGINT
+    return 0
+
+
+def _become(order: dict[str, Any], files: list[int]) -> None:
+    """Take on the folder, the environment and the standard files of the program, and the clock it is to believe in."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody is left behind, however the parent ends
+    os.chdir(order["cwd"])
+    os.environ.clear()
     os.environ.update(order["env"])
-    sys.argv = ["afl", *order["args"]]
-    out = os.open(order["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+    if os.environ.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
+    time.tzset()
+    if order.get("session"):
+        os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    if os.isatty(1):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    if "AFL_CRASH_AT" in os.environ:
+        importlib.reload(afl.kernel.crashpoint)
     if "CLOCK_FILE" in os.environ:
         _believe(Path(os.environ["CLOCK_FILE"]))
+
+
+def _run(argv: list[str]) -> None:
+    """`python ARGV`: a module, a command or a file."""
+    if argv[0] == "-m":
+        sys.path[0] = os.getcwd()
+        sys.argv = argv[1:]
+        if argv[1] == "afl":
+            sys.exit(afl.cli.main(argv[2:]))
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+    elif argv[0] == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *argv[2:]]
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        exec(compile(argv[1], "<string>", "exec"), vars(module))
+    else:
+        sys.path[0] = str(Path(argv[0]).resolve().parent)
+        sys.argv = argv
+        runpy.run_path(argv[0], run_name="__main__")
 
 
 def _believe(path: Path) -> None:
@@ -69,27 +232,11 @@ def _believe(path: Path) -> None:
     time.time_ns = lambda: nanoseconds() + wrong_by() * 1_000_000_000
 
 
-def serve() -> None:
-    children: set[int] = set()
-    for line in sys.stdin:
-        order = json.loads(line)
-        if "wait" in order:
-            _, status = os.waitpid(order["wait"], 0)
-            children.discard(order["wait"])
-            answer = os.waitstatus_to_exitcode(status)
-        else:
-            answer = start(order)
-            children.add(answer)
-        print(json.dumps(answer), flush=True)
-    for child in children:
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    # Imported for the children.
-    assert afl.cli.agent_command and afl.cli.turns_command and afl.runtime.mongo_store and afl.turns.bus.nats
-    for name in sys.argv[1:]:
+    for name in (*_AT_ONCE, *sys.argv[2:]):
         importlib.import_module(name)
-    print(json.dumps("ready"), flush=True)
-    serve()
+    parent = Parent(sys.argv[1])
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    parent.serve()

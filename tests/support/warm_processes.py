@@ -1,30 +1,120 @@
-"""`afl` commands as real processes that start quickly: forked from a parent that has everything imported."""
+"""Python programs as real processes that start quickly: forked from a parent that has everything imported."""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from support.command_line import environment
+from support.command_line import Outcome, environment
 
-PARENT = str(Path(__file__).with_name("warm_parent.py"))
+_PARENT = str(Path(__file__).with_name("warm_parent.py"))
+_STARTER = str(Path(__file__).with_name("warm_start.py"))
+_PATIENCE_SECONDS = 120.0
 
 
-@dataclass
+class WarmPopen(subprocess.Popen[str]):
+    """`subprocess.Popen` of a Python program, by what follows `python` on the command line, in text mode."""
+
+    def __init__(self, argv: Sequence[str], *, parent: WarmProcesses | None = None, **options: Any) -> None:
+        self._parent = parent or shared()
+        super().__init__(list(argv), text=True, **options)
+
+    def _execute_child(
+        self,
+        args: list[str],
+        executable: object,
+        preexec_fn: object,
+        close_fds: object,
+        pass_fds: object,
+        cwd: Path | str | None,
+        env: dict[str, str] | None,
+        startupinfo: object,
+        creationflags: object,
+        shell: object,
+        *more: Any,
+    ) -> None:
+        """Instead of fork and exec: an order to the parent, and the ends of pipes that are the child's."""
+        pipes, start_new_session = more[:6], more[11]
+        given = (pipes[0], pipes[3], pipes[5])
+        order = {
+            "argv": args,
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(os.environ if env is None else env),
+            "session": start_new_session,
+        }
+        self._connection = self._parent.connect()
+        socket.send_fds(
+            self._connection, [b"{"], [number if fd == -1 else fd for number, fd in enumerate(given)]
+        )
+        self._connection.sendall(json.dumps(order)[1:].encode() + b"\n")
+        self._answers = self._connection.makefile("r")
+        self.pid = int(self._answers.readline())
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """As os.waitpid: the process id, or 0 if it has not ended, and its status."""
+        if wait_flags & os.WNOHANG:
+            try:
+                self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return 0, 0
+        status = int(self._answers.readline())
+        self._answers.close()
+        self._connection.close()
+        return self.pid, status
+
+    def _internal_poll(self, **defaults: Any) -> int | None:
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):  # type: ignore[attr-defined]
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+
+def run_python(argv: Sequence[str], *, folder: Path, env: dict[str, str], stdin: str = "") -> Outcome:
+    """`python ARGV` until it ends."""
+    pipe = subprocess.PIPE
+    with WarmPopen(argv, cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=_PATIENCE_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return Outcome(process.returncode, out, err)
+
+
+def afl_warm(*args: str, folder: Path, stdin: str = "", **changes: str) -> Outcome:
+    """`python -m afl` until it ends, as `afl_process`, without the start of an interpreter."""
+    return run_python(["-m", "afl", *args], folder=folder, env=environment(**changes), stdin=stdin)
+
+
 class Warm:
     """One of the processes; `code` is its exit code once it has been waited for, negative for a signal."""
 
-    parent: WarmProcesses = field(repr=False)
-    pid: int
-    out: Path
-    code: int | None = None
+    def __init__(self, process: WarmPopen, out: Path) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.out = out
+
+    @property
+    def code(self) -> int | None:
+        return self._process.returncode
 
     def said(self) -> str:
         """What it printed so far, on both outputs."""
@@ -32,12 +122,12 @@ class Warm:
 
     def kill(self) -> None:
         """kill -9, and it is gone when this returns."""
-        os.kill(self.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         assert self.wait() == -signal.SIGKILL, self.said()
 
     def signal(self, number: int) -> None:
         """Send a signal; what comes of it is for the process to say."""
-        os.kill(self.pid, number)
+        self._process.send_signal(number)
 
     def terminate(self) -> int:
         """SIGTERM, and its exit code when it has ended."""
@@ -46,9 +136,7 @@ class Warm:
 
     def wait(self) -> int:
         """Its exit code, when it has ended."""
-        if self.code is None:
-            self.code = int(self.parent.ask(wait=self.pid))
-        return self.code
+        return self._process.wait()
 
 
 class WarmProcesses:
@@ -61,26 +149,45 @@ class WarmProcesses:
     def __enter__(self) -> WarmProcesses:
         self._numbers = count(1)
         self._started: list[Warm] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="warm")
+        self.address = f"{self._folder.name}/socket"
         self._parent = subprocess.Popen(
-            [sys.executable, PARENT, *self._modules],
+            [sys.executable, _PARENT, self.address, *self._modules],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._answer() == "ready"
+        assert self._parent.stdout is not None
+        assert self._parent.stdout.readline() == "ready\n"
         return self
 
     def __exit__(self, *error: object) -> None:
         self.end_all()
         self._parent.communicate(timeout=60)
+        self._folder.cleanup()
+
+    def connect(self) -> socket.socket:
+        """A connection to the parent, which is good for one process."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.address)
+        return connection
 
     def start(self, *args: str, folder: Path, **env: str) -> Warm:
         """`afl ARGS` in a folder; `-m ARGS` is `python -m afl.runtime.runner ARGS`."""
-        out = folder / f"process-{next(self._numbers)}.out"
-        out.touch()
-        pid = self.ask(args=args, folder=str(folder), out=str(out), env=env)
-        warm = Warm(self, pid, out)
+        argv = ["-m", "afl.runtime.runner", *args[1:]] if args[:1] == ("-m",) else ["-m", "afl", *args]
+        path = folder / f"process-{next(self._numbers)}.out"
+        with path.open("a") as out:
+            process = WarmPopen(
+                argv,
+                parent=self,
+                cwd=folder,
+                env=environment(**env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        warm = Warm(process, path)
         self._started.append(warm)
         return warm
 
@@ -88,21 +195,25 @@ class WarmProcesses:
         """Kill whatever still runs."""
         for warm in self._started:
             if warm.code is None:
-                os.kill(
-                    warm.pid, signal.SIGKILL
-                )  # a zombie at worst: its parent has not been told to bury it
+                warm.signal(signal.SIGKILL)
                 warm.wait()
         self._started.clear()
 
-    def ask(self, **order: Any) -> Any:
-        """One line to the parent, and its answer."""
-        assert self._parent.stdin is not None
-        self._parent.stdin.write(json.dumps(order) + "\n")
-        self._parent.stdin.flush()
-        return self._answer()
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """`python ARGV` for other programs to start; to kill it is to kill the process it stands for."""
+        return [sys.executable, "-I", "-S", _STARTER, self.address, *argv]
 
-    def _answer(self) -> Any:
-        assert self._parent.stdout is not None
-        line = self._parent.stdout.readline()
-        assert line, f"the parent of warm processes ended with {self._parent.poll()}"
-        return json.loads(line)
+    def put_program(self, folder: Path) -> None:
+        """A program `afl` for a shell, in a folder of its PATH."""
+        program = folder / "afl"
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.command(["-m", "afl"]))} "$@"\n')
+        program.chmod(0o755)
+
+
+@cache
+def shared() -> WarmProcesses:
+    """The parent for all tests of this process; it ends with it."""
+    processes = WarmProcesses()
+    processes.__enter__()
+    atexit.register(processes.__exit__)
+    return processes

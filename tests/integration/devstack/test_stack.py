@@ -129,7 +129,7 @@ def test_down_with_remove_while_others_start_leaves_a_working_stack(folder: Path
         assert client.ping()
 
 
-@pytest.mark.parametrize("name", ["with a space", LONG, "ümlaut 'quote' \"double\" $HOME"])
+@pytest.mark.parametrize("name", [LONG, "with a space, ümlaut, 'quote' \"double\" $HOME"])
 def test_any_folder_will_do(folder: Path, name: str) -> None:
     place = folder / name
     urls = up(place, SERVERS)
