@@ -25,8 +25,8 @@ def check_contrast_in_the_dark(page: Page) -> None:
 
 
 def _judge(page: Page, options: dict[str, Any]) -> None:
-    violations = page.evaluate(_RUN, options)
-    grave = [_told(each) for each in violations if each["impact"] in _GRAVE]
+    found = page.evaluate("options => axe.run(document, options)", options)
+    grave = [_told(each) for each in found["violations"] if each["impact"] in _GRAVE]
     assert not grave, "\n".join([f"axe on {page.url}:", *grave])
 
 
@@ -36,24 +36,6 @@ _SETTLED = """async () => {
   const changing = () => document.getAnimations().some(each =>
     each.effect.getComputedTiming().endTime !== Infinity && each.playState === "running");
   do { await frame(); await frame(); } while (changing());
-}"""
-
-# Rows and entries that differ in nothing but their text are the same to axe, which takes long for each of them: of
-# those with one parent the first two are checked (two, as every other row may have another background).
-_RUN = """async options => {
-  const kind = each => [each, ...each.querySelectorAll("*")].map(one => [one.tagName,
-    ...[...one.attributes].map(({name, value}) =>
-      ["href", "id", "title", "datetime", "action", "value", "aria-label"].includes(name) || name.startsWith("data-")
-        ? `${name}:${value !== ""}` : `${name}=${value}`),
-    one.childElementCount || one.textContent.trim() !== ""].join(" ")).join("|");
-  const seen = new Map(), exclude = [];
-  for (const each of document.querySelectorAll("tbody > tr, ul > li, ol > li")) {
-    const kinds = seen.get(each.parentNode) ?? new Map(), found = kind(each);
-    seen.set(each.parentNode, kinds.set(found, (kinds.get(found) ?? 0) + 1));
-    if (kinds.get(found) > 2) exclude.push(each);
-  }
-  const found = await axe.run(exclude.length ? {include: [document], exclude} : document, options);
-  return found.violations;
 }"""
 
 
