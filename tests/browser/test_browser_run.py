@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from afl.operations.run import control
 from browser.gestures import confirm, heading, told
 from browser.live_system import LiveSystem
 from browser.seeds import MANY, Seeds
@@ -177,3 +178,35 @@ def test_a_change_leaves_what_a_person_opened(page: Page, live: LiveSystem, seed
     live.open_gate("folded")
     expect(heading(page)).to_contain_text("completed")
     expect(inputs).to_have_attribute("open", "")
+
+
+# The head of a run that has just ended may be read between the two: still running, and no reason any more.
+_WITHOUT_REASON = """async () => {
+  const { swap } = await import(new URL("live.js", document.querySelector("script[type=module]").src));
+  const head = document.querySelector(".why").closest("[data-live]");
+  const next = head.cloneNode(true);
+  next.querySelector(".why").remove();
+  next.querySelectorAll("details").forEach((each) => (each.open = false));
+  swap(head, next.outerHTML);
+}"""
+
+
+def test_a_box_that_goes_away_leaves_what_a_person_opened(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    run = live.submit("Held", name="paused, then opened")
+    control.pause(live.store, run)
+    page.goto(f"/runs/{run}?view=tree")
+    reason = page.get_by_role("heading", name="Why it does not move")
+    expect(reason).to_be_visible()
+    inputs = page.locator("details", has_text="Inputs").first
+    inputs.locator("summary").first.click()
+    expect(inputs).to_have_attribute("open", "")
+    page.evaluate(_WITHOUT_REASON)
+    expect(reason).to_have_count(0)
+    expect(inputs).to_have_attribute("open", "")
+
+
+def test_nothing_moves_for_whoever_asked_for_less_motion(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    page.goto(f"/runs/{live.submit('Held', name='without motion')}")
+    expect(heading(page)).to_contain_text("running")
+    expect(page.locator(".state.running i").first).to_be_visible()
+    assert page.evaluate("document.getAnimations().length") == 0
