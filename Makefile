@@ -63,7 +63,7 @@ imports: $(DEV)  ## the floors: each imports only those below
 
 # Twice as many processes as cores: half of what the tests do is to wait for other processes.
 tests: $(DEV)  ## pytest, against real servers started from wheels
-	@$(PY) -m pytest -n 4 --dist loadgroup
+	@$(PY) -m pytest -n 4
 
 quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit tests, side by side
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit lint types imports

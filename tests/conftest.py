@@ -24,6 +24,7 @@ from support.databases import (
     with_database,
 )
 from support.properties import be_the_usual
+from support.scheduling import ByFile, longest_first
 from support.servers import SessionServers
 from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
@@ -55,12 +56,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """AFL_SHUFFLE=<number> runs the files, and the tests of each file, in another order; the same for all workers."""
+    items.sort(key=lambda item: longest_first(item.nodeid))
     if seed := os.environ.get("AFL_SHUFFLE"):
         order = random.Random(seed)
         files = sorted({item.path for item in items})
         order.shuffle(files)
         place = {file: number for number, file in enumerate(files)}
         items.sort(key=lambda item: (place[item.path], order.random()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

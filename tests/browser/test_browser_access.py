@@ -19,8 +19,6 @@ from browser.looks import Look
 from browser.page_watch import PageWatch
 from browser.seeds import Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-parts")
-
 
 @dataclass(frozen=True)
 class Guarded:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from browser.gestures import heading
 from browser.live_system import LiveSystem
 from browser.page_watch import PageWatch
 from browser.seeds import Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def question(page: Page, live: LiveSystem, run: str) -> None:

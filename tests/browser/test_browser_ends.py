@@ -8,8 +8,6 @@ from support.chromium import Chromium
 
 from browser.live_system import LiveSystem
 
-pytestmark = pytest.mark.xdist_group("browser-parts")
-
 
 def test_a_browser_that_does_not_close_a_context_is_replaced(
     browser: Chromium, live: LiveSystem, monkeypatch: pytest.MonkeyPatch

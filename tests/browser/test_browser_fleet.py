@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.gestures import confirm, heading
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def lines(page: Page) -> Locator:

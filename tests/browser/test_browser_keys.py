@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 from support.chromium import Chromium
 
@@ -12,8 +11,6 @@ from browser.gestures import heading
 from browser.live_system import LiveSystem
 from browser.looks import LOOKS
 from browser.seeds import MARKUP, Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def test_a_slash_leads_to_the_search(page: Page, seeds: Seeds) -> None:

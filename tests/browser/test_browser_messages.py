@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 from redis.asyncio import Redis
 
@@ -13,8 +12,6 @@ from afl.coordination import RedisMessageCoordinator
 from browser.gestures import confirm, heading, row, told
 from browser.live_system import LiveSystem
 from browser.seeds import MARKUP, Seeds, send_dead_letter
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def with_coordinator(live: LiveSystem, work: Callable[[RedisMessageCoordinator], Awaitable[None]]) -> None:

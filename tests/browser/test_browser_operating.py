@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from browser.gestures import confirm, heading, row
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def test_tasks_are_listed_and_say_why_they_wait(page: Page, live: LiveSystem, seeds: Seeds) -> None:

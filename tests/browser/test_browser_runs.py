@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.live_system import LiveSystem
 from browser.seeds import OLD, Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def rows(page: Page) -> Locator:

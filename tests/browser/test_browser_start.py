@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from browser.gestures import heading
 from browser.live_system import LiveSystem
 from browser.page_watch import PageWatch
 from browser.seeds import MARKUP, Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 HELLO = """namespace hello {
     workflow Hello(name: String = "world", times: Long = 1) => (name: String, times: Long) andThen {

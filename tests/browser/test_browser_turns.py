@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from afl.operations.turn import turns
 from browser.gestures import confirm, heading, row
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds
-
-pytestmark = pytest.mark.xdist_group("browser-parts")
 
 
 def transcript(page: Page) -> Locator:

@@ -11,8 +11,6 @@ from browser.accessibility import check_accessible, check_contrast_in_the_dark, 
 from browser.looks import LOOKS, Look
 from browser.seeds import Seeds
 
-pytestmark = pytest.mark.xdist_group("browser-pages")
-
 PAGES: dict[str, Callable[[Seeds], str]] = {
     "runs": lambda seeds: "/runs",
     "graph": lambda seeds: f"/runs/{seeds.completed}?view=graph",

@@ -18,8 +18,6 @@ from browser.live_system import LiveSystem
 from browser.looks import LOOKS, Look
 from browser.page_watch import PageWatch
 
-pytestmark = pytest.mark.xdist_group("browser-parts")
-
 NEWSROOM = Path(__file__).parents[2] / "examples" / "newsroom"
 WINDOW = {"width": 1280, "height": 920}
 

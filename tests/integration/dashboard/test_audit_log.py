@@ -22,7 +22,6 @@ from afl.operations.run import control
 from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
 
-pytestmark = pytest.mark.xdist_group("api-audit")  # they read one audit log
 ACTIONS = [each for each in PUBLIC if each.is_action]
 
 

@@ -13,8 +13,6 @@ from support.dashboards import API, TOKENS, client_of, with_users
 from afl.operations.access import Role
 from afl.operations.catalogue import PUBLIC, Operation
 
-pytestmark = pytest.mark.xdist_group("api-roles")  # they read one audit log
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
