@@ -9,8 +9,10 @@ INSTALL := $(PY) -m pip --disable-pip-version-check -qq install --root-user-acti
 VENV := .venv/.created
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
+# Many containers forbid bytecode. The tests start hundreds of processes, and each would compile the sources anew.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run examples test quick unit lint types imports tests chromium pictures bench fmt docs clean help
+.PHONY: run examples test quick unit lint types imports collected tests chromium pictures bench fmt docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -49,7 +51,9 @@ examples: $(DEV)  ## run every example, each with the command at its top
 	$(PY) examples/assistant/main.py
 	$(PY) examples/everything/main.py
 
-test: lint types imports tests  ## lint, types, import contract and every test
+test: $(DEV)  ## lint, types, import contract and every test
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint imports collected
+	@$(MAKE) --no-print-directory tests
 
 lint: $(DEV)  ## ruff: style and format
 	@$(PY) -m ruff check .
@@ -60,6 +64,10 @@ types: $(DEV)  ## mypy --strict
 
 imports: $(DEV)  ## the floors: each imports only those below
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
+
+# Reads every file of tests once, so that pytest's processes find them compiled: each would do it for itself.
+collected: $(DEV)
+	@$(PY) -m pytest --collect-only -qq >/dev/null || $(PY) -m pytest --collect-only -qq
 
 # Twice as many processes as cores: half of what the tests do is to wait for other processes.
 tests: $(DEV)  ## pytest, against real servers started from wheels

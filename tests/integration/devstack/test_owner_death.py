@@ -23,14 +23,12 @@ with temporary_stack(sys.argv[1]) as stack:
 """
 
 # Each test reports where its server is, then waits for ever: it can only be killed.
-TWO_TESTS = """
+HOLDING_TEST = """
 import os, threading
 from pathlib import Path
-import pytest
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_hold(number, redis_url, servers, tmp_path_factory):
-    report = Path(os.environ["REPORT"]) / str(number)
+def test_hold(redis_url, servers, tmp_path_factory):
+    report = Path(os.environ["REPORT"]) / Path(__file__).stem
     report.with_suffix(".new").write_text(f"{redis_url} {servers.folder} {os.getpid()}")
     report.with_suffix(".new").rename(report)
     threading.Event().wait()
@@ -90,12 +88,14 @@ def test_a_killed_test_run_shares_its_servers_and_leaves_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AFL_TEST_REDIS_URL", raising=False)
-    (tmp_path / "test_hold.py").write_text(TWO_TESTS)
+    names = ["test_1", "test_2"]
+    for name in names:  # the tests of one file run in one process
+        (tmp_path / f"{name}.py").write_text(HOLDING_TEST)
     options = ("-n", "2", "-p", "no:valkey", "-p", "no:cacheprovider", "-p", "conftest", "-c", "/dev/null")
-    arguments = ("-m", "pytest", *options, f"--rootdir={tmp_path}", str(tmp_path / "test_hold.py"))
+    arguments = ("-m", "pytest", *options, f"--rootdir={tmp_path}", str(tmp_path))
     with python(*arguments, PYTHONPATH=str(TESTS), REPORT=str(folder), TMPDIR=str(folder)) as run:
-        wait_until(lambda: all((folder / str(number)).exists() for number in (1, 2)), run)
-        reports = [(folder / str(number)).read_text().split() for number in (1, 2)]
+        wait_until(lambda: all((folder / name).exists() for name in names), run)
+        reports = [(folder / name).read_text().split() for name in names]
         marks = processes(StateFile(Path(reports[0][1])).read())
         assert len(marks) == 2
         run.kill()

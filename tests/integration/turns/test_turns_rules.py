@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from support.turns_office import Barrier, Office, Place, office, run, told_first, until, wants
@@ -42,18 +43,35 @@ def put_box(there: Office, words: str, kind: BoxKind = BoxKind.CONTEXT) -> str:
     return there.database.write(work)
 
 
+def enqueue(there: Office, tx: Transaction, agent: str, context: str, output: str) -> L0Result:
+    boxes = {"context_box_id": context, "output_box_id": output}
+    result = there.engine.enqueue(tx, TurnContext.root(there.project, "sys.test"), SpawnIntent(agent, boxes))
+    assert result.accepted, result.error
+    return result
+
+
+def turn_of(there: Office, agent: str, result: L0Result) -> TurnRef:
+    return TurnRef(there.project, agent, result.payload["agent_turn_id"])
+
+
 async def begin(there: Office, agent: str, context: str, output: str) -> TurnRef:
     """A turn with these very boxes."""
+    return turn_of(
+        there, agent, await there.engine.run(lambda tx: enqueue(there, tx, agent, context, output))
+    )
 
-    def work(tx: Transaction) -> L0Result:
-        boxes = {"context_box_id": context, "output_box_id": output}
-        return there.engine.enqueue(
-            tx, TurnContext.root(there.project, "sys.test"), SpawnIntent(agent, boxes)
-        )
 
-    result = await there.engine.run(work)
-    assert result.accepted, result.error
-    return TurnRef(there.project, agent, result.payload["agent_turn_id"])
+async def begin_together(there: Office, agents: Sequence[str], output: str) -> list[TurnRef]:
+    """A turn of each, with one box to write: none has written anything when the others are given it."""
+    contexts = [put_box(there, agent) for agent in agents]
+
+    def work(tx: Transaction) -> list[L0Result]:
+        pairs = zip(agents, contexts, strict=True)
+        return [enqueue(there, tx, agent, context, output) for agent, context in pairs]
+
+    results = await there.engine.run(work)
+    there.engine.publish(*results)
+    return [turn_of(there, agent, result) for agent, result in zip(agents, results, strict=True)]
 
 
 def empty_box(there: Office) -> str:
@@ -125,7 +143,7 @@ def test_turns_at_the_same_time_do_not_share_an_output_box(place: Place) -> None
             for name in ("ada", "bob"):
                 await there.agents.define(name, tools=[wait])
             shared = there.database.write(lambda tx: create_box(tx, there.project, BoxKind.OUTPUT))
-            turns = [await begin(there, name, put_box(there, name), shared) for name in ("ada", "bob")]
+            turns = await begin_together(there, ("ada", "bob"), shared)
             await until(lambda: len(gate.calls) == 2)
             gate.open()
             ends = [await there.agents.wait(turn) for turn in turns]
