@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import random
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         order.shuffle(files)
         place = {file: number for number, file in enumerate(files)}
         items.sort(key=lambda item: (place[item.path], order.random()))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no garbage collection need look at it (4 % of the processor time)."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
