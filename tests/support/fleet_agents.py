@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from afl.fleet.settings import FleetSettings
+from support.warm_processes import WarmPopen
 
 
 class AgentProcess:
@@ -25,8 +24,8 @@ class AgentProcess:
             "CDKTR_DEFAULT_ZMQ_TIMEOUT_MS": "500",
         }
         with (folder / "agent.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "afl.fleet.agent_process"],
+            self.process = WarmPopen(
+                ["-m", "afl.fleet.agent_process"],
                 stdout=log,
                 stderr=log,
                 cwd=folder,

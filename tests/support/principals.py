@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from afl.fleet.settings import FleetSettings
+from support.warm_processes import WarmPopen
 
 _READY = re.compile(r"principal ready on tcp://(?P<host>\S+):(\d+) \(logs (\d+), (\d+)\)")
 HELLO = "name: Hello\ntasks:\n  a: {name: A, config: !Subprocess {cmd: echo, args: [hi]}}\n"
@@ -42,10 +42,9 @@ class PrincipalProcess:
         unfinished.rename(path)  # the principal may look at any moment
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "afl.fleet.principal"],
+        self._process = WarmPopen(
+            ["-m", "afl.fleet.principal"],
             stdout=subprocess.PIPE,
-            text=True,
             env={**os.environ, **self._variables(), **self._environment},
         )
         assert self._process.stdout is not None

@@ -25,6 +25,7 @@ from afl.cli.fleet_ui.rows import Rows
 from afl.cli.fleet_ui.run_view import DagView, RunLog
 from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
+from afl.operations.fleet.fleet_overview import Lookout, Overview
 
 FLOW = """
 name: Flow
@@ -113,6 +114,26 @@ def test_workflows_are_filtered_by_a_regular_expression(principal: PrincipalProc
         await pilot.press("escape")
         await until(pilot, lambda: list(table.keys) == ["etl.flow", "hello", "slow"])
         assert main.focused is table
+
+    played(principal.settings, story)
+
+
+def test_answers_that_come_while_the_screen_is_closed_are_passed_over(
+    principal: PrincipalProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Overview] = []
+
+    class Counted(Lookout):
+        def look(self) -> Overview:
+            looks.append(super().look())
+            return looks[-1]
+
+    monkeypatch.setattr("afl.cli.fleet_ui.main_screen.Lookout", Counted)
+
+    async def story(pilot: Pilot[None], main: MainScreen) -> None:
+        await main.query_one("#workflows").remove()  # as closing does, part after part
+        gone = len(looks)
+        await until(pilot, lambda: len(looks) > gone + 2)
 
     played(principal.settings, story)
 

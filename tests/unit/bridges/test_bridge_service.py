@@ -41,6 +41,7 @@ class Side:
     )  # errand -> its parameter: the pieces of work there are
     ended: dict[str, Ending] = field(default_factory=dict)
     off: list[str] = field(default_factory=list)
+    forgets: bool = False  # what was called off: nobody knows of it any more
     problem: Callable[[Errand], None] | None = None
 
     def take(self, errand: Errand) -> None:
@@ -71,8 +72,9 @@ class SideBridge(Bridge):
     async def keep(self, errands: Sequence[Errand]) -> None: ...
 
     async def cancel(self, errand_id: str, to: str) -> bool:
+        known = errand_id in self._side.works and not (self._side.forgets and errand_id in self._side.off)
         self._side.off.append(errand_id)
-        return errand_id in self._side.works
+        return known
 
     async def close(self) -> None: ...
 
@@ -158,9 +160,13 @@ def test_what_is_refused_fails_the_step_or_is_tried_again_as_the_workflow_says(c
     assert task.uuid in side.off  # the attempt before is called off, whatever became of it
 
 
-def test_what_ends_while_it_is_begun_is_called_off(crossing: Crossing) -> None:
-    """The cancel comes first over there, where nobody knows the errand yet."""
-    side = Side()
+@pytest.mark.parametrize("forgets", [False, True])
+def test_what_ends_while_it_is_begun_is_called_off(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch, forgets: bool
+) -> None:
+    """The cancel comes first over there, where nobody knows the errand yet. It is known to be over at once."""
+    monkeypatch.setattr("afl.bridges.lane._UNHEARD_MS", 1e9)
+    side = Side(forgets=forgets)
 
     def cancel_first(errand: Errand) -> None:
         if not side.works:

@@ -29,6 +29,8 @@ from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import Away, follow_run
 from afl.operations.fleet.fleet_overview import Lookout, Overview
 
+_PARTS = ("#top", "#filter", "#workflows", "#agents", "#runs", "#dag-part", "#log-part")
+
 
 class MainScreen(Screen[None]):
     """Workflows and agents on the left; runs, DAG and lines on the right."""
@@ -99,8 +101,8 @@ class MainScreen(Screen[None]):
 
     @property
     def _is_closing(self) -> bool:
-        """Whether its parts are gone already, while answers may still come in."""
-        return not self.query(Rows)
+        """Whether parts of it are gone already, one after another, while answers may still come in."""
+        return not all(self.query(part) for part in _PARTS)
 
     def _seen(self, found: Overview | AgentFlowError) -> None:
         if self._is_closing:
@@ -159,7 +161,8 @@ class MainScreen(Screen[None]):
 
     @on(Input.Changed, "#filter")
     def _filtered(self) -> None:
-        self._show()
+        if not self._is_closing:
+            self._show()
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
