@@ -110,6 +110,18 @@ class TaskMachine(RuleBasedStateMachine):
         known = self.model.tasks[claim.uuid]
         return (known.state, known.owner, known.epoch) == (TaskState.RUNNING, claim.owner, claim.epoch)
 
+    def drawn_claim(self, data: st.DataObject) -> TaskDefinition:
+        """Any claim; every other time one that its owner has lost and made anew, if there is one."""
+        known = self.model.tasks
+        anew = [
+            claim
+            for claim in self.claims
+            if (known[claim.uuid].state, known[claim.uuid].owner) == (TaskState.RUNNING, claim.owner)
+            and known[claim.uuid].epoch != claim.epoch
+        ]
+        claims = anew if anew and data.draw(st.booleans()) else self.claims
+        return deepcopy(data.draw(st.sampled_from(claims)))
+
     @initialize(
         kinds=st.lists(
             st.tuples(st.sampled_from(RUNS), st.sampled_from(list(LIMITS)), st.booleans(), st.booleans()),
@@ -224,7 +236,7 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(data=st.data(), good=st.booleans())
     def answer(self, data: st.DataObject, good: bool) -> None:
         """A worker answers for a claim, which it may have lost long ago."""
-        claim = deepcopy(data.draw(st.sampled_from(self.claims)))
+        claim = self.drawn_claim(data)
         known, held = self.model.tasks[claim.uuid], self.is_held(claim)
         step = self.store.get_step(StepId(known.step))
         assert step is not None
@@ -252,7 +264,7 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
     def requeue(self, data: st.DataObject) -> None:
-        claim = deepcopy(data.draw(st.sampled_from(self.claims)))
+        claim = self.drawn_claim(data)
         held = self.is_held(claim)
         assert self.store.requeue(claim, 0, NO) == held
         if held:
@@ -262,7 +274,7 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), begun=st.booleans())
     def give_back(self, data: st.DataObject, begun: bool) -> None:
-        claim = deepcopy(data.draw(st.sampled_from(self.claims)))
+        claim = self.drawn_claim(data)
         held = self.is_held(claim)
         assert self.store.return_tasks([claim], begun=begun) == int(held)
         if held:
@@ -271,7 +283,7 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
-        claim = deepcopy(data.draw(st.sampled_from(self.claims)))
+        claim = self.drawn_claim(data)
         assert self.store.renew_task(claim, LONG) == self.is_held(claim)
         mine = [
             (uuid, known.epoch)
