@@ -1,7 +1,8 @@
 """Which process runs which tests, under pytest-xdist.
 
 A file's tests run in one process, one after another: what its fixtures start is started once. The browser tests share
-one browser and one system to look at, so they are one piece. Unit tests start nothing, and go one by one.
+one browser and one system to look at, so they are one piece. Unit tests and properties start nothing: they go one by
+one.
 (xdist's own groups, `--dist loadgroup`, need a private field of pytest's that version 9.2 no longer has.)
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 _BROWSER = "tests/browser/"
-_UNIT = "tests/unit/"
+_SINGLE = ("tests/properties/", "tests/unit/")
 
 
 class ByFile(LoadScopeScheduling):
@@ -19,7 +20,7 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_BROWSER):
             return _BROWSER
-        return nodeid if nodeid.startswith(_UNIT) else nodeid.partition("::")[0]
+        return nodeid if nodeid.startswith(_SINGLE) else nodeid.partition("::")[0]
 
 
 def longest_first(nodeid: str) -> bool:
