@@ -52,7 +52,6 @@ class Lane:
         self._parted: set[str] = set()
         self._blocked: set[str] = set()
         self._in_vain: set[str] = set()  # tasks that were called off without anybody there knowing of them
-        self._taken_back: set[str] = set()  # errands that were called off as soon as they had begun
         self.reasons: dict[str, str] = {}  # why tasks could not be begun, by their ids
         self._noted: dict[str, str] = {}
         self._due: float | None = None
@@ -213,8 +212,7 @@ class Lane:
         still = await self._errands.still_open([errand.id for errand in errands])
         for errand in errands:
             if errand.id not in still and await bridge.cancel(errand.id, errand.to):
-                self._taken_back.add(errand.id)
-                self._in_vain.discard(errand.task.uuid)
+                await self._errands.told(errand.task)  # asked again, the other side would know nothing of it
 
     async def _call_off(self, bridge: Bridge, ended: Sequence[TaskDefinition]) -> None:
         for task in ended:
@@ -230,15 +228,8 @@ class Lane:
                 continue
             if known or wall_ms() - task.updated > _UNHEARD_MS:
                 await self._errands.told(task)
-                self._taken_back.difference_update(_ids(task))
 
     async def _cancel(self, bridge: Bridge, task: TaskDefinition) -> bool:
         """Whether anybody there knew of it."""
-        ids, to = _ids(task), task.via.partition(":")[2]
-        known = [await bridge.cancel(errand_id, to) for errand_id in ids]
-        return any(known) or not self._taken_back.isdisjoint(ids)
-
-
-def _ids(task: TaskDefinition) -> list[str]:
-    """A task's names over there: of this attempt, and of the one before."""
-    return [elsewhere_id(task), *earlier_ids(task)[:1]]
+        ids, to = [elsewhere_id(task), *earlier_ids(task)[:1]], task.via.partition(":")[2]
+        return any([await bridge.cancel(errand_id, to) for errand_id in ids])
