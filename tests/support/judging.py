@@ -82,9 +82,10 @@ def drive(trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None
         result = Evaluator(store, pace=pace).execute(
             node, trial.case.inputs, trial.program.compiled["program"]
         )
+    agents = Evaluator(store)
     while result.status == ExecutionStatus.PAUSED:
         assert not result.held_by
-        assert work_a_little(trial, store, result.workflow_id, random), (
+        assert work_a_little(trial, store, agents, result.workflow_id, random), (
             "the run pauses, but there is nothing to do"
         )
         result = Evaluator(store, pace=pace).resume(result.workflow_id)
@@ -105,7 +106,9 @@ def drive_locally(
             return runner.run(trial.program, trial.case.inputs)
 
 
-def work_a_little(trial: Trial, store: PersistenceAPI, run_id: WorkflowId, random: Random) -> int:
+def work_a_little(
+    trial: Trial, store: PersistenceAPI, agents: Evaluator, run_id: WorkflowId, random: Random
+) -> int:
     """Some of the pending work is done, as workers do it (claimed) or as an operator does (not)."""
     pending = [t for t in store.get_tasks_by_workflow(run_id) if t.state == TaskState.PENDING]
     if pending and random.random() < 0.5:
@@ -114,20 +117,20 @@ def work_a_little(trial: Trial, store: PersistenceAPI, run_id: WorkflowId, rando
         store.start_tasks(claimed)
         random.shuffle(claimed)
         for task in claimed:
-            assert finish(trial, store, task, claim=task)
+            assert finish(trial, agents, task, claim=task)
         return len(claimed)
     random.shuffle(pending)
     chosen = pending[: random.randint(1, max(1, len(pending)))]
     for task in chosen:
-        assert finish(trial, store, task)
+        assert finish(trial, agents, task)
     return len(chosen)
 
 
 def finish(
-    trial: Trial, store: PersistenceAPI, task: TaskDefinition, claim: TaskDefinition | None = None
+    trial: Trial, evaluator: Evaluator, task: TaskDefinition, claim: TaskDefinition | None = None
 ) -> bool:
     """Do a task's work and say so, as an agent in another process would."""
-    evaluator, step_id = Evaluator(store), StepId(task.step_id)
+    step_id = StepId(task.step_id)
     try:
         answer = trial.answer(task.name, task.data or {})
     except Problem as problem:

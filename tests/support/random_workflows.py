@@ -22,17 +22,17 @@ TYPES = ("Long", "String", "Boolean", "[Long]")
 
 
 class Writer:
-    """Writes programs. Every choice is drawn, so that a failing program shrinks."""
+    """Writes programs. Each choice is one of the drawn bytes, so that a failing program shrinks."""
 
-    def __init__(self, draw: DrawFn, size: int) -> None:
-        self._draw = draw
+    def __init__(self, choices: bytes, size: int) -> None:
+        self._choices = iter(choices)
         self._left = size
         self._callees: list[Callee] = []
 
     # -- choices ----------------------------------------------------------------------------------------------
 
     def number(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
+        return low + next(self._choices, 0) % (high - low + 1)
 
     def pick(self, options: Sequence[T]) -> T:
         return options[self.number(0, len(options) - 1)]
@@ -263,7 +263,12 @@ class Writer:
         return json.loads(self.literal(kind))
 
 
+# All at once: to draw them one by one takes longer than to compile and run the program. Few programs need more, and
+# those go on with the least choice.
+_CHOICES = st.binary(min_size=1024, max_size=1024)
+
+
 @st.composite
 def cases(draw: DrawFn, size: int = 12) -> Case:
     """Programs of at most about `size` statements, with inputs."""
-    return Writer(draw, size).program()
+    return Writer(draw(_CHOICES), size).program()
