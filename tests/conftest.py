@@ -22,6 +22,7 @@ from support.databases import (
     created_database,
     fresh_mongo_database,
     fresh_postgres_database,
+    spare_the_disk,
     with_database,
 )
 from support.properties import be_the_usual
@@ -120,7 +121,10 @@ def servers(pytestconfig: pytest.Config) -> SessionServers:
 @pytest.fixture(scope="session")
 def postgres_url(servers: SessionServers) -> str:
     """A PostgreSQL server's database `postgres`; most tests want `postgres_database` instead."""
-    return servers.url("postgres")
+    url = servers.url("postgres")
+    if servers.starts("postgres"):
+        spare_the_disk(url)
+    return url
 
 
 @pytest.fixture(scope="session")

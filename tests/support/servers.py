@@ -33,8 +33,15 @@ class SessionServers:
 
     def url(self, service: str) -> str:
         """The URL from the environment when one is given, else that of a server started here."""
-        given = os.environ.get(f"AFL_TEST_{service.upper()}_URL")
-        return given or Stack(self.folder, owner=self.owner).up([service])[service]
+        return _given(service) or Stack(self.folder, owner=self.owner).up([service])[service]
+
+    def starts(self, service: str) -> bool:
+        """Whether the server is the session's own."""
+        return not _given(service)
 
     def end(self) -> None:
         Stack(self.folder).down(remove=True)
+
+
+def _given(service: str) -> str:
+    return os.environ.get(f"AFL_TEST_{service.upper()}_URL", "")
