@@ -13,15 +13,6 @@ from support.databases import fresh_postgres_database
 from support.servers import SessionServers
 
 
-def test_postgres_is_durable(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url) as connection:
-        settings = [
-            connection.execute(f"SHOW {name}").fetchone()
-            for name in ("fsync", "synchronous_commit", "full_page_writes")
-        ]
-    assert settings == [("on",), ("on",), ("on",)]
-
-
 def test_each_postgres_database_is_fresh(postgres_database: str, postgres_url: str) -> None:
     with fresh_postgres_database(postgres_url) as other:
         for url in (postgres_database, other):

@@ -252,3 +252,13 @@ def test_mongo_finds_itself_again_on_another_port(folder: Path, monkeypatch: pyt
     assert other != url
     with MongoClient[dict[str, object]](other) as client:
         assert client.test.things.insert_one({"kept": True}).acknowledged
+
+
+def test_postgres_is_durable(folder: Path) -> None:
+    url = up(folder, ["postgres"])["postgres"]
+    with psycopg.connect(url) as connection:
+        settings = [
+            connection.execute(f"SHOW {name}").fetchone()
+            for name in ("fsync", "synchronous_commit", "full_page_writes")
+        ]
+    assert settings == [("on",), ("on",), ("on",)]
