@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from store_records import (
@@ -24,7 +25,7 @@ from store_records import (
 
 from afl.kernel.errors import PayloadError
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.events import mark_of
 from afl.runtime.persistence import PersistenceAPI
@@ -49,6 +50,18 @@ def the_task(store: PersistenceAPI, step_id: str = "s") -> TaskDefinition:
     task = store.get_task_by_step(StepId(step_id))
     assert task is not None
     return task
+
+
+def test_what_an_outcome_says_to_the_log_is_stored_with_it(store: PersistenceAPI) -> None:
+    wait_outside(store)
+    entry = LogDefinition(uuid="l1", order=1, runner_id=RUN, step_id="s", message="dropped: x", time=1)
+    task = claim(store)
+    outcome = replace(an_outcome(the_step(store), task, out=1), logs=(entry,))
+    assert store.finish([outcome]) == [True]
+    assert store.get_logs_by_runner(RUN) == [entry]
+    late = replace(an_outcome(the_step(store), task, out=2), logs=(replace(entry, uuid="l2"),))
+    assert store.finish([late]) == [False]
+    assert store.get_logs_by_runner(RUN) == [entry]
 
 
 def test_a_finished_task_leaves_its_result_everywhere(store: PersistenceAPI) -> None:

@@ -133,11 +133,13 @@ class Outcome:
     state; without owner any task of the step is closed (an operator's act).
 
     With `elsewhere` it is the other side that ended it: the task must still be there, by its epoch and `via`.
+    `logs` are entries for the run's log, stored with the rest.
     """
 
     step: StepDefinition
     task: TaskDefinition | None
     elsewhere: bool = False
+    logs: tuple[LogDefinition, ...] = ()
 
 
 def leaves_word(outcome: Outcome) -> bool:

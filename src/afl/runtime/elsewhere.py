@@ -53,7 +53,7 @@ class Elsewhere:
         if step is None:
             return False
         program = self._evaluator.programs.of_run(WorkflowId(task.workflow_id))
-        return self._end(completed(program, step, task, {} if result is None else result))
+        return self._end(completed(program, step, task, result))
 
     def fail(self, task: TaskDefinition, message: str, kind: str = "AgentError") -> bool:
         """The work failed: another attempt if the workflow says so, else the step fails. False as `complete`."""

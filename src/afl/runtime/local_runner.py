@@ -286,8 +286,7 @@ class LocalRunner:
         if error is not None:
             outcome = failed(step, task, error_text(error), done.error_type)
         else:
-            answer = {} if done.answer is None else done.answer
-            outcome = completed(session.context.program, step, task, answer)
+            outcome = completed(session.context.program, step, task, done.answer)
         closed = outcome.task or task
         problem = closed.error["message"] if closed.error else None
         tracing.task_ended(closed, problem)

@@ -22,7 +22,7 @@ from afl.runtime.errors import ResultError
 from afl.runtime.facet_prompt import facet_prompt
 from afl.runtime.handler import HandlerContext
 from afl.runtime.metered_model import MeteredModel, Place
-from afl.runtime.outcome import check_result
+from afl.runtime.outcome import fit_result
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program_cache import ProgramCache
 from afl.runtime.tool_definition import ToolDefinition
@@ -99,7 +99,7 @@ def model_handler(model: Model, store: PersistenceAPI, **options: Any) -> ModelH
 def misfit_of(facet: Declaration, answer: dict[str, Any]) -> str | None:
     """What is wrong with a result, as the store would say it; None if nothing is."""
     try:
-        check_result(facet.program, facet.name, answer)
+        fit_result(facet.program, facet.name, answer)
     except (ResultError, PayloadError) as error:
         return str(error)
     return None

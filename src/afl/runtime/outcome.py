@@ -8,9 +8,10 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
+from afl.kernel.ids import sortable_id
 from afl.runtime.changes import Outcome
 from afl.runtime.declaration import Declaration
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskState
 from afl.runtime.errors import ResultError, StepFailure
 from afl.runtime.program import Program
 from afl.runtime.step import StepDefinition
@@ -18,45 +19,56 @@ from afl.runtime.values import misfit, unknown_name
 
 
 def check_result(program: Program, facet: str, result: Any) -> dict[str, Any]:
-    """The result as returns of the facet; ResultError names the field that does not fit."""
-    if result is None:
-        return {}
-    if not isinstance(result, dict):
+    """A result that somebody typed, as returns of the facet; ResultError names the field that does not fit."""
+    values, undeclared = fit_result(program, facet, result)
+    for name in undeclared:
+        declared = [field.name for field in program.declarations[facet].returns or ()]
+        raise ResultError(f"{facet}: {unknown_name('return field', name, declared)}")
+    return values
+
+
+def fit_result(program: Program, facet: str, result: Any) -> tuple[dict[str, Any], list[str]]:
+    """The values of a result that the return clause declares, and the names of the others; None has no values.
+
+    ResultError names the field that is missing or does not fit. A facet without a return clause takes everything.
+    """
+    if result is not None and not isinstance(result, dict):
         raise ResultError(f"{facet}: a result is a map of return values, got {type(result).__name__}")
-    text = codec.encode(result, what=f"the result of {facet}")
+    text = codec.encode(result or {}, what=f"the result of {facet}")
     plain: dict[str, Any] = codec.decode(text)  # as whoever reads it from the store will see it
     called = program.declarations.get(facet)
-    if called is not None and called.returns is not None:
-        _check_fields(called, plain, program)
-    return plain
+    if called is None or called.returns is None:
+        return plain, []
+    return _declared_values(called, plain, program)
 
 
-def _check_fields(called: Declaration, result: dict[str, Any], program: Program) -> None:
+def _declared_values(
+    called: Declaration, result: dict[str, Any], program: Program
+) -> tuple[dict[str, Any], list[str]]:
     declared = {field.name: field for field in called.returns or ()}
-    for name, value in result.items():
-        if name not in declared:
-            raise ResultError(f"{called.name}: {unknown_name('return field', name, declared)}")
+    values = {name: value for name, value in result.items() if name in declared}
+    for name, value in values.items():
         problem = misfit(value, declared[name].type, program.schemas, f"return field '{name}'")
         if problem:
             raise ResultError(f"{called.name}: {problem}")
-    missing = [name for name, field in declared.items() if name not in result and field.default is None]
+    missing = [name for name, field in declared.items() if name not in values and field.default is None]
     if missing:
         raise ResultError(f"{called.name}: the result lacks {', '.join(missing)}")
+    return values, [name for name in result if name not in declared]
 
 
 def completed(program: Program, step: StepDefinition, task: TaskDefinition | None, result: Any) -> Outcome:
     """The work is done; a result that does not fit the return clause fails the step instead."""
     try:
-        given = (
-            None if result is None else {**_returned(step), **result} if isinstance(result, dict) else result
-        )
-        values = check_result(program, step.facet_name, given)
+        given = {**_returned(step), **(result or {})} if isinstance(result, dict | None) else result
+        values, undeclared = fit_result(program, step.facet_name, given)
     except (ResultError, PayloadError) as error:
         return failed(step, task, str(error), type(error).__name__)
     for name, value in values.items():
         step.set_attribute(name, value, is_return=True)
     step.request_state_change(True)
-    return Outcome(step, _closed(task, TaskState.COMPLETED, result=values))
+    logs = (_dropped(step, task, undeclared),) if undeclared else ()
+    return Outcome(step, _closed(task, TaskState.COMPLETED, result=values), logs=logs)
 
 
 def failed(
@@ -83,3 +95,24 @@ def _closed(
     closed = copy(task)
     closed.state, closed.result, closed.error, closed.updated = state, result, error, wall_ms()
     return closed
+
+
+_NAMES_SHOWN = 10
+
+
+def _dropped(step: StepDefinition, task: TaskDefinition | None, names: list[str]) -> LogDefinition:
+    """A warning for the run's log: what the agent returned beyond the return clause."""
+    shown = ", ".join(name[:100] for name in names[:_NAMES_SHOWN])
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    now = wall_ms()
+    return LogDefinition(
+        uuid=sortable_id(),
+        order=now * 1000,
+        runner_id=step.workflow_id,
+        step_id=step.id,
+        object_id=task.uuid if task is not None else step.workflow_id,
+        object_type="task" if task is not None else step.object_type,
+        note_type=NoteType.WARNING,
+        message=f"dropped from the result, as {step.facet_name} does not declare it: {shown}{more}",
+        time=now,
+    )

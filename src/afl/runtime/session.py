@@ -66,6 +66,7 @@ class Session(RunHold):
         self._apply(step, completed(self.context.program, step, task, {}))
 
     def _apply(self, step: StepDefinition, outcome: Outcome) -> None:
+        self.context.changes.logs += outcome.logs
         if outcome.task is not None:
             self.context.changes.updated_tasks.append(outcome.task)
         if step.is_error:

@@ -129,5 +129,5 @@ def test_answers_are_judged_as_results_are() -> None:
         == "news.desk.Translate: return field 'text': expected String, got Long 1"
     )
     assert misfit_of(note, {}) == "news.desk.Translate: the result lacks text"
-    assert misfit_of(note, {"text": "a", "txt": 1}) is not None
+    assert misfit_of(note, {"text": "a", "txt": 1}) is None
     assert misfit_of(facet("Read"), {"words": float("nan")}) is not None

@@ -19,11 +19,12 @@ from afl.runtime.events import mark_of
 from afl.runtime.mongo.collections import Collections, literal
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.elsewhere import UNTOLD, still_elsewhere
+from afl.runtime.mongo.logs import append_logs, log_document
 from afl.runtime.mongo.records import event_document, failure_fields
 from afl.runtime.mongo.tasks import held_by_its_claim
 from afl.runtime.mongo.values import attribute_documents, map_value
 from afl.runtime.states import StepState
-from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, logs_topic
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
 _CLAIM = ("state", "owner", "epoch", "hold", "via")
@@ -45,11 +46,18 @@ class OutcomeCollection(Collections):
                 database.events.bulk_write([each.mark for each in chosen], session=session)
                 if tasks := [one for each in chosen for one in each.tasks]:
                     database.tasks.bulk_write(tasks, session=session)
+                append_logs(database, session, [log for each in chosen for log in each.logs])
             return accepted
 
         finished = self.connection.transaction(finish)
         if any(finished):
             self._ring([RUNS_TOPIC])
+        self._ring(
+            logs_topic(log.runner_id)
+            for done, each in zip(finished, outcomes, strict=True)
+            for log in each.logs
+            if done
+        )
         if any(done and leaves_word(each) for done, each in zip(finished, outcomes, strict=True)):
             self._ring([CANCEL_TOPIC])
         return finished
@@ -77,6 +85,7 @@ class _Writes:
     step: UpdateOne
     tasks: list[UpdateOne]
     mark: InsertOne[Document]
+    logs: list[Document]
 
     @classmethod
     def of(cls, outcome: Outcome) -> _Writes:
@@ -93,6 +102,7 @@ class _Writes:
             UpdateOne({"uuid": step.id}, {"$set": finished}),
             [_closing(outcome)] if outcome.task is not None else [],
             InsertOne(event_document(mark_of(outcome))),
+            [log_document(log) for log in outcome.logs],
         )
 
 

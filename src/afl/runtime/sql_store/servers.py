@@ -121,7 +121,7 @@ class LogTables(Tables):
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         rows = [log_row(log) for log in logs]
         if rows:
-            self.ringing(lambda tx, rings: _append(tx, rings, rows))
+            self.ringing(lambda tx, rings: append_logs(tx, rings, rows))
 
     def get_logs_after(
         self, runner_id: str, position: int, limit: int = 1000
@@ -142,7 +142,8 @@ class LogTables(Tables):
         return [codec.decode_as(row["record"], LogDefinition) for row in rows]
 
 
-def _append(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
+def append_logs(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
+    """Append entries, each behind all that its run has."""
     for runner_id in sorted({row[1] for row in rows}):
         # Whoever follows a log reads on from a number: numbers must become visible in their order.
         tx.one(Q.lock_key, key=f"logs:{runner_id}")

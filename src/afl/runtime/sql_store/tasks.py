@@ -13,6 +13,7 @@ from afl.runtime.changes import Outcome, leaves_word
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.events import mark_of
 from afl.runtime.sql_store.concurrency import promote
+from afl.runtime.sql_store.servers import append_logs, log_row
 from afl.runtime.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
 from afl.runtime.sql_store.task_rows import (
@@ -114,6 +115,8 @@ class TaskTables(Tables):
             promote(tx, (each.task.concurrency_key for each in outcomes if each.task is not None), rings)
             if any(done):
                 rings.add(tx, RUNS_TOPIC)
+            kept = [each for ok, each in zip(done, outcomes, strict=True) if ok]
+            append_logs(tx, rings, [log_row(log) for each in kept for log in each.logs])
             if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
                 rings.add(tx, CANCEL_TOPIC)
             return done

@@ -45,7 +45,7 @@ class Answers:
         """The answer as what is to be stored."""
         if each.error is not None:
             return failed(step, each.task, error_text(each.error), each.error_type)
-        return completed(program, step, each.task, {} if each.answer is None else each.answer)
+        return completed(program, step, each.task, each.answer)
 
     def tell(self, each: Done, outcome: Outcome) -> None:
         """The outcome is stored."""
