@@ -103,7 +103,7 @@ def test_a_run_pauses_and_goes_on_elsewhere(open_store: OpenStore) -> None:
     assert (started.iterations, len(store.get_steps_by_workflow(started.workflow_id))) == (2, 8)
     assert [event.event_type for event in started.pending_events] == ["doc.Count"]
     (task,) = store.get_tasks_by_workflow(started.workflow_id)
-    assert (task.name, task.data, task.state) == ("doc.Count", {"i": 3}, TaskState.PENDING)
+    assert (task.name, task.params, task.state) == ("doc.Count", {"i": 3}, TaskState.PENDING)
     still = resume(other, started)
     assert (still.status, len(still.pending_events)) == (ExecutionStatus.PAUSED, 1)
     assert len(store.get_tasks_by_workflow(started.workflow_id)) == 1
@@ -127,7 +127,7 @@ def test_a_claimed_task_is_finished_under_its_claim(store: PersistenceAPI) -> No
     for expected in ({"i": 1}, {"i": 10}):
         task = store.claim_task(["Count"], owner="worker", lease_ms=LONG)
         assert task is not None
-        assert task.data == expected
+        assert task.params == expected
         assert event_states(store, started.workflow_id)[-1] == EventState.DISPATCHED
         store.start_tasks([task])
         assert event_states(store, started.workflow_id)[-1] == EventState.PROCESSING

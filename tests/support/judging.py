@@ -132,7 +132,7 @@ def finish(
     """Do a task's work and say so, as an agent in another process would."""
     step_id = StepId(task.step_id)
     try:
-        answer = trial.answer(task.name, task.data or {})
+        answer = trial.answer(task.name, task.params)
     except Problem as problem:
         return evaluator.fail_step(step_id, problem.text, task=claim)
     return evaluator.continue_step(step_id, answer, task=claim)
@@ -174,7 +174,7 @@ def recorded_work(store: PersistenceAPI, run_id: WorkflowId) -> Counter[Work]:
         Work(
             paths.shown(task.step_id, run_id),
             task.name,
-            json.dumps(task.data, sort_keys=True),
+            json.dumps(task.params, sort_keys=True),
             failed=task.state == TaskState.FAILED,
         )
         for task in tasks

@@ -108,6 +108,6 @@ def drive_worker(
 def answered(trial: Trial, task: TaskDefinition) -> Done:
     """What the agent of a task answers."""
     try:
-        return Done(task, trial.answer(task.name, task.data or {}))
+        return Done(task, trial.answer(task.name, task.params))
     except Problem as problem:
         return Done(task, error=AgentError(problem.text))

@@ -44,7 +44,7 @@ class Errand:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return dict(self.task.data or {})
+        return self.task.params
 
     @property
     def returns(self) -> tuple[Field, ...] | None:

@@ -11,7 +11,7 @@ from afl.kernel.errors import InputError
 from afl.runtime.block import MixinUse
 from afl.runtime.dependency import DependencyGraph, GraphBuilder
 from afl.runtime.expression import Evaluate, EvaluationContext, compile_expression
-from afl.runtime.values import TypeSpec
+from afl.runtime.values import TypeSpec, type_text
 
 if TYPE_CHECKING:
     from afl.runtime.program import Program
@@ -70,6 +70,15 @@ class Declaration:
     def returns(self) -> tuple[Field, ...] | None:
         """Its returns; None without a return clause."""
         return _fields(self.ast["returns"]) if "returns" in self.ast else None
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the task of a call says about its facet; whoever gets it may change it."""
+        return {
+            "name": self.name,
+            "params": {each.name: type_text(each.type) for each in self.params},
+            "returns": {each.name: type_text(each.type) for each in self.returns or ()},
+        }
 
     @cached_property
     def defaults(self) -> tuple[tuple[str, Evaluate], ...]:

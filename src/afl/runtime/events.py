@@ -47,7 +47,7 @@ def event_of(task: TaskDefinition) -> EventDefinition:
     state = _EVENT_STATES.get(task.state, EventState.ERROR)
     if task.state == TaskState.RUNNING and task.started:
         state = EventState.PROCESSING
-    payload = dict(task.data or {})
+    payload = task.params
     if task.result is not None:
         payload["result"] = task.result
     if state == EventState.ERROR:

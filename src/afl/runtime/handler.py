@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from afl.kernel.errors import InputError
+from afl.runtime.entities import params_of
 from afl.runtime.errors import WorkCancelled
 from afl.runtime.handler_context import HandlerContext
 from afl.runtime.values import unknown_name
@@ -53,7 +54,7 @@ class Handler:
 
     def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
         """Do the work; the answer is plain data."""
-        given = dict(payload)
+        given = params_of(payload)
         if not self._takes_all:
             surplus = [name for name in given if name not in self._names]
             if surplus:

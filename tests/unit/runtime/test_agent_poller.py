@@ -28,7 +28,7 @@ from support.threads import newcomers
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-from afl.runtime.entities import NoteType, RunnerState, ServerState, TaskState
+from afl.runtime.entities import NoteType, RunnerState, ServerState, TaskState, params_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
@@ -104,7 +104,9 @@ def test_the_callback_gets_the_payload_and_its_answer_becomes_returns(store: Mem
         return {"m": 7}
 
     poller_on(store, Double=callback).poll_once()
-    assert seen == [{"n": 3}]
+    about = {"name": "ns.Double", "params": {"n": "Long"}, "returns": {"m": "Long"}}
+    assert seen == [{"n": 3, "_facet": about}]
+    assert only_task(store, run).data == seen[0]
     step = store.get_step(StepId(only_task(store, run).step_id))
     assert step is not None
     assert step.attributes.get_return("m") == 7
@@ -119,7 +121,13 @@ def test_a_callback_cannot_change_what_is_stored(store: MemoryStore) -> None:
         return {"m": payload.pop("n")}
 
     poller_on(store, Double=spoil).poll_once()
-    assert only_task(store, run).data == {"n": 3}
+    assert only_task(store, run).params == {"n": 3}
+
+
+def test_a_parameter_may_have_the_name_of_the_metadata() -> None:
+    about = {"name": "F", "params": {"_facet": "String"}, "returns": {}}
+    assert params_of({"_facet": about, "n": 1}) == {"n": 1}
+    assert params_of({"_facet": "red", "n": 1}) == {"_facet": "red", "n": 1}
 
 
 @pytest.mark.parametrize("name", ["ns.Double", "Double"])

@@ -121,7 +121,7 @@ def test_tasks_carry_the_runner_and_the_list(engine: Engine) -> None:
     engine.run_ast(workflow_of(program), {"i": 4}, program, runner_id="runner-7", task_list="special")
     (task,) = engine.tasks
     assert (task.runner_id, task.task_list_name, task.workflow_id) == ("runner-7", "special", engine.run_id)
-    assert (task.name, task.data, task.flow_id, task.data_type) == ("Ask", {"i": 4}, "", "")
+    assert (task.name, task.params, task.flow_id, task.data_type) == ("Ask", {"i": 4}, "", "")
 
 
 def test_iterations_are_unlimited_unless_a_caller_says_so(store: MemoryStore) -> None:

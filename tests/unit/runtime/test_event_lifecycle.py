@@ -37,7 +37,7 @@ def test_event_and_task_are_there_as_soon_as_the_run_pauses(asked: Engine) -> No
     event = event_of(asked)
     assert (task.step_id, event.step_id) == (asked.waiting[0].id, asked.waiting[0].id)
     assert (task.state, event.state) == (TaskState.PENDING, EventState.CREATED)
-    assert task.data == event.payload == {"i": 3}
+    assert task.params == event.payload == {"i": 3}
 
 
 def test_a_claim_dispatches(asked: Engine) -> None:

@@ -343,7 +343,7 @@ def finish(run: WorkflowId, store: PersistenceAPI, agents: Once, pace: Pace) -> 
     while evaluator.resume(run).status == ExecutionStatus.PAUSED:
         for task in store.get_tasks_by_workflow(run):
             if task.state == TaskState.PENDING:
-                answer(evaluator, agents, task.name, task.data or {}, StepId(task.step_id))
+                answer(evaluator, agents, task.name, task.params, StepId(task.step_id))
                 break
 
 

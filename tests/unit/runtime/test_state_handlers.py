@@ -229,7 +229,7 @@ def test_event_transmit_of_an_event_facet_makes_event_and_task_and_stays(
     assert (event.step_id, event.workflow_id, event.state) == (counting.id, RUN, EventState.CREATED)
     assert (event.event_type, event.payload) == ("example.4.CountDocuments", {"i": 3})
     assert (task.name, task.step_id, task.workflow_id) == ("example.4.CountDocuments", counting.id, RUN)
-    assert (task.state, task.data, task.error) == (TaskState.PENDING, {"i": 3}, None)
+    assert (task.state, task.params, task.error) == (TaskState.PENDING, {"i": 3}, None)
     assert (task.runner_id, task.task_list_name, task.data_type) == ("runner-1", "default", "")
     assert task.created == task.updated > 0
 

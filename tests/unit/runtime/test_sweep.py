@@ -261,7 +261,7 @@ def test_a_task_that_is_gone_is_made_anew(store: MemoryStore) -> None:
     assert lost(store) == 1
     old, new = store.get_tasks_by_workflow(run)
     assert (old.state, new.state) == (TaskState.IGNORED, TaskState.PENDING)
-    assert (new.name, new.data, new.task_list_name) == ("ns.Double", {"n": 3}, "special")
+    assert (new.name, new.params, new.task_list_name) == ("ns.Double", {"n": 3}, "special")
     assert (new.step_id, new.workflow_id, new.runner_id) == (old.step_id, run, old.runner_id)
     assert lost(store) == 0
     store.claim_task(["Double"], "special")

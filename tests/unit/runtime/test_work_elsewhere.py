@@ -75,7 +75,7 @@ def test_the_mixin_says_where(evaluator: Evaluator, mixin: str, via: str, bridge
     ):
         task = only_task(evaluator, begin(evaluator, call, signature))
         assert (task.via, task.bridge, task.hold) == (via, bridge, TaskHold.ELSEWHERE)
-        assert (task.name, task.data, task.state) == ("t.Ask", {"q": "why?"}, TaskState.PENDING)
+        assert (task.name, task.params, task.state) == ("t.Ask", {"q": "why?"}, TaskState.PENDING)
 
 
 def repr_text(text: str) -> str:

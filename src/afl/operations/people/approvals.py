@@ -107,8 +107,8 @@ def show_approval(store: PersistenceAPI, id: str) -> ApprovalView:
     """One question, open or not, by its id or enough of it."""
     task = find(store, id)
     questions = Questions(store)
-    form = answer_form(questions.program(task), task.name, task.data)
-    return ApprovalView(questions.approval(task), task.data or {}, form, task.result)
+    form = answer_form(questions.program(task), task.name, task.params)
+    return ApprovalView(questions.approval(task), task.params, form, task.result)
 
 
 def answer(

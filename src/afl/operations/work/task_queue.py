@@ -76,7 +76,7 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
         line=_line(scene, found),
         created=found.created,
         priority=found.priority,
-        data=found.data or {},
+        data=found.params,
         result=found.result,
         error=found.error,
         timeout_ms=found.timeout_ms,

@@ -43,12 +43,15 @@ from afl.runtime.entities.servers import (
     ServerState,
 )
 from afl.runtime.entities.tasks import (
+    FACET_INFO,
     TaskDefinition,
     TaskHold,
     TaskState,
+    params_of,
 )
 
 __all__ = [
+    "FACET_INFO",
     "BlockDefinition",
     "Classifier",
     "FacetDefinition",
@@ -86,4 +89,5 @@ __all__ = [
     "UserDefinition",
     "WorkflowDefinition",
     "WorkflowMetaData",
+    "params_of",
 ]

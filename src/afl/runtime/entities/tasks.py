@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+FACET_INFO = "_facet"
 
 
 class TaskState:
@@ -44,6 +47,9 @@ class TaskDefinition:
     Work that goes on elsewhere says where by `via` ("agent:researcher", "fleet:etl.daily", "message:translator",
     "human:finance"; "" for all other tasks), and `bridge` has what else is to be known there. After `patience_ms`
     of waiting for a person somebody else is asked; when, says `lease_until`.
+
+    `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
+    returns by their names.
     """
 
     uuid: str
@@ -86,3 +92,15 @@ class TaskDefinition:
         twin = object.__new__(TaskDefinition)
         twin.__dict__ = self.__dict__.copy()
         return twin
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The step's parameters."""
+        return params_of(self.data or {})
+
+
+def params_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a task without what it says about the facet; a parameter of that name is a parameter."""
+    info = data.get(FACET_INFO)
+    described = isinstance(info, dict) and info.keys() == {"name", "params", "returns"}
+    return {name: value for name, value in data.items() if not described or name != FACET_INFO}

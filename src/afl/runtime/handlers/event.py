@@ -7,7 +7,7 @@ from typing import Any
 from afl.kernel.ids import sortable_id
 from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import FACET_INFO, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import StateHandler
@@ -26,7 +26,7 @@ class EventTransmitHandler(StateHandler):
             return self.transition()
         payload = self._build_payload()
         work_id = sortable_id()
-        task = self._task(work_id, payload)
+        task = self._task(work_id, {FACET_INFO: called.info, **payload})
         policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
         if policies is not None:
             policies.apply(task)
@@ -47,7 +47,7 @@ class EventTransmitHandler(StateHandler):
             self.context.telemetry.log_event_published(self.step, work_id, event.event_type)
         return self.stay()
 
-    def _task(self, work_id: str, payload: dict[str, Any]) -> TaskDefinition:
+    def _task(self, work_id: str, data: dict[str, Any]) -> TaskDefinition:
         run = self.context.run
         return TaskDefinition(
             uuid=work_id,
@@ -60,7 +60,7 @@ class EventTransmitHandler(StateHandler):
             created=self.context.now,
             updated=self.context.now,
             task_list_name=run.task_list if run is not None else "default",
-            data=payload,
+            data=data,
         )
 
     def _evaluation(self) -> EvaluationContext:
