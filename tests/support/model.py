@@ -276,7 +276,7 @@ class Model:
     def _given(self, call: Json, scope: Scope) -> Json:
         values = {each["name"]: value_of(each["value"], scope) for each in call.get("args", [])}
         for mixin in call.get("mixins", []):
-            if mixin["target"].startswith("sys."):
+            if mixin["target"] not in self._declared:  # a policy
                 continue
             mixed = {each["name"]: value_of(each["value"], scope) for each in mixin.get("args", [])}
             if "alias" in mixin:

@@ -30,6 +30,11 @@ class MixinUse:
     ast: dict[str, Any] = field(default_factory=dict)
 
 
+POLICIES = frozenset(
+    {"Retry", "Timeout", "Priority", "TaskList", "Concurrency", "Agent", "Fleet", "Message", "Human"}
+)  # the mixins of namespace sys
+
+
 @dataclass(slots=True)
 class StatementDefinition:
     """One statement of a block, prepared for evaluation. `needs` are the keys of siblings it refers to."""

@@ -163,7 +163,12 @@ class ExecutionContext(StepMemory):
         """The statement a step stands for; None for the root and for blocks."""
         return self.program.place(paths.relative(step.id, self.workflow_id)).statement
 
-    get_statement_definition = statement
+    def get_statement_definition(self, step: StepDefinition) -> StatementDefinition | None:
+        """The same; None also for a step that the program does not have."""
+        try:
+            return self.statement(step)
+        except LookupError:
+            return None
 
     def phases(self, step: StepDefinition) -> tuple[bool, bool]:
         """Whether a step has mixins to run, and whether it has blocks to run or returns to fill in."""
@@ -201,8 +206,11 @@ class ExecutionContext(StepMemory):
         self._frames[block_id] = Frame(self, block_id, graph)
 
     def get_block_ast(self, block_step: StepDefinition) -> dict[str, Any] | None:
-        """The compiled JSON of a block, or None for a step that is none."""
-        graph = self.program.place(paths.relative(block_step.id, self.workflow_id)).graph
+        """The compiled JSON of a block, or None for a step that is none, or that the program does not have."""
+        try:
+            graph = self.program.place(paths.relative(block_step.id, self.workflow_id)).graph
+        except LookupError:
+            return None
         return graph.ast if graph is not None and block_step.is_block else None
 
     def get_completed_step_by_name(self, name: str, block_id: StepId) -> StepDefinition | None:

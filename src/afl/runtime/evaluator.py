@@ -289,7 +289,7 @@ class Evaluator:
             raise InputError(f"Step {step_id} not found")
         if step.state == StepState.EVENT_TRANSMIT:
             return step
-        if step.state in _BEFORE_TRANSMIT:
+        if step.state in _BEFORE_TRANSMIT or self.persistence.get_task_by_step(step_id) is None:
             raise InputError(f"Step {step_id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from afl.kernel.errors import AgentFlowError
 from afl.runtime import operators
 from afl.runtime.errors import EvaluationError, UnresolvedReferenceError
 
@@ -140,7 +141,12 @@ def _step_ref(expr: dict[str, Any]) -> Evaluate:
     def evaluate(context: EvaluationContext) -> Any:
         if name == context.foreach_var:
             return walk(context.foreach_value, tail, reference, context) if tail else context.foreach_value
-        value = context.get_step_output(name, attribute)
+        try:
+            value = context.get_step_output(name, attribute)
+        except AgentFlowError:
+            raise
+        except Exception as error:  # of whoever made the context
+            raise UnresolvedReferenceError(reference, str(error) or repr(error), context.step_id) from error
         return walk(value, rest, reference, context) if rest else value
 
     return evaluate

@@ -87,6 +87,7 @@ def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
 
 def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     policy = {**_RETRY, **values}
+    policy.setdefault("attempts", policy.pop("maxAttempts", None))
     _number("Retry", "attempts", policy.get("attempts"), least=1)
     _number("Retry", "backoff", policy["backoff"], least=0)
     _number("Retry", "factor", policy["factor"], least=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.block import StatementDefinition
+from afl.runtime.block import POLICIES, StatementDefinition
 from afl.runtime.declaration import Declaration
 from afl.runtime.dependency import DependencyGraph, bind
 from afl.runtime.expression import Evaluate
@@ -71,7 +71,7 @@ class Program:
         return [d.name for d in self.declarations.values() if d.kind == "WorkflowDecl"]
 
     def full_name(self, name: str, namespace: str = "") -> str:
-        """The full name of a facet as seen from a namespace; the name itself when it is unknown."""
+        """The full name of a facet as seen from a namespace: declared, else built in, else the name itself."""
         if name in self.declarations and ("." in name or not namespace):
             return name
         local = f"{namespace}.{name}" if namespace else name
@@ -87,7 +87,9 @@ class Program:
         candidates = imported or self._short.get(name, [])
         if len(candidates) > 1:
             raise InputError(f"'{name}' could be any of {', '.join(sorted(candidates))}; use the full name")
-        return candidates[0] if candidates else name
+        if candidates:
+            return candidates[0]
+        return f"sys.{name}" if name in POLICIES else name
 
     def declaration(self, name: str) -> Declaration | None:
         """The declaration of that full (or unambiguous short) name, or None."""

@@ -27,6 +27,7 @@ from afl.language.source import (
     SourceEntry,
     SourceRegistry,
 )
+from afl.runtime.block import POLICIES
 
 
 def test_a_good_source_gives_the_program_and_its_warnings() -> None:
@@ -88,7 +89,7 @@ def test_rendering_without_source_or_place() -> None:
 def test_the_built_in_policies() -> None:
     facets = {symbol.full_name: [param.name for param in symbol.params] for symbol in prelude()}
     assert facets == {
-        "sys.Retry": ["attempts", "backoff", "factor", "max", "on"],
+        "sys.Retry": ["attempts", "backoff", "factor", "max", "on", "maxAttempts"],
         "sys.Timeout": ["ms", "seconds", "minutes", "hours"],
         "sys.Priority": ["n"],
         "sys.TaskList": ["name"],
@@ -98,6 +99,7 @@ def test_the_built_in_policies() -> None:
         "sys.Message": ["name", "priority"],
         "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
     }
+    assert {name.removeprefix("sys.") for name in facets} == POLICIES
     assert all(isinstance(symbol.node, FacetDecl) and symbol.node.doc for symbol in prelude())
 
 

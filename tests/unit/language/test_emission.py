@@ -94,7 +94,7 @@ def test_names_are_full_once_compiled() -> None:
                yield a.W(r = f.r) yield M() } }"""
     )
     facet, workflow = program["namespaces"][1]["facets"][0], program["namespaces"][1]["workflows"][0]
-    assert [one["target"] for one in facet["mixins"]] == ["a.M", "sys.Retry"]
+    assert [one["target"] for one in facet["mixins"]] == ["a.M", "Retry"]
     assert facet["mixins"][1]["args"] == [{"name": "attempts", "value": {"type": "Int", "value": 3}}]
     assert workflow["params"][0]["type"] == "a.S"
     assert program["namespaces"][0]["facets"][0]["returns"][0]["type"] == {
@@ -104,7 +104,7 @@ def test_names_are_full_once_compiled() -> None:
     step = workflow["body"]["steps"][0]
     assert step["call"]["target"] == "a.F"
     assert step["call"]["args"][0]["name"] == "s"
-    assert step["call"]["mixins"][0]["target"] == "sys.Timeout"
+    assert step["call"]["mixins"][0]["target"] == "Timeout"
     assert step["body"]["yield"]["call"]["target"] == "a.F"
     assert [one["call"]["target"] for one in workflow["body"]["yields"]] == ["b.W", "a.M"]
 
@@ -256,3 +256,14 @@ def test_single_nodes_can_be_emitted() -> None:
 def test_anything_else_is_refused() -> None:
     with pytest.raises(ValueError, match="Unknown node type: object"):
         JSONEmitter().emit_dict(object())  # type: ignore[arg-type]
+
+
+def test_a_mixin_that_the_program_does_not_declare_keeps_the_name_it_is_written_with() -> None:
+    program = emit_dict(parse("facet User(name: String) => (id: Long) with Retry(max = 3)"))
+    assert program["facets"][0]["mixins"] == [
+        {
+            "type": "MixinSig",
+            "target": "Retry",
+            "args": [{"name": "max", "value": {"type": "Int", "value": 3}}],
+        }
+    ]

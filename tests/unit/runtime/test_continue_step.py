@@ -105,6 +105,21 @@ def test_a_step_before_event_transmit_is_an_error(engine: Engine, call: str) -> 
     assert stored.state == StepState.FACET_INIT_BEGIN
 
 
+@pytest.mark.parametrize("call", ["continue_step", "fail_step"])
+def test_a_step_that_never_waited_is_an_error(engine: Engine, call: str) -> None:
+    engine.run(
+        """
+        facet Two() => (n: Long) andThen { yield Two(n = 2) }
+        workflow W() => (r: Long) andThen { a = Two() yield W(r = a.n) }
+        """
+    )
+    step = engine.step("a")
+    with pytest.raises(
+        ValueError, match=f"^Step {step.id} is at {step.state}, expected state.EventTransmit$"
+    ):
+        getattr(engine.evaluator, call)(step.id, *(["x"] if call == "fail_step" else []))
+
+
 def test_fail_step_ends_step_task_and_event(engine: Engine, asked: StepId) -> None:
     assert engine.evaluator.fail_step(asked, "boom")
     step = engine.store.get_step(asked)

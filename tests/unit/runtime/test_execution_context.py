@@ -87,6 +87,15 @@ def test_the_workflow(context: ExecutionContext) -> None:
     assert context.get_statement_definition(root) is None
 
 
+def test_a_step_that_the_program_does_not_have_has_no_statement_and_no_block(
+    context: ExecutionContext,
+) -> None:
+    for path, kind in (("run/0/nope", "VariableAssignment"), ("run/7", "AndThen")):
+        unknown = context.create_step(StepId(path), kind)
+        assert context.get_statement_definition(unknown) is None
+        assert context.get_block_ast(unknown) is None
+
+
 def test_block_asts_root_then_inline_then_facet(context: ExecutionContext) -> None:
     root = context.create_step(StepId("run"), "Workflow", facet_name="W")
     blocks = {

@@ -234,3 +234,12 @@ def test_references_are_found_anywhere() -> None:
 def test_expressions_are_shown_as_written() -> None:
     assert render(plus(dollar("i", "n"), ref("a", "x"))) == "$.i.n + a.x"
     assert render(concat("a", {"type": "IndexExpr", "target": ref("b", "c"), "index": 0})) == "'a' ++ b.c[0]"
+
+
+def test_what_the_context_raises_is_an_error_of_the_reference() -> None:
+    def broken(step: str, attribute: str | None) -> Any:
+        raise KeyError(step)
+
+    with pytest.raises(ReferenceError, match=r"in step s1: 'a' \(reference: a\.x\)") as caught:
+        ExpressionEvaluator().evaluate(ref("a", "x"), EvaluationContext({}, broken, step_id="s1"))
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -171,11 +171,20 @@ def test_a_default_tool_serves_whatever_event_there_is(store: MemoryStore) -> No
     assert run_of(store, run).outputs == {"m": 6}
 
 
-def test_a_default_tool_takes_no_tasks_of_the_system_and_none_without_a_step(store: MemoryStore) -> None:
+def test_a_default_tool_takes_no_tasks_of_the_system(store: MemoryStore) -> None:
     store.save_task(TaskDefinition("t1", "afl:unheard", "", "", "", ""))
-    store.save_task(TaskDefinition("t2", "loose", "", "", "", ""))
     assert runner_on(store, default=lambda facet, payload: {}).run_once() == 0
     assert {task.state for task in store.get_all_tasks()} == {TaskState.PENDING}
+
+
+def test_a_default_tool_takes_a_task_without_a_step(store: MemoryStore) -> None:
+    store.save_task(TaskDefinition("t1", "mail.Send", "", "", "", "", data={"to": "ann"}))
+    assert (
+        runner_on(store, default=lambda facet, payload: {"done": f"{facet} {payload['to']}"}).run_once() == 1
+    )
+    task = store.get_task("t1")
+    assert task is not None
+    assert (task.state, task.result) == (TaskState.COMPLETED, {"done": "mail.Send ann"})
 
 
 def test_a_task_without_a_step_is_done_by_name(store: MemoryStore) -> None:

@@ -92,6 +92,10 @@ def test_a_policy_is_written_into_the_task(
     assert {name: getattr(task, name) for name in expected} == expected
 
 
+def test_attempts_have_a_second_name(store: MemoryStore) -> None:
+    assert task_of(store, "with Retry(maxAttempts = 3)").retry == task_of(store, "with sys.Retry(3)").retry
+
+
 def test_a_policy_at_the_call_counts_before_the_one_in_the_signature(store: MemoryStore) -> None:
     task = task_of(store, "with Retry(5) with Timeout(1)", "with Retry(2, backoff = 7) with Priority(9)")
     assert task.retry == {"attempts": 5, "backoff": 1000, "factor": 2.0, "max": 300000, "on": []}

@@ -10,7 +10,7 @@ from afl.language.checks.context import Context
 from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Symbol
 
 _LEAST = {
-    "Retry": {"attempts": 1, "backoff": 0, "factor": 1, "max": 0},
+    "Retry": {"attempts": 1, "maxAttempts": 1, "backoff": 0, "factor": 1, "max": 0},
     "Timeout": {"ms": 0, "seconds": 0, "minutes": 0, "hours": 0},
     "Concurrency": {"limit": 1},
     "Message": {"priority": 0},
@@ -76,6 +76,9 @@ class Policies:
             if isinstance(word, Literal) and word.value == "":
                 message = f"'{name}' of policy '{policy.name}' is empty"
                 self._context.error(word, "POLICY_VALUE", message, "give it a name")
+        if policy.name == "Retry" and not given.keys() & {"attempts", "maxAttempts"}:
+            message = "Missing argument 'attempts' for facet 'Retry'"
+            self._context.error(mixin, "ARG_MISSING", message, "it is of type Long")
         if policy.name == "Human" and ("escalate_to" in given) != ("escalate_minutes" in given):
             message = "'escalate_to' and 'escalate_minutes' of policy 'Human' belong together"
             self._context.error(

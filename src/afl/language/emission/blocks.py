@@ -84,7 +84,8 @@ class BlockEmitter:
 
     def mixin(self, node: MixinSig | MixinCall, place: Place) -> Json:
         symbol = self.names.symbol(node.name, place.namespace)
-        data: Json = {"type": type(node).__name__, "target": symbol.full_name if symbol else node.name}
+        target = node.name if symbol is None or symbol.is_policy else symbol.full_name
+        data: Json = {"type": type(node).__name__, "target": target}
         if node.args:
             data["args"] = self.arguments(node.args, symbol)
         if node.alias is not None:

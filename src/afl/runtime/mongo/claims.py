@@ -24,7 +24,7 @@ from afl.runtime.mongo.records import task_from
 from afl.runtime.mongo.tasks import CLAIM_ORDER
 
 _WINDOW = 100  # how many pending tasks a claimer looks at, at least; others may be faster with the first ones
-_ANY_EVENT: Document = {"step_id": {"$gt": ""}, "name": {"$not": {"$regex": "^afl:"}}}
+_ANY_EVENT: Document = {"name": {"$not": {"$regex": "^afl:"}}}
 
 
 @dataclass(frozen=True, slots=True)

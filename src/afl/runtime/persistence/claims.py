@@ -44,7 +44,7 @@ class ClaimStore(Protocol):
     ) -> list[TaskDefinition]:
         """As `claim_task`, up to `limit` tasks in one round trip, in claim order.
 
-        Of one run only, if named, and then on whatever list they are. `any_event` adds every task of a step, whatever
+        Of one run only, if named, and then on whatever list they are. `any_event` adds every other task, whatever
         its name, behind the named ones, but never those named `afl:...`.
         """
 

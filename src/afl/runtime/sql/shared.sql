@@ -239,7 +239,7 @@ with chosen as {materialized} (
     select t.seq from afl_tasks t
     where t.state = 'pending' and t.hold = '' and t.task_list_name = :task_list
         and (t.name {in:names} or t.short_name {in:names}
-            or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
+            or (:any_event = 1 and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks e where e.step_id = t.step_id and e.step_id <> ''
@@ -259,7 +259,7 @@ with chosen as {materialized} (
     select t.seq from afl_tasks t
     where t.workflow_id = :workflow_id and t.workflow_id <> '' and (t.state = 'pending' and t.hold = '') is true
         and (t.name {in:names} or t.short_name {in:names}
-            or (:any_event = 1 and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'))
+            or (:any_event = 1 and substr(t.name, 1, 4) <> 'afl:'))
         and (t.not_before = 0 or t.not_before <= {now})
         and (t.step_id = '' or not exists (
             select 1 from afl_tasks e where e.step_id = t.step_id and e.step_id <> ''
