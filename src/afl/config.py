@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_plus
 
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
 from afl.kernel.errors import SettingError
+from afl.kernel.mongodb_address import with_login
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import read_environment
 
@@ -32,15 +32,7 @@ class MongoDBConfig:
 
     def connection_string(self) -> str:
         """The address with the login in it; a login that the address already has is kept."""
-        scheme, separator, rest = self.url.partition("://")
-        hosts, _, tail = rest.partition("/")
-        if not separator or not self.username or "@" in hosts:
-            return self.url
-        path, _, query = tail.partition("?")
-        if "authsource=" not in query.lower():
-            query = f"{query}&authSource={quote_plus(self.auth_source)}".lstrip("&")
-        login = f"{quote_plus(self.username)}:{quote_plus(self.password)}"
-        return f"{scheme}://{login}@{hosts}/{path}?{query}"
+        return with_login(self.url, self.username, self.password, self.auth_source)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -101,6 +101,7 @@ def test_bad_json_raises(tmp_path: Path) -> None:
             "mongodb://h:1,i:2/db?replicaSet=rs0",
             "mongodb://a%40b:p%3A%2F+w@h:1,i:2/db?replicaSet=rs0&authSource=users",
         ),
+        ("mongodb://h?replicaSet=rs0", "mongodb://a%40b:p%3A%2F+w@h/?replicaSet=rs0&authSource=users"),
         ("mongodb+srv://h/?authSource=x", "mongodb+srv://a%40b:p%3A%2F+w@h/?authSource=x"),
         ("mongodb://old:login@h/", "mongodb://old:login@h/"),
     ],

@@ -4,6 +4,8 @@ The table is the class `Settings`: each field is a setting with its variable, de
 `render_markdown` turns it into docs/settings.md. The first source that has a value wins: the caller, the
 environment, the file, the default. A bad value is a SettingError that says which variable, what it holds and
 what it should; a secret is never shown, neither there nor in `repr`.
+
+The settings of the section `mongodb` select the MongoDB store; a store that names something else is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
 from afl.kernel.errors import SettingError
-from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url
+from afl.kernel.mongodb_address import with_database, with_login
+from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, mask_url
 from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
 _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
@@ -37,7 +40,7 @@ class Settings:
         "sqlite:///.afl/afl.db",
         Url(_STORES),
         "Where everything is kept: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, "
-        "`postgresql://...`; `mongodb://...` for the runtime alone.",
+        "`postgresql://...`; `mongodb://...` for the runtime alone, also selected by the `mongodb` settings.",
     )
     config: str = setting(
         "AFL_CONFIG",
@@ -243,10 +246,16 @@ def load_settings(
         )
     file = _required_file(path or given.get("config") or None, environ)
     merged = read_file(file) if file else {}
-    merged |= read_environment(environ)
+    sources = {row.name: f"{file}: {row.key!r}" for row in SETTINGS if row.name in merged}
+    from_environ = read_environment(environ)
+    merged |= from_environ
+    sources |= {row.name: row.variable for row in SETTINGS if row.name in from_environ}
     for row in SETTINGS:
         if row.name in given:
-            merged[row.name] = row.checked(given[row.name], f"setting {row.name!r}")
+            sources[row.name] = f"setting {row.name!r}"
+            merged[row.name] = row.checked(given[row.name], sources[row.name])
+    if "store" not in given:
+        merged |= _selected_store(merged, sources)
     return Settings(**merged)
 
 
@@ -281,10 +290,35 @@ def render_markdown() -> str:
         "of the object `mongodb`), else it is the default. A bad value stops the program with a message that",
         "says what was expected.",
         "",
+        "Any of the `mongodb` settings selects the MongoDB store: what they leave out is the default. A store",
+        "(`AFL_STORE`, or `store` in the file) that names something else stops the program; `--store` wins.",
+        "",
         *COLUMNS,
         *render_rows(SETTINGS),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _selected_store(values: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, str]:
+    """The store that the settings of the section `mongodb` name, if any of them has a value."""
+    section = [row.name for row in SETTINGS if row.section == "mongodb" and row.name in values]
+    if not section:
+        return {}
+    stated = values.get("store")
+    on_mongodb = stated is not None and stated.lower().startswith("mongodb")
+    settings = Settings(**values)
+    url = values.get("mongodb_url") or (stated if on_mongodb else settings.mongodb_url)
+    login = (settings.mongodb_username, settings.mongodb_password, settings.mongodb_auth_source)
+    address = with_login(url, *login)
+    if "mongodb_database" in values:
+        address = with_database(address, settings.mongodb_database)
+    if stated is not None and (not on_mongodb or with_login(stated, *login) != address):
+        named = ", ".join(sources[name] for name in section)
+        raise SettingError(
+            f"{sources['store']} is {mask_url(stated)!r}, but the MongoDB settings ({named}) select "
+            f"{mask_url(address)!r}; remove one or the other"
+        )
+    return {"store": address}
 
 
 def _required_file(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -301,9 +335,7 @@ def _flattened(document: Mapping[str, Any]) -> dict[str, Any]:
     whole = {row.key for row in SETTINGS if isinstance(row.kind, Pairs)}
     for key, value in document.items():
         nested = value if isinstance(value, dict) and _snake_case(key) not in whole else None
-        flat |= (
-            {f"{key}.{name}": inner for name, inner in nested.items()} if nested is not None else {key: value}
-        )
+        flat |= {f"{key}.{name}": inner for name, inner in nested.items()} if nested else {key: value}
     return flat
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,11 +13,12 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from support.eventually import eventually
 
 from afl.config import MongoDBConfig
 from afl.devstack.binaries import MONGOD
 from afl.kernel.errors import InputError, StoreConflict, StoreError, StoreUnavailable
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import ServerState, TaskDefinition, TaskState
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -58,6 +61,33 @@ def test_a_configuration_names_server_and_database(mongo_url: str, new_database:
     assert new_database.tasks.count_documents({}) == 1
     assert set(new_database.tasks.index_information()) == {"_id_"}
     store.close()
+
+
+def test_the_runner_serves_the_store_that_mongodb_variables_name(
+    mongo_url: str, new_database: Database, tmp_path: Path
+) -> None:
+    config = MongoDBConfig(url=mongo_url, database=new_database.name)
+    store = MongoStore.from_config(config)
+    environ = {name: value for name, value in os.environ.items() if name != "AFL_STORE"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "afl.runtime.runner", "--port", "0"],
+        cwd=tmp_path,
+        env=environ | {"AFL_MONGODB_URL": config.url, "AFL_MONGODB_DATABASE": config.database},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        eventually(lambda: process.poll() is not None or store.get_servers_by_state(ServerState.RUNNING))
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, printed
+        assert [server.state for server in store.get_all_servers()] == [ServerState.SHUTDOWN]
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+        store.close()
 
 
 def test_a_client_that_is_passed_in_stays_open(database: Database) -> None:

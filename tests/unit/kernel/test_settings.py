@@ -161,14 +161,18 @@ def test_where_a_file_is_looked_for(elsewhere: Path) -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    environ = {
+    postgres = {
         "AFL_STORE": "postgresql://ann:hush@db/x?sslpassword=hush",
-        "AFL_MONGODB_PASSWORD": "hush",
         "AFL_DOORBELL": "nats://bob:hush@n:4222",
-        "AFL_MONGODB_URL": "mongodb://c:hush@m/",
     }
-    settings = load_settings(environ=environ)
-    assert "hush" not in repr(settings) + str(settings.shown())
+    mongodb = {
+        "AFL_MONGODB_USERNAME": "ann",
+        "AFL_MONGODB_PASSWORD": "hush",
+        "AFL_MONGODB_URL": "mongodb://m/",
+    }
+    for environ in (postgres, mongodb, mongodb | {"AFL_MONGODB_URL": "mongodb://c:hush@m/"}):
+        settings = load_settings(environ=environ)
+        assert "hush" not in repr(settings) + str(settings.shown())
     assert settings.mongodb_password == "hush"
 
 
@@ -205,3 +209,122 @@ def test_a_token_that_no_header_takes_is_refused_and_not_shown(token: str) -> No
     with pytest.raises(SettingError, match="printable ASCII") as caught:
         load_settings(environ={"AFL_TOKEN": token})
     assert "hu" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "store"),
+    [
+        ({"URL": "mongodb://h:1"}, "mongodb://h:1"),
+        ({"DATABASE": "flows"}, "mongodb://localhost:27017/flows"),
+        (
+            {"URL": "mongodb://h/other?replicaSet=rs0", "DATABASE": "flows"},
+            "mongodb://h/flows?replicaSet=rs0",
+        ),
+        ({"URL": "mongodb://h?replicaSet=rs0", "DATABASE": "flows"}, "mongodb://h/flows?replicaSet=rs0"),
+        (
+            {"URL": "mongodb://h", "USERNAME": "ann", "PASSWORD": "p@w", "AUTH_SOURCE": "users"},
+            "mongodb://ann:p%40w@h/?authSource=users",
+        ),
+        (
+            {"URL": "mongodb+srv://h", "USERNAME": "ann", "PASSWORD": "pw", "DATABASE": "flows"},
+            "mongodb+srv://ann:pw@h/flows?authSource=admin",
+        ),
+        (
+            {"URL": "mongodb://ann:pw@h/users", "DATABASE": "flows"},
+            "mongodb://ann:pw@h/flows?authSource=users",
+        ),
+        ({"URL": "mongodb://ann:pw@h", "DATABASE": "flows"}, "mongodb://ann:pw@h/flows?authSource=admin"),
+    ],
+)
+def test_mongodb_variables_select_the_store(variables: dict[str, str], store: str) -> None:
+    environ = {f"AFL_MONGODB_{name}": value for name, value in variables.items()}
+    assert load_settings(environ=environ).store == store
+
+
+def test_the_mongodb_section_of_the_file_selects_the_store(elsewhere: Path) -> None:
+    write(Path("afl.config.json"), {"mongodb": {"url": "mongodb://h", "database": "flows"}})
+    assert load_settings(environ={}).store == "mongodb://h/flows"
+    assert load_settings(environ={"AFL_MONGODB_DATABASE": "other"}).store == "mongodb://h/other"
+
+
+def test_a_mongodb_section_without_keys_is_refused(elsewhere: Path) -> None:
+    write(Path("afl.config.json"), {"mongodb": {}})
+    with pytest.raises(SettingError, match=r"unknown setting 'mongodb'; did you mean 'mongodb\.url'"):
+        load_settings(environ={})
+
+
+def test_the_caller_says_which_store_it_is_whatever_else_says_so() -> None:
+    environ = {"AFL_MONGODB_URL": "mongodb://h", "AFL_STORE": "sqlite:///a.db"}
+    assert load_settings({"store": "memory://"}, environ=environ).store == "memory://"
+
+
+@pytest.mark.parametrize(
+    ("environ", "store"),
+    [
+        (
+            {"AFL_STORE": "mongodb://h/flows", "AFL_MONGODB_USERNAME": "ann", "AFL_MONGODB_PASSWORD": "pw"},
+            "mongodb://ann:pw@h/flows?authSource=admin",
+        ),
+        (
+            {
+                "AFL_STORE": "mongodb://h/flows",
+                "AFL_MONGODB_URL": "mongodb://h",
+                "AFL_MONGODB_DATABASE": "flows",
+            },
+            "mongodb://h/flows",
+        ),
+    ],
+)
+def test_a_store_that_names_the_same_database_is_no_conflict(environ: dict[str, str], store: str) -> None:
+    assert load_settings(environ=environ).store == store
+
+
+@pytest.mark.parametrize(
+    ("environ", "document", "named"),
+    [
+        (
+            {"AFL_STORE": "sqlite:///a.db", "AFL_MONGODB_URL": "mongodb://h"},
+            {},
+            ("AFL_STORE is 'sqlite:///a.db'", "AFL_MONGODB_URL", "'mongodb://h'"),
+        ),
+        (
+            {"AFL_STORE": "mongodb://a:hush@g", "AFL_MONGODB_URL": "mongodb://a:hush@h"},
+            {},
+            ("AFL_STORE is 'mongodb://a:***@g'", "AFL_MONGODB_URL", "'mongodb://a:***@h'"),
+        ),
+        (
+            {"AFL_STORE": "postgresql://db/x", "AFL_MONGODB_PASSWORD": "hush"},
+            {},
+            ("AFL_STORE is 'postgresql://db/x'", "AFL_MONGODB_PASSWORD"),
+        ),
+        (
+            {"AFL_STORE": "mongodb://h/a", "AFL_MONGODB_DATABASE": "b"},
+            {},
+            ("AFL_STORE is 'mongodb://h/a'", "AFL_MONGODB_DATABASE", "'mongodb://h/b'"),
+        ),
+        (
+            {"AFL_STORE": "memory://"},
+            {"mongodb": {"url": "mongodb://h"}},
+            ("AFL_STORE is 'memory://'", "afl.config.json: 'mongodb.url'"),
+        ),
+        (
+            {"AFL_MONGODB_URL": "mongodb://h"},
+            {"store": "memory://"},
+            ("afl.config.json: 'store' is 'memory://'", "AFL_MONGODB_URL"),
+        ),
+        (
+            {},
+            {"store": "memory://", "mongodb": {"database": "flows"}},
+            ("afl.config.json: 'store' is 'memory://'", "afl.config.json: 'mongodb.database'"),
+        ),
+    ],
+)
+def test_two_stores_are_a_conflict_that_names_both(
+    environ: dict[str, str], document: dict[str, Any], named: tuple[str, ...], elsewhere: Path
+) -> None:
+    write(Path("afl.config.json"), document)
+    with pytest.raises(SettingError) as caught:
+        load_settings(environ=environ)
+    text = str(caught.value)
+    assert all(part in text for part in named), text
+    assert "hush" not in text
