@@ -215,12 +215,6 @@ class _Agent:
     def status_snapshot(self) -> dict[str, Any]:
         return {"status": "idle"}
 
-    async def export_state(self) -> dict[str, Any]:
-        return {}
-
-    async def import_state(self, state: dict[str, Any]) -> None:
-        return
-
 
 class _Counted(Connection):
     sent = 0

@@ -43,12 +43,6 @@ class Writer:
     def status_snapshot(self) -> dict[str, Any]:
         return {"status": "idle"}
 
-    async def export_state(self) -> dict[str, Any]:
-        return {}
-
-    async def import_state(self, state: dict[str, Any]) -> None:
-        return
-
     async def write(self, received: ReceivedMessage) -> dict[str, Any]:
         topic = received.message.payload["topic"]
         if not topic:

@@ -164,9 +164,3 @@ class _Registered:
 
     def status_snapshot(self) -> dict[str, Any]:
         return {"status": "idle"}
-
-    async def export_state(self) -> dict[str, Any]:
-        return {}
-
-    async def import_state(self, state: dict[str, Any]) -> None:
-        return

@@ -12,6 +12,7 @@ from afl.coordination.capabilities import capabilities_of
 from afl.coordination.errors import AgentRegistryError, RegistryInputError
 from afl.coordination.interfaces import Agent
 from afl.coordination.keys import agent_name
+from afl.coordination.optional_methods import call_optional
 from afl.kernel.codec import decode, encode
 from afl.kernel.errors import PayloadError
 
@@ -32,8 +33,8 @@ async def record_of(agent: Agent, ttl_s: float) -> Record:
     """Ask an agent for everything; what it answers must be plain data."""
     name = agent_name(agent.agent_id)
     try:
-        snapshot = agent.status_snapshot()
-        state = await agent.export_state()
+        snapshot = await _told(agent, name, "status_snapshot")
+        state = await _told(agent, name, "export_state")
         declared = await capabilities_of(agent)
     except AgentRegistryError:
         raise
@@ -56,6 +57,18 @@ async def record_of(agent: Agent, ttl_s: float) -> Record:
     except PayloadError as error:
         raise RegistryInputError(str(error)) from error
     return Record(name, text, capabilities, steady(decode(text)["status"]))
+
+
+async def _told(agent: Agent, name: str, method: str) -> Mapping[str, Any]:
+    """What an agent says of itself; nothing when it has no such method."""
+    answer = await call_optional(agent, method)
+    if answer is None:
+        return {}
+    if not isinstance(answer, Mapping):
+        raise RegistryInputError(
+            f"agent {name}: {method}() returned a {type(answer).__name__}; expected a dict of plain data"
+        )
+    return answer
 
 
 def listed(

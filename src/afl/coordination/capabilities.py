@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from afl.coordination.errors import RegistryInputError
+from afl.coordination.optional_methods import call_optional
 
 _VERSION = re.compile(r"\d+(\.\d+)*")
 
@@ -43,29 +44,13 @@ class Capability(BaseModel):
 CapabilityLike = str | Mapping[str, Any] | Capability
 
 
-@runtime_checkable
-class HasCapabilities(Protocol):
-    """An agent that knows what it can do: names, maps or `Capability` objects."""
-
-    @property
-    def capabilities(self) -> Iterable[CapabilityLike]: ...
-
-
-@runtime_checkable
-class TellsCapabilities(Protocol):
-    """An agent that has to find out first."""
-
-    async def get_capabilities(self) -> Iterable[CapabilityLike]: ...
-
-
 async def capabilities_of(agent: object) -> list[Capability]:
-    """What an agent declares; none if it is of neither kind."""
-    declared: Iterable[CapabilityLike] = ()
-    if isinstance(agent, TellsCapabilities):
-        declared = await agent.get_capabilities()
-    elif isinstance(agent, HasCapabilities):
-        declared = agent.capabilities
-    return parsed(declared)
+    """What an agent declares: what `get_capabilities()` returns, else its attribute `capabilities`."""
+    if hasattr(agent, "get_capabilities"):
+        declared = await call_optional(agent, "get_capabilities")
+    else:
+        declared = getattr(agent, "capabilities", None)
+    return parsed(() if declared is None else declared)
 
 
 def parsed(declared: Iterable[CapabilityLike]) -> list[Capability]:

@@ -18,22 +18,19 @@ from afl.coordination.models import (
 
 @runtime_checkable
 class Agent(Protocol):
-    """What the registry asks of an agent. `capabilities` may be empty; state survives a restart within the TTL."""
+    """What the registry needs of an agent. It may have more, each a plain function or a coroutine function:
+
+    - `status_snapshot() -> dict`: what the agent does just now, as plain data;
+    - `export_state() -> dict`: what it wants back when it registers again under the same id within the TTL;
+    - `import_state(dict)`: take back what `export_state` gave;
+    - `get_capabilities()`, or an attribute `capabilities`: what it can do; see `Capability`.
+    """
 
     @property
     def agent_id(self) -> AgentId: ...
 
     @property
     def name(self) -> str: ...
-
-    def status_snapshot(self) -> dict[str, Any]:
-        """What the agent does just now, as plain data."""
-
-    async def export_state(self) -> dict[str, Any]:
-        """What the agent wants back when it registers again under the same id; empty for nothing."""
-
-    async def import_state(self, state: dict[str, Any]) -> None:
-        """Take back what `export_state` gave."""
 
 
 class MessageMetrics(Protocol):

@@ -28,6 +28,7 @@ from afl.coordination.errors import (
 from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator
 from afl.coordination.keys import agent_name, named_agent
 from afl.coordination.models import AgentId
+from afl.coordination.optional_methods import call_optional
 from afl.kernel.cancelling import cancel_and_wait
 
 LOGGER = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class BaseAgentRegistry(AgentRegistry):
         try:
             async with asyncio.timeout(self.heartbeat_ttl_s):
                 if state is not None:
-                    await agent.import_state(dict(state))
+                    await call_optional(agent, "import_state", dict(state))
                 return await record_of(agent, self.heartbeat_ttl_s)
         except AgentRegistryError:
             raise
@@ -276,6 +277,8 @@ class BaseAgentRegistry(AgentRegistry):
 
 def registry_name(agent_id: AgentId) -> str:
     """`type:instance`; RegistryInputError for one that no key can be made of."""
+    if not isinstance(agent_id, AgentId):
+        raise RegistryInputError(f"agent_id is {str(agent_id)[:80]!r}; expected an AgentId")
     try:
         return agent_name(agent_id)
     except AgentNameError as error:
@@ -284,10 +287,7 @@ def registry_name(agent_id: AgentId) -> str:
 
 def _require_agent(agent: Agent) -> str:
     if not isinstance(agent, Agent):
-        raise RegistryInputError(
-            f"{type(agent).__name__} is no agent; expected agent_id, name, status_snapshot(), export_state() and "
-            "import_state()"
-        )
+        raise RegistryInputError(f"{type(agent).__name__} is no agent; expected agent_id and name")
     return registry_name(agent.agent_id)
 
 

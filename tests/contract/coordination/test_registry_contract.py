@@ -71,6 +71,97 @@ def test_optional_things_are_left_out(here: Here) -> None:
     run(scene())
 
 
+class Bare:
+    """All that an agent must have."""
+
+    def __init__(self) -> None:
+        self.agent_id, self.name = A, "bare"
+
+
+class Plain(Bare):
+    """Its optional methods are plain functions."""
+
+    state: dict[str, Any]
+
+    def status_snapshot(self) -> dict[str, Any]:
+        return {"status": "busy"}
+
+    def export_state(self) -> dict[str, Any]:
+        return {"page": 7}
+
+    def import_state(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+    def get_capabilities(self) -> list[str]:
+        return ["write"]
+
+
+class Awaited(Bare):
+    """Its optional methods are coroutines."""
+
+    state: dict[str, Any]
+
+    async def status_snapshot(self) -> dict[str, Any]:
+        return {"status": "busy"}
+
+    async def export_state(self) -> dict[str, Any]:
+        return {"page": 7}
+
+    async def import_state(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+    async def get_capabilities(self) -> list[str]:
+        return ["write"]
+
+
+def test_an_id_and_a_name_make_an_agent(here: Here) -> None:
+    async def scene() -> None:
+        async with here() as there:
+            registry = there.registry(enable_events=True)
+            registry.register(Bare())
+            await registry.flush()
+            await registry.beat()
+            (found,) = await registry.list_registered()
+            assert (found["name"], found["status"], found["alive"]) == ("bare", {}, True)
+            assert found["agent_id"] == {"type": "helper", "instance": "a"}
+
+    run(scene())
+
+
+@pytest.mark.parametrize("kind", [Plain, Awaited])
+def test_what_an_agent_is_asked_may_be_plain_or_awaited(
+    here: Here, kind: type[Plain] | type[Awaited]
+) -> None:
+    async def scene() -> None:
+        async with here() as there:
+            registry, again = there.registry(), kind()
+            registry.register(kind())
+            await registry.flush()
+            (found,) = await registry.list_registered()
+            assert (found["status"], found["state"]) == ({"status": "busy"}, {"page": 7})
+            assert [each["name"] for each in found["capabilities"]] == ["write"]
+            await there.registry().aregister(again)
+            assert again.state == {"page": 7}
+            await there.registry().aregister(Bare())  # takes no state back, and has none
+
+    run(scene())
+
+
+@pytest.mark.parametrize("method", ["status_snapshot", "export_state"])
+@pytest.mark.parametrize("answer", ["idle", ["idle"], 1], ids=str)
+def test_an_answer_that_is_no_dict_is_refused(method: str, answer: Any) -> None:
+    async def scene() -> None:
+        async with place("memory", str) as there:
+            agent = Helper(instance="a")
+            setattr(agent, method, lambda: answer)
+            with pytest.raises(
+                RegistryInputError, match=rf"helper:a: {method}\(\) returned .*; expected a dict"
+            ):
+                await there.registry().aregister(agent)
+
+    run(scene())
+
+
 def test_the_list_is_in_order(here: Here) -> None:
     async def scene() -> None:
         async with here() as there:
@@ -333,6 +424,10 @@ def test_what_is_no_agent_is_refused() -> None:
         async with place("memory", str) as there:
             with pytest.raises(RegistryInputError, match="object is no agent; expected agent_id"):
                 there.registry().register(object())  # type: ignore[arg-type]
+            mistaken = Helper()
+            mistaken.agent_id = "helper:a"  # type: ignore[assignment]
+            with pytest.raises(RegistryInputError, match="agent_id is 'helper:a'; expected an AgentId"):
+                there.registry().register(mistaken)
 
     run(scene())
 

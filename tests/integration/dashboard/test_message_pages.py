@@ -34,12 +34,6 @@ class Registered:
     def status_snapshot(self) -> dict[str, Any]:
         return {"status": f"busy {MARKUP}"}
 
-    async def export_state(self) -> dict[str, Any]:
-        return {}
-
-    async def import_state(self, state: dict[str, Any]) -> None:
-        return
-
 
 def message(message_id: str, priority: MessagePriority = MessagePriority.NORMAL) -> AgentMessage:
     return AgentMessage(
