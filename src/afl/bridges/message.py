@@ -43,7 +43,7 @@ DEDUP_SECONDS = 7 * 86_400.0  # how long the other side knows that it has seen a
 _YOUNG_MS = DEDUP_SECONDS * 1000 * 0.9  # within it an errand may be sent again without being doubled
 _LETTERS = 100
 _RETRY = Backoff(0.2, cap=5.0)
-_TOO_MUCH_FOR_NOW = ("queue full", "not subscribed")
+_TOO_MUCH_FOR_NOW = "queue full"
 _LEVELS = (MessagePriority.HIGH, MessagePriority.NORMAL, MessagePriority.LOW)
 
 
@@ -124,7 +124,7 @@ class MessageBridge(Bridge):
             raise NotReady(str(error)) from error
         if not result.delivered:
             why = f"the queue of {errand.to} does not take the message: {result.error}"
-            raise NotReady(why) if result.error in _TOO_MUCH_FOR_NOW else Refused(why, "MessageRefused")
+            raise NotReady(why) if result.error == _TOO_MUCH_FOR_NOW else Refused(why, "MessageRefused")
         self._sent.add(errand.id)
 
     def _may_be_forgotten(self, errand: Errand) -> bool:

@@ -31,7 +31,6 @@ EXPIRED = "reservation expired"  # the last error of a message whose consumer ne
 class Admission(IntEnum):
     """What became of a message at the door of a queue."""
 
-    NOT_SUBSCRIBED = -1
     FULL = 0
     STORED = 1
     DUPLICATE = 2
@@ -117,15 +116,26 @@ class Broker(ABC):
 
     @abstractmethod
     async def send(self, queue: str, parcel: Parcel) -> Admission:
-        """Store a message, unless the queue is full, has seen its id, or does not want its type."""
+        """Store a message, unless the queue is full or has seen its id."""
 
     @abstractmethod
     async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
         """`send` for each, in one round trip for all; an error of one queue is its answer."""
 
     @abstractmethod
-    async def take(self, queue: str, most: int, visible: int, *, keep: bool = True) -> Taken:
-        """Reserve up to `most` messages; without `keep` they are taken away at once."""
+    async def take(
+        self,
+        queue: str,
+        most: int,
+        visible: int,
+        *,
+        keep: bool = True,
+        subscriptions: Sequence[str] = (),
+    ) -> Taken:
+        """Reserve up to `most` messages; without `keep` they are taken away at once.
+
+        With ids of subscriptions, only messages of the types that those which have not ended ask for.
+        """
 
     @abstractmethod
     async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:

@@ -43,8 +43,8 @@ class QueueCoordinator(MessageCoordinator):
         self._broker = broker
         self._meter = Meter(InMemoryMessageMetrics() if metrics is None else metrics)
         self._posting = Posting(broker, self._meter)
-        self._receiving = Receiving(broker, self._meter)
         self._subscriptions = Subscriptions(broker)
+        self._receiving = Receiving(broker, self._meter, self._subscriptions)
         self._replies = Replies(self._posting, self._receiving)
         self._inspection = Inspection(broker, self._meter)
         self._closed = False
@@ -220,10 +220,7 @@ class QueueCoordinator(MessageCoordinator):
     def subscribe_to_messages(
         self, agent_id: AgentId, message_types: list[MessageType]
     ) -> MessageSubscription:
-        """See the interface. It is stored in the background: `await flush()` waits for it and raises what failed.
-
-        From then on `send_message` refuses other types with "not subscribed"; what is in the queue stays.
-        """
+        """See the interface. It is stored in the background: `await flush()` waits for it and raises what failed."""
         self._check_open()
         return self._subscriptions.begin(agent_id, message_types)
 
@@ -233,7 +230,10 @@ class QueueCoordinator(MessageCoordinator):
         return await self._subscriptions.add(agent_id, message_types)
 
     async def unsubscribe(self, subscription: MessageSubscription) -> bool:
-        """End a subscription; without any, all types are let in. False when it had ended."""
+        """End a subscription, also another coordinator's; without any, all types are handed over.
+
+        False when it had ended.
+        """
         self._check_open()
         return await self._subscriptions.end(subscription)
 

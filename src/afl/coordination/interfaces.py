@@ -63,8 +63,8 @@ class MessageCoordinator(ABC):
     async def send_message(self, sender: AgentId, recipient: AgentId, message: AgentMessage) -> MessageResult:
         """Send a message to a specific agent.
 
-        What the queue refuses (full, too large, not JSON, not subscribed) is a result with `delivered=False` and the
-        reason. Raises MessageCoordinatorError when the server cannot be asked.
+        What the queue refuses (full, too large, not JSON) is a result with `delivered=False` and the reason.
+        Raises MessageCoordinatorError when the server cannot be asked.
         """
 
     @abstractmethod
@@ -77,7 +77,10 @@ class MessageCoordinator(ABC):
     def subscribe_to_messages(
         self, agent_id: AgentId, message_types: list[MessageType]
     ) -> MessageSubscription:
-        """Let only messages of these types into the agent's queue (and those of its other subscriptions)."""
+        """Let `receive` hand this coordinator only messages of these types (and of its other subscriptions).
+
+        Messages of other types wait in the agent's queue, where other coordinators can receive them.
+        """
 
     @abstractmethod
     async def receive(self, agent_id: AgentId, visibility_timeout: float = 5) -> ReceivedMessage | None:

@@ -51,10 +51,20 @@ class MemoryBroker(Broker):
     async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
         return [await self.send(queue, parcel) for queue, parcel in parcels]
 
-    async def take(self, queue: str, most: int, visible: int, *, keep: bool = True) -> Taken:
+    async def take(
+        self,
+        queue: str,
+        most: int,
+        visible: int,
+        *,
+        keep: bool = True,
+        subscriptions: Sequence[str] = (),
+    ) -> Taken:
         it, now = self._world.queue(queue), self._world.now()
-        taken = it.take(new_tokens(most), visible, keep, self.options, now)
-        self._waiters.ring(queue, taken.back - len(taken.entries))
+        wanted = it.types_of(subscriptions)
+        taken = it.take(new_tokens(most), visible, keep, self.options, now, wanted)
+        # What came back may be of a type that is not handed over here.
+        self._waiters.ring(queue, taken.back if wanted else taken.back - len(taken.entries))
         return taken
 
     async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:
@@ -92,11 +102,12 @@ class MemoryBroker(Broker):
         return self._world.queue(queue).count(self._world.now())
 
     async def subscribe(self, queue: str, subscription: str, types: Sequence[str]) -> bool:
-        subscriptions = self._world.queue(queue).subscriptions
+        it = self._world.queue(queue)
+        known = it.subscriptions.pop(subscription, None) is not None
         if types:
-            subscriptions[subscription] = tuple(types)
-            return True
-        return subscriptions.pop(subscription, None) is not None
+            it.subscriptions[subscription] = tuple(types)
+        self._waiters.ring(queue, it.size)  # whoever waits may be handed more than before
+        return known or bool(types)
 
     async def letters(self, queue: str, start: int, stop: int) -> list[bytes]:
         return _stretch([letter.text for letter in self._world.queue(queue).dead], start, stop)

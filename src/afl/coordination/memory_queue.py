@@ -30,6 +30,7 @@ class Stored:
     """A message and what is known of it. `place` is its score and number in line, which order it."""
 
     message_id: str
+    message_type: str
     priority: int
     body: bytes
     enqueued: int
@@ -87,9 +88,6 @@ class MemoryQueue:
         return self.is_volatile or (not self.size and not self.dead)
 
     def send(self, parcel: Parcel, options: CoordinatorOptions, now: int) -> Admission:
-        wanted = {kind for types in self.subscriptions.values() for kind in types}
-        if wanted and parcel.message_type not in wanted:
-            return Admission.NOT_SUBSCRIBED
         window = int(options.dedup_window * 1_000_000)
         if window and self.seen.get(parcel.message_id, 0) > now:
             return Admission.DUPLICATE
@@ -101,19 +99,32 @@ class MemoryQueue:
             self.seen[parcel.message_id] = now + window
         self.is_volatile = parcel.volatile > 0
         expires = now + parcel.ttl if parcel.ttl else 0
-        stored = Stored(parcel.message_id, parcel.priority, parcel.body, now, expires, (0, 0))
+        stored = Stored(
+            parcel.message_id, parcel.message_type, parcel.priority, parcel.body, now, expires, (0, 0)
+        )
         self._line_up(stored, parcel.delay, now)
         self._note(options, now, "sent", stored)
         return Admission.STORED
 
+    def types_of(self, subscriptions: Sequence[str]) -> frozenset[str]:
+        """What those of the subscriptions ask for that have not ended; empty when all have."""
+        return frozenset(kind for each in subscriptions for kind in self.subscriptions.get(each, ()))
+
     def take(
-        self, tokens: Sequence[str], visible: int, keep: bool, options: CoordinatorOptions, now: int
+        self,
+        tokens: Sequence[str],
+        visible: int,
+        keep: bool,
+        options: CoordinatorOptions,
+        now: int,
+        wanted: frozenset[str],
     ) -> Taken:
+        """Messages of the types that are wanted; of all types when none is named."""
         taken = self.recover(options, now)
         taken.deadline = now + visible
         at = max(now, self.clock)
         for token in tokens:
-            stored = self._next(at, int(options.ageing * 1_000_000))
+            stored = self._next(at, int(options.ageing * 1_000_000), wanted)
             if stored is None:
                 break
             self.lines[stored.priority].remove(stored)
@@ -122,7 +133,7 @@ class MemoryQueue:
             taken.entries.append(
                 Entry(token, stored.attempts, stored.priority, stored.enqueued, stored.error, stored.body)
             )
-        taken.due = self._due(now)
+        taken.due = self._due(now, wanted)
         return taken
 
     def ack(self, token: str, options: CoordinatorOptions, now: int) -> bool:
@@ -208,7 +219,7 @@ class MemoryQueue:
                 continue
             self.dead.remove(letter)
             old = letter.stored
-            stored = Stored(old.message_id, old.priority, old.body, now, 0, (0, 0))
+            stored = Stored(old.message_id, old.message_type, old.priority, old.body, now, 0, (0, 0))
             self._line_up(stored, 0, now)
             self._note(options, now, "requeued", stored)
             went += 1
@@ -233,8 +244,16 @@ class MemoryQueue:
             self.seen[message_id] = now + int(options.dedup_window * 1_000_000)
         return bool(gone)
 
-    def _next(self, at: int, ageing: int) -> Stored | None:
-        heads = [line[0] for line in self.lines.values() if line and line[0].place[0] <= at]
+    def _heads(self, wanted: frozenset[str]) -> list[Stored]:
+        """The first message of each line, by priority."""
+        firsts = (
+            next((each for each in line if not wanted or each.message_type in wanted), None)
+            for line in self.lines.values()
+        )
+        return [first for first in firsts if first is not None]
+
+    def _next(self, at: int, ageing: int, wanted: frozenset[str]) -> Stored | None:
+        heads = [head for head in self._heads(wanted) if head.place[0] <= at]
         if not heads or not ageing:
             return heads[0] if heads else None
 
@@ -244,8 +263,8 @@ class MemoryQueue:
 
         return min(heads, key=rank)
 
-    def _due(self, now: int) -> int | None:
-        times = [line[0].place[0] for line in self.lines.values() if line]
+    def _due(self, now: int, wanted: frozenset[str]) -> int | None:
+        times = [head.place[0] for head in self._heads(wanted)]
         times += [hold.deadline for hold in self.held.values()]
         return max(0, min(times) - now) if times else None
 

@@ -14,7 +14,6 @@ from afl.coordination.wire import encode_message, encode_payload
 from afl.kernel.errors import PayloadError
 
 MAX_ID_LENGTH = 512
-_REFUSALS = {Admission.FULL: "queue full", Admission.NOT_SUBSCRIBED: "not subscribed"}
 
 
 class Posting:
@@ -89,12 +88,12 @@ class Posting:
         return Parcel(message.message_id, kind.value, priority.value, body, waits, lives, volatile)
 
     def _told(self, message: AgentMessage, answer: Admission | Exception) -> MessageResult:
-        """A full or unwilling queue is no error of delivery and not counted as one."""
+        """A full queue is no error of delivery and not counted as one."""
         metrics = self._meter.metrics
         if isinstance(answer, Exception):
             self._meter.count(metrics.inc_delivered_error, 1)
             return MessageResult(message_id=message.message_id, delivered=False, error=str(answer))
         if answer is Admission.STORED:
             self._meter.count(metrics.inc_delivered_ok, 1)
-        reason = _REFUSALS.get(answer)
+        reason = "queue full" if answer is Admission.FULL else None
         return MessageResult(message_id=message.message_id, delivered=reason is None, error=reason)

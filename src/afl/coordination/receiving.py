@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from afl.coordination.broker import EXPIRED, Broker, Entry, Taken
 from afl.coordination.errors import CoordinatorInputError
 from afl.coordination.meter import Meter
 from afl.coordination.models import MessagePriority, QueueMessage, ReceivedMessage
 from afl.coordination.options import microseconds
+from afl.coordination.subscriptions import Subscriptions
 from afl.coordination.wire import decode_error, decode_message, encode_error, moment
 
 MAX_BATCH = 1_000
@@ -17,9 +19,10 @@ MAX_BATCH = 1_000
 class Receiving:
     """Reserves messages and reads them."""
 
-    def __init__(self, broker: Broker, meter: Meter) -> None:
+    def __init__(self, broker: Broker, meter: Meter, subscriptions: Subscriptions) -> None:
         self._broker = broker
         self._meter = meter
+        self._subscriptions = subscriptions
 
     async def batch(
         self, queue: str, limit: int, visibility_timeout: float, wait: float
@@ -29,7 +32,7 @@ class Receiving:
             raise CoordinatorInputError(f"limit is {limit!r}; expected a whole number from 1 to {MAX_BATCH}")
         visible = microseconds("visibility_timeout", visibility_timeout)
         if not wait:
-            taken = await self._take(queue, limit, visible, True)
+            taken = await self._take(queue, limit, visible, await self._subscriptions.of(queue))
         else:
             taken = await self.wait_for(queue, limit, visible, microseconds("wait", wait) / 1_000_000)
         if not taken.entries:
@@ -47,15 +50,19 @@ class Receiving:
         with self._broker.waiting(queue) as waiter:
             while True:
                 await self._broker.hear(queue, max(0.0, ends - loop.time()))
-                taken = await self._take(queue, most, visible, keep)
+                subscriptions = await self._subscriptions.of(queue)
+                waiter.is_selective = bool(subscriptions)
+                taken = await self._take(queue, most, visible, subscriptions, keep=keep)
                 left = ends - loop.time()
                 if taken.entries or left <= 0:
                     return taken
                 due = None if taken.due is None else taken.due / 1_000_000
                 await waiter.wait(min(left, self._broker.options.fallback_interval), due)
 
-    async def _take(self, queue: str, most: int, visible: int, keep: bool) -> Taken:
-        taken = await self._broker.take(queue, most, visible, keep=keep)
+    async def _take(
+        self, queue: str, most: int, visible: int, subscriptions: Sequence[str], *, keep: bool = True
+    ) -> Taken:
+        taken = await self._broker.take(queue, most, visible, keep=keep, subscriptions=subscriptions)
         if taken.buried:
             self._meter.mourn(queue, taken.buried, EXPIRED)
         return taken

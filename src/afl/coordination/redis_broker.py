@@ -86,11 +86,19 @@ class RedisBroker(Broker):
                 results.append(Admission(answer))
         return results
 
-    async def take(self, queue: str, most: int, visible: int, *, keep: bool = True) -> Taken:
+    async def take(
+        self,
+        queue: str,
+        most: int,
+        visible: int,
+        *,
+        keep: bool = True,
+        subscriptions: Sequence[str] = (),
+    ) -> Taken:
         tokens = new_tokens(most)
         digits = "".join([token[4:] for token in tokens])
         try:
-            answer = await self._run("take", queue, most, visible, digits, int(keep))
+            answer = await self._run("take", queue, most, visible, digits, int(keep), ",".join(subscriptions))
         except asyncio.CancelledError:
             # The script may have run. Nobody will see its answer, so what it reserved goes back at once.
             self._give_back(queue, tokens)

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 class Waiter:
     """Somebody who waits. A ring that comes while it is awake counts for its next wait.
 
-    `looks_at` is when it looks again by itself, `due` when it knows that something may be there.
+    `looks_at` is when it looks again by itself, `due` when it knows that something may be there. A selective one is
+    not handed everything, so a ring for it is a ring for the next one, too.
     """
 
     def __init__(self) -> None:
-        self.rung = False
+        self.rung = self.is_selective = False
         self.looks_at = self.due = math.inf
         self._sleep: asyncio.Future[None] | None = None
 
@@ -45,7 +46,7 @@ class Waiter:
 
 
 class Waiters:
-    """All who wait, by queue. One message wakes one of them, the one who has waited longest."""
+    """All who wait, by queue. One message wakes one of them who is handed everything, the longest waiting first."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[Waiter, None]] = {}
@@ -72,7 +73,7 @@ class Waiters:
                 return
             if not waiter.rung:
                 waiter.ring()
-                count -= 1
+                count -= not waiter.is_selective
 
     def ring_all(self, queue: str | None = None) -> None:
         """Wake everybody, of one queue or of all: something may have been missed."""

@@ -1,14 +1,14 @@
 -- uses: clock queue
--- 1 stored, 2 a duplicate, 0 the queue is full, -1 the agent does not want this type, -2 the queue is full but may hold
--- what has lapsed. A volatile queue is in no index and has no trail; it ends by itself after so many milliseconds.
-local id, kind, priority, body = ARGV[FIRST], ARGV[FIRST + 1], ARGV[FIRST + 2], ARGV[FIRST + 3]
+-- 1 stored, 2 a duplicate, 0 the queue is full, -2 the queue is full but may hold what has lapsed.
+-- A volatile queue is in no index and has no trail; it ends by itself after so many milliseconds.
+-- Of the arguments (see Parcel) the type is not needed: it stands in the body.
+local id, priority, body = ARGV[FIRST], ARGV[FIRST + 2], ARGV[FIRST + 3]
 local delay, ttl, volatile = tonumber(ARGV[FIRST + 4]), tonumber(ARGV[FIRST + 5]), tonumber(ARGV[FIRST + 6])
 local window, line = tonumber(ARGV[11]), KEYS[priority == '5' and 3 or priority == '9' and 2 or 4]
-local SUBS, EXPIRING, SEEN = KEYS[9], KEYS[11], KEYS[12]
+local EXPIRING, SEEN = KEYS[11], KEYS[12]
 
 local state = redis.call('HGET', MESSAGES, '')
 local count = state and redis.call('HLEN', MESSAGES) - 1 or 0
-if redis.call('EXISTS', SUBS) == 1 and redis.call('SISMEMBER', SUBS, kind) == 0 then return -1 end
 if window > 0 then
   local ends = redis.call('ZSCORE', SEEN, id)
   if ends and tonumber(ends) > now then return 2 end

@@ -3,6 +3,7 @@
 local SUBS, SUBSCRIPTIONS = KEYS[9], KEYS[10]
 local id, types = ARGV[FIRST], ARGV[FIRST + 1]
 redis.call('SCARD', SUBS)
+redis.call('HLEN', MESSAGES)
 local changed = 1
 if types == '' then
   changed = redis.call('HDEL', SUBSCRIPTIONS, id)
@@ -13,4 +14,7 @@ redis.call('DEL', SUBS)
 for _, wanted in ipairs(redis.call('HVALS', SUBSCRIPTIONS)) do
   for kind in string.gmatch(wanted, '[^,]+') do redis.call('SADD', SUBS, kind) end
 end
+-- Whoever waits may be handed more than before.
+local waiting = redis.call('HLEN', MESSAGES)
+if waiting > 0 then redis.call('PUBLISH', ARGV[1], digits(waiting)) end
 return changed

@@ -1,21 +1,26 @@
 -- uses: clock queue
--- rarely: state entry expiry ageing
+-- rarely: state entry expiry ageing selection
 -- Reserves up to `most` messages, each under 16 characters of the given tokens, or takes them away (not `keep`).
+-- With ids of subscriptions, only messages of their types.
 -- An integer when there is nothing: microseconds until something may be due, -1 for never. Otherwise
 -- "<deadline> <came back> <length of report> <length of value> ...\n<report><values>".
 local most, visible = tonumber(ARGV[FIRST]), tonumber(ARGV[FIRST + 1])
 local tokens, keep = ARGV[FIRST + 2], ARGV[FIRST + 3] == '1'
-local ageing = tonumber(ARGV[10])
-local rare, back, at, due, changed = nil, 0, now, nil, not keep
+local subscriptions, ageing = ARGV[FIRST + 4], tonumber(ARGV[10])
+local rare, back, at, due, changed, first_of = nil, 0, now, nil, not keep, nil
+if subscriptions ~= '' then
+  rare = rarely()
+  first_of = rare.selection(subscriptions)
+end
 
 local first = redis.call('ZRANGE', DEADLINES, 0, 0, 'WITHSCORES')
 if first[1] and tonumber(first[2]) <= now then
-  rare = rarely()
+  rare = rare or rarely()
   back = rare.return_expired(100)
   changed = true
   first = redis.call('ZRANGE', DEADLINES, 0, 0, 'WITHSCORES')
 elseif not keep then
-  rare = rarely()
+  rare = rare or rarely()
   rare.check_kinds()
 end
 
@@ -34,7 +39,8 @@ end
 local function next_one()
   local heads = {}
   for index = 1, 3 do
-    local head = redis.call('ZRANGE', KEYS[index + 1], 0, 0, 'WITHSCORES')
+    local line = KEYS[index + 1]
+    local head = first_of and first_of(line) or redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
     local time = tonumber(head[2])
     if time and is_there(time) then
       if ageing == 0 then return index, head[1], head[2] end
@@ -85,7 +91,9 @@ while taken < most do
   end
 end
 if changed then settle(redis.call('HLEN', MESSAGES)) end
-if back > taken then redis.call('PUBLISH', ARGV[1], digits(back - taken)) end
+-- What came back may be of a type that is not handed over here.
+local left = first_of and back or back - taken
+if left > 0 then redis.call('PUBLISH', ARGV[1], digits(left)) end
 local report = rare and rare.obituary() or ''
 if taken == 0 and back == 0 and report == '' then
   if first[1] then due = math.min(due or math.huge, tonumber(first[2])) end
