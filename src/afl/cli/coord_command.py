@@ -128,7 +128,7 @@ def agents(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson =
             Text("yes", "green") if each["alive"] else Text("no", "red"),
             _status(each["status"]),
             Text(ago(int(each["last_heartbeat"] * 1000)), "dim"),
-            ", ".join(f"{one['name']} {one['version']}" for one in each.get("capabilities", ())),
+            ", ".join(f"{one['name']} {one['version']}" for one in each["capabilities"]),
         )
     shown.print(output())
 

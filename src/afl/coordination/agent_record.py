@@ -77,17 +77,15 @@ def listed(
     """An agent as `list_registered` gives it; None for what cannot be read, which is logged."""
     try:
         found = decode(data)
-        declared = decode(capabilities) if capabilities else None
+        declared = decode(capabilities) if capabilities else []
         alive = now - found["last_heartbeat"] <= found["heartbeat_ttl_s"]
     except (ValueError, KeyError, TypeError) as error:
         LOGGER.warning("the registry's record of agent %s cannot be read: %s", name, error)
         return None
     entry = {key: found.get(key) for key in ("name", "agent_id", "status", "last_heartbeat")}
-    entry["alive"] = alive
+    entry |= {"alive": alive, "capabilities": declared}
     if found.get("state"):
         entry["state"] = found["state"]
-    if declared is not None:
-        entry["capabilities"] = declared
     return entry
 
 

@@ -159,11 +159,11 @@ class QueueCoordinator(MessageCoordinator):
         refusal = await self._broker.nack(queue, _sound([token])[0], text, reason, final=final, share=share)
         if refusal is None:
             return False
+        self._meter.count(self.metrics.inc_nacks, 1)
         if refusal.burial is not None:
             self._meter.mourn(queue, [refusal.burial], error)
         elif refusal.delay is not None:
             self._meter.count(self.metrics.inc_retries_scheduled, 1, refusal.delay / 1_000_000)
-            self._meter.count(self.metrics.inc_nacks, 1)
         return True
 
     async def withdraw(self, agent_id: AgentId, message_id: str) -> bool:

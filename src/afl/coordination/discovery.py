@@ -37,9 +37,7 @@ class Wanted:
             return False
         if self.capability is None:
             return True
-        return any(
-            fits(each, self.capability, self.version, self.tags) for each in entry.get("capabilities", ())
-        )
+        return any(fits(each, self.capability, self.version, self.tags) for each in entry["capabilities"])
 
 
 def by_name(entry: Mapping[str, Any]) -> tuple[str, str]:

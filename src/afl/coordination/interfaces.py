@@ -132,8 +132,8 @@ class AgentRegistry(ABC):
     async def list_registered(self) -> list[dict[str, Any]]:
         """List all registered agents with liveness status.
 
-        Each has `name`, `agent_id` (as a dict), `status`, `alive`, `last_heartbeat` and, when the agent has them,
-        `capabilities`.
+        Each has `name`, `agent_id` (as a dict), `status`, `alive`, `last_heartbeat` and `capabilities` (empty when the
+        agent has none).
         """
 
     @abstractmethod

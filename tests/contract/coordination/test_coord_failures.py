@@ -40,7 +40,7 @@ def test_a_failed_message_comes_again_after_growing_waits_and_is_then_dead(
         assert (dead.queue_message.delivery_attempts, dead.queue_message.last_error) == (4, "no more")
         assert dead.reason == f"{failure.value} failure: no more"
         counted = await snapshot(coordinator)
-        assert counted["retry"]["total_nacks"] == counted["retry"]["total_retries_scheduled"] == 3
+        assert (counted["retry"]["total_nacks"], counted["retry"]["total_retries_scheduled"]) == (4, 3)
         assert counted["retry"]["last_backoff_seconds"] == 4.0
         assert counted["retry"]["total_permanent_failures"] == 1
         assert counted["delivery"] == {"delivered_ok": 1, "delivered_error": 0}
@@ -59,7 +59,7 @@ def test_a_permanent_failure_is_dead_at_once(office: Office, caplog: pytest.LogC
         found = await coordinator.statistics(BOB)
         assert (found.total, found.dead) == (0, 1)
         counted = await snapshot(coordinator)
-        assert (counted["retry"]["total_nacks"], counted["retry"]["total_permanent_failures"]) == (0, 1)
+        assert (counted["retry"]["total_nacks"], counted["retry"]["total_permanent_failures"]) == (1, 1)
         assert counted["gauges"]["dlq_lengths"] == {"bob:one": 1}
 
     office(story)

@@ -59,13 +59,15 @@ def test_a_registered_agent_is_listed_with_everything(here: Here) -> None:
     run(scene())
 
 
-def test_optional_things_are_left_out(here: Here) -> None:
+def test_without_state_it_is_left_out_and_without_capabilities_there_are_none(here: Here) -> None:
     async def scene() -> None:
         async with here() as there:
             registry = there.registry()
             await registry.aregister(Helper())
             (found,) = await registry.list_registered()
-            assert {"state", "capabilities"}.isdisjoint(found)
+            assert "state" not in found
+            assert found["capabilities"] == []
+            assert await registry.discover() == [found]
             assert found["agent_id"] == {"type": "helper", "instance": None}
 
     run(scene())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import json
 from abc import ABC
@@ -56,6 +57,10 @@ def test_exceptions(name: str) -> None:
 
 def test_nothing_else_lives_there() -> None:
     assert set(api.__all__) == set(afl.coordination.__all__)
+
+
+def test_its_version_is_that_of_the_distribution() -> None:
+    assert api.__version__ == importlib.metadata.version("agentflow")
 
 
 def test_the_interfaces_are_abstract_with_the_methods_of_the_document() -> None:

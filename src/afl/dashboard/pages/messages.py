@@ -97,7 +97,7 @@ def _registered(entry: dict[str, Any]) -> Registered:
         bool(entry["alive"]),
         "" if status is None else str(status),
         int(entry["last_heartbeat"] * 1000),
-        [f"{each['name']} {each['version']}" for each in entry.get("capabilities", ())],
+        [f"{each['name']} {each['version']}" for each in entry["capabilities"]],
     )
 
 
