@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +12,8 @@ from afl.runtime.step import StepDefinition
 
 
 @dataclass
-class TelemetryEvent:
-    """One thing that happened."""
+class TelemetryEvent(Mapping[str, Any]):
+    """One thing that happened. As a mapping it has the keys of `to_dict`."""
 
     timestamp: str
     event_type: str
@@ -33,6 +34,15 @@ class TelemetryEvent:
         }
         given = {name: value for name, value in optional.items() if value}
         return {"timestamp": self.timestamp, "eventType": self.event_type, **given}
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())
 
 
 @dataclass

@@ -47,6 +47,19 @@ def test_an_event_as_plain_data() -> None:
     assert TelemetryEvent("t", "x").to_dict() == {"timestamp": "t", "eventType": "x"}
 
 
+def test_an_event_is_read_by_attribute_and_by_key() -> None:
+    telemetry = Telemetry()
+    telemetry.log_workflow_start("run", "W")
+    (event,) = telemetry.get_events()
+    assert (event["eventType"], event["workflowId"]) == ("workflow.start", "run")
+    assert (event.event_type, event.workflow_id) == ("workflow.start", "run")
+    assert event["details"]["workflowName"] == "W"
+    assert "stepId" not in event and event.get("stepId") is None
+    assert dict(event) == event.to_dict()
+    with pytest.raises(KeyError, match="stepId"):
+        event["stepId"]
+
+
 def test_each_kind_of_event(step: StepDefinition) -> None:
     telemetry = Telemetry()
     telemetry.log_workflow_start("run", "W")
