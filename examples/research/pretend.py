@@ -15,7 +15,7 @@ QUESTIONS = {
 def answer(request: dict[str, Any]) -> Said:
     """What it says to a request: by the tool it is to answer with, the last one."""
     tool = request["tools"][-1]["name"]
-    said = [block for message in request["messages"] for block in message["content"]]
+    said = [block for message in request["messages"] for block in _blocks(message["content"])]
     spent = {"input_tokens": len(json.dumps(request)) // 4, "output_tokens": 60}
     if tool == "Plan":
         return uses("Plan", {"questions": list(QUESTIONS)}, usage=spent, text="Three questions will do. ")
@@ -27,6 +27,10 @@ def answer(request: dict[str, Any]) -> Said:
     return uses(
         "Write", {"report": [f"{each['answer']} ({each['source']})" for each in findings]}, usage=spent
     )
+
+
+def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _find(said: list[dict[str, Any]], spent: dict[str, int]) -> Said:

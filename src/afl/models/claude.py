@@ -95,7 +95,7 @@ class ClaudeModel:
             with self._client.messages.stream(**given) as stream:
                 for event in stream:
                     if event.type == "message_start":
-                        used = _usage(event.message.usage)
+                        used = _usage(getattr(event.message, "usage", None))
                     elif event.type == "text" and on_text is not None:
                         on_text(event.text)
                 return _reply(stream.get_final_message(), model)
@@ -131,7 +131,11 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": [_block(block) for block in message.content]}
+    match message.content:
+        case (Text(text),):
+            return {"role": message.role, "content": text}
+        case blocks:
+            return {"role": message.role, "content": [_block(block) for block in blocks]}
 
 
 def _block(block: Block) -> dict[str, Any]:
@@ -148,12 +152,18 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def _reply(message: Any, model: str) -> Reply:
+    """A response as we have it; fakes and proxies may leave out everything but its content."""
     return Reply(
         content=tuple(_block_from(block) for block in message.content),
-        stop_reason=str(message.stop_reason or StopReason.END_TURN),
-        usage=_usage(message.usage),
-        model=message.model if isinstance(message.model, str) else model,
+        stop_reason=_text(message, "stop_reason", StopReason.END_TURN),
+        usage=_usage(getattr(message, "usage", None)),
+        model=_text(message, "model", model),
     )
+
+
+def _text(message: Any, name: str, otherwise: str) -> str:
+    found = getattr(message, name, None)
+    return found if isinstance(found, str) and found else otherwise
 
 
 def _block_from(block: Any) -> Block:
@@ -166,15 +176,16 @@ def _block_from(block: Any) -> Block:
 
 def _usage(usage: Any) -> Usage:
     return Usage(
-        _count(usage.input_tokens),
-        _count(usage.output_tokens),
-        _count(usage.cache_read_input_tokens),
-        _count(usage.cache_creation_input_tokens),
+        _count(usage, "input_tokens"),
+        _count(usage, "output_tokens"),
+        _count(usage, "cache_read_input_tokens"),
+        _count(usage, "cache_creation_input_tokens"),
     )
 
 
-def _count(tokens: Any) -> int:
+def _count(usage: Any, name: str) -> int:
     """A number of tokens; the API leaves out, or makes null, what does not apply."""
+    tokens = getattr(usage, name, None)
     return tokens if isinstance(tokens, int) else 0
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import anthropic
@@ -61,8 +62,65 @@ def test_a_reply_in_words(claude: OpenClaude) -> None:
     assert body == {
         "model": "claude-sonnet-4-6",
         "max_tokens": 4096,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
+        "messages": [{"role": "user", "content": "Hello"}],
     }
+
+
+class Fake:
+    """A client that answers with what it is given, as fakes and proxies do."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.requests: list[dict[str, Any]] = []
+
+    @property
+    def messages(self) -> Fake:
+        return self
+
+    def create(self, **request: Any) -> Any:
+        self.requests.append(request)
+        return self._answers.pop(0)
+
+
+WORDS = SimpleNamespace(type="text", text="Good day")
+CALL = SimpleNamespace(type="tool_use", id="t1", name="Size", input={"metres": 12})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"stop_reason": None, "usage": None, "model": None},
+        {"usage": SimpleNamespace()},
+        {"usage": SimpleNamespace(input_tokens=None, cache_read_input_tokens=None)},
+        {"stop_reason": object(), "usage": object(), "model": object()},
+    ],
+    ids=["nothing", "none", "empty-usage", "usage-of-none", "objects"],
+)
+def test_a_response_needs_nothing_but_content(more: dict[str, Any]) -> None:
+    model = ClaudeModel(client=Fake(SimpleNamespace(content=[WORDS, CALL], **more)))
+    reply = model.complete(HELLO)
+    content = (Text("Good day"), ToolUse("t1", "Size", {"metres": 12}))
+    assert reply == Reply(content, "end_turn", Usage(), "claude-sonnet-4-6")
+
+
+def test_what_a_response_says_of_its_use_is_taken() -> None:
+    used = SimpleNamespace(input_tokens=7, output_tokens=3)
+    model = ClaudeModel(client=Fake(SimpleNamespace(content=[WORDS], usage=used, stop_reason="max_tokens")))
+    assert model.complete(HELLO) == Reply((Text("Good day"),), "max_tokens", Usage(7, 3), "claude-sonnet-4-6")
+
+
+def test_a_message_of_nothing_but_a_text_is_sent_as_that_text() -> None:
+    fake = Fake(SimpleNamespace(content=[WORDS]))
+    history = (
+        Message.user("a"),
+        Message("assistant", (Text("b"),)),
+        Message.user("c", "d"),
+        Message.user(""),
+    )
+    ClaudeModel(client=fake).complete(Request(history))
+    blocks = [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]
+    assert [message["content"] for message in fake.requests[0]["messages"]] == ["a", "b", blocks, ""]
 
 
 def test_everything_of_a_request_is_sent(claude: OpenClaude) -> None:

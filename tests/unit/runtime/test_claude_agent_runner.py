@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import anthropic
@@ -118,14 +119,28 @@ def test_a_model_does_the_work_of_qualified_facets(lab: Lab, wire: Wire) -> None
     assert [tool["name"] for tool in size["tools"]] == ["Size"]
     assert size["tools"][0]["input_schema"]["required"] == ["metres"]
     assert (size["model"], size["max_tokens"]) == (HAIKU, 4096)
-    asked = size["messages"][0]["content"][0]["text"]
+    asked = size["messages"][0]["content"]
     assert "Task: Teach children" in asked
     assert "Event facet: sea.life.Size" in asked
     assert "Looks up how large an animal is." in asked
     assert 'Parameters: {"animal":"whale"}' in asked
     assert "sea.life.Whales" in size["system"]
     assert compare["model"] == "claude-opus-4-6"
-    assert "What is 12 metres long?" in compare["messages"][0]["content"][0]["text"]
+    assert "What is 12 metres long?" in compare["messages"][0]["content"]
+
+
+def test_a_response_needs_nothing_but_content(lab: Lab) -> None:
+    calls = {"Size": {"metres": 12}, "Compare": {"line": "A bus."}, "Log": {}}
+
+    def create(**request: Any) -> SimpleNamespace:
+        name = request["tools"][0]["name"]
+        block = SimpleNamespace(type="tool_use", id=f"toolu_{name}", name=name, input=calls[name])
+        return SimpleNamespace(content=[block])
+
+    client = SimpleNamespace(messages=SimpleNamespace(create=create))
+    result = lab.run(anthropic_client=client)
+    assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"line": "A bus."})
+    assert lab.records(result) == []
 
 
 def test_tasks_and_events_close_with_their_steps(lab: Lab, wire: Wire) -> None:
@@ -180,7 +195,7 @@ def test_an_answer_that_does_not_fit_goes_back_with_the_reason(lab: Lab, wire: W
     reason = wire.requests[1]["messages"][-1]["content"][0]
     assert (reason["type"], reason["is_error"]) == ("tool_result", True)
     assert "return field 'o': expected Long, got String 'twelve'" in reason["content"]
-    assert "calling the tool Ask" in wire.requests[2]["messages"][-1]["content"][0]["text"]
+    assert "calling the tool Ask" in wire.requests[2]["messages"][-1]["content"]
 
 
 def test_after_the_limit_the_step_fails_and_says_what_was_wrong(lab: Lab, wire: Wire) -> None:
