@@ -16,6 +16,7 @@ from afl.cli.console import say
 from afl.cli.findings import print_findings
 from afl.cli.problems import problem
 from afl.config import load_config
+from afl.kernel.config_file import require_file
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.language.loader import SourceLoader
@@ -74,7 +75,7 @@ def compile_(
       cat news.afl | afl --check
     """
     with _logging(log_level, log_file):
-        load_config(config)
+        load_config(require_file(config))
         sources = _sources(file, primary or [], library or [], mongo or [], maven or [])
         report = examine(sources, validate=not no_validate)
         _require_valid(report)

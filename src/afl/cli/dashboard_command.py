@@ -96,7 +96,7 @@ def list_(config: ConfigFile = None, as_json: options.AsJson = False) -> None:
 
       afl dashboard user list
     """
-    path = user_file.config_path(config)
+    path = user_file.existing_config_path(config)
     found = user_file.list_users(path)
     if as_json:
         print_json([{"name": name, "role": role} for name, role in found.items()])
@@ -117,6 +117,6 @@ def remove(
 
       afl dashboard user remove ada
     """
-    path = user_file.config_path(config)
+    path = user_file.existing_config_path(config)
     user_file.remove_user(path, name)
     say(f"{name} is no longer in {path}; a dashboard that runs has to be started again")

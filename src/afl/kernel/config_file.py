@@ -36,3 +36,13 @@ def find_file(path: str | Path | None = None, environ: Mapping[str, str] | None 
     folders = (Path(), Path.home() / ".afl", Path("/etc/afl"))
     candidates = [Path(named)] if named else [folder / DEFAULT_CONFIG_FILENAME for folder in folders]
     return next((file for file in candidates if file.is_file()), None)
+
+
+def require_file(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """As `find_file`; a name that leads to no file is an error."""
+    file = find_file(path, environ)
+    named = path or (os.environ if environ is None else environ).get("AFL_CONFIG")
+    if file is None and named:
+        source = "AFL_CONFIG" if not path else "the configuration file"
+        raise SettingError(f"{source} is {str(named)!r}; expected the path of a file, and there is none")
+    return file

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
-from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
+from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, parse_file, require_file
 from afl.kernel.errors import SettingError
 from afl.kernel.mongodb_address import with_database, with_login
 from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, mask_url
@@ -244,7 +244,7 @@ def load_settings(
         raise SettingError(
             _no_such(f"unknown setting {unknown[0]!r}", unknown[0], [row.name for row in SETTINGS])
         )
-    file = _required_file(path or given.get("config") or None, environ)
+    file = require_file(path or given.get("config") or None, environ)
     merged = read_file(file) if file else {}
     sources = {row.name: f"{file}: {row.key!r}" for row in SETTINGS if row.name in merged}
     from_environ = read_environment(environ)
@@ -319,15 +319,6 @@ def _selected_store(values: Mapping[str, Any], sources: Mapping[str, str]) -> di
             f"{mask_url(address)!r}; remove one or the other"
         )
     return {"store": address}
-
-
-def _required_file(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
-    file = find_file(path, environ)
-    named = path or environ.get("AFL_CONFIG")
-    if file is None and named:
-        source = "AFL_CONFIG" if not path else "the configuration file"
-        raise SettingError(f"{source} is {str(named)!r}; expected the path of a file, and there is none")
-    return file
 
 
 def _flattened(document: Mapping[str, Any]) -> dict[str, Any]:

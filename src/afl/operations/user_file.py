@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file
+from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file, require_file
 from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.access import Role, hash_token, new_token
 
@@ -18,7 +18,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 def config_path(path: str | Path | None = None) -> Path:
     """The configuration file: the one named or found, else the one that would be found here."""
-    return find_file(path) or Path(path or DEFAULT_CONFIG_FILENAME)
+    return find_file(path) or Path(path or os.environ.get("AFL_CONFIG") or DEFAULT_CONFIG_FILENAME)
+
+
+def existing_config_path(path: str | Path | None = None) -> Path:
+    """As `config_path`; a name that leads to no file is a SettingError."""
+    require_file(path)
+    return config_path(path)
 
 
 def add_user(path: Path, name: str, role: Role) -> str:

@@ -90,6 +90,13 @@ def test_a_positional_input_beside_primary(afl: Afl, source: str) -> None:
     )
 
 
+def test_a_configuration_file_that_is_not_there(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "a.afl").write_text("facet A()\n")
+    done = afl("a.afl", "--check", "--config", "none.json")
+    told = "Error: the configuration file is 'none.json'; expected the path of a file, and there is none"
+    assert (done.code, done.out, " ".join(done.err.split())) == (1, "", told)
+
+
 def test_a_bad_mongodb_spec(afl: Afl) -> None:
     done = afl("--mongo", "abc")
     assert (done.code, done.err) == (

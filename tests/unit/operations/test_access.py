@@ -92,6 +92,25 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "new.json").exists()
 
 
+@pytest.mark.parametrize("command", [["list"], ["remove", "ada"]])
+def test_a_named_file_that_is_not_there_is_told_in_one_line(afl: Afl, command: list[str]) -> None:
+    done = afl("dashboard", "user", *command, "--config", "none.json")
+    told = "Error: the configuration file is 'none.json'; expected the path of a file, and there is none\n"
+    assert (done.code, done.out, " ".join(done.err.split())) == (1, "", told.strip())
+
+
+def test_the_first_user_makes_the_file_that_is_named(
+    afl: Afl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert afl("dashboard", "user", "add", "ada", "--config", "mine.json").code == 0
+    monkeypatch.setenv("AFL_CONFIG", "ours.json")
+    assert afl("dashboard", "user", "add", "bob").code == 0
+    assert (list_users(tmp_path / "mine.json"), list_users(tmp_path / "ours.json")) == (
+        {"ada": "viewer"},
+        {"bob": "viewer"},
+    )
+
+
 def test_users_on_the_command_line(afl: Afl, tmp_path: Path) -> None:
     assert afl("dashboard", "user", "list").err == "No users in afl.config.json\n"
     added = afl("dashboard", "user", "add", "ada", "--role", "operator")

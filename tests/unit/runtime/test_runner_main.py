@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from support.agents import heard
 
-from afl.kernel.errors import InputError
 from afl.runtime.entities import ServerState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -124,10 +123,29 @@ def test_bad_usage_is_refused(arguments: list[str], capsys: pytest.CaptureFixtur
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_a_store_of_no_known_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--store", "carrier-pigeon://x"], "setting 'store' is 'carrier-pigeon://x'; expected an address"),
+        (["--config", "none.json"], "the configuration file is 'none.json'; expected the path of a file"),
+    ],
+)
+def test_a_bad_setting_is_told_in_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"Error: {told}")
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+def test_a_store_that_cannot_be_opened_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("logging.basicConfig", lambda **options: None)
-    with pytest.raises(InputError, match="carrier-pigeon"):
-        command.main(["--store", "carrier-pigeon://x"])
+    assert command.main(["--store", f"sqlite:///{tmp_path}/none/afl.db"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("Error: ") and printed.err.count("\n") == 1
 
 
 def test_the_module_is_a_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

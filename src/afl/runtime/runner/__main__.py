@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import sys
 from collections.abc import Sequence
 
 from afl.kernel import codec
+from afl.kernel.errors import AgentFlowError, SettingError
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import start_tracing
 from afl.kernel.settings import load_settings
@@ -19,6 +22,17 @@ from afl.runtime.store import open_store
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. `afl runner` does the same, and takes handlers too."""
     given = _parser().parse_args(arguments)
+    try:
+        _serve(given)
+    except AgentFlowError as error:
+        if os.environ.get("AFL_DEBUG"):
+            raise
+        print(f"Error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, SettingError) else 1
+    return 0
+
+
+def _serve(given: argparse.Namespace) -> None:
     settings = load_settings({"store": given.store, "config": given.config, "task_list": given.task_list})
     logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
     if settings.log_format == "json" and given.log_file is None:
@@ -49,7 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         RunnerService(store, Evaluator(store), config).start()
     finally:
         store.close()
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
