@@ -122,9 +122,12 @@ def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
     assert [line.split() for line in shown[1::2]] == [["LIST", "HANDLERS"], ["default", "Work"]]
 
 
-def test_a_runner_says_where_its_status_is(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "host"), [([], "127.0.0.1"), (["--http-host", "127.0.0.2"], "127.0.0.2")]
+)
+def test_a_runner_says_where_its_status_is(folder: Path, options: list[str], host: str) -> None:
     with WarmPopen(
-        ["-m", "afl", "runner", "--http-port", "0"],
+        ["-m", "afl", "runner", "--http-port", "0", *options],
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
@@ -132,7 +135,8 @@ def test_a_runner_says_where_its_status_is(folder: Path) -> None:
         assert process.stderr is not None
         told = [process.stderr.readline() for _ in range(3)]
         port = int(told[2].rpartition(":")[2].partition("/")[0])
-        with urlopen(f"http://127.0.0.1:{port}/health") as answer:
+        assert f"status on http://{host}:{port}/status" in told[2]
+        with urlopen(f"http://{host}:{port}/health") as answer:
             assert answer.status == 200
         process.terminate()
         assert process.wait(timeout=60) == 0

@@ -86,6 +86,12 @@ def runner(
         int,
         typer.Option("--http-port", help="Where /health, /status and /metrics are, or the next free port."),
     ] = 8080,
+    http_host: Annotated[
+        str | None,
+        typer.Option(
+            "--http-host", metavar="ADDRESS", help="Where the status server listens (AFL_HTTP_HOST)."
+        ),
+    ] = None,
     http: Annotated[bool, typer.Option("--http/--no-http", help="Whether there is a status server.")] = True,
     task_list: options.TaskList = None,
     name: Annotated[str, _NAME] = "",
@@ -95,7 +101,8 @@ def runner(
 ) -> None:
     """Evaluate runs, fire schedules, and look after what others left, until stopped.
 
-    It answers on http://127.0.0.1:8080/health, /status and /metrics (Prometheus), or on the next free port.
+    It answers on http://127.0.0.1:8080/health, /status and /metrics (Prometheus), or on the next free port. With
+    --http-host 0.0.0.0 probes of other machines reach it; it asks nobody for a token.
 
     [bold]Examples[/bold]
 
@@ -103,7 +110,7 @@ def runner(
       afl runner --agent agents.py --concurrency 10
       afl runner --store postgresql://db/afl --http-port 9000
     """
-    settings = load_settings({"store": store, "task_list": task_list})
+    settings = load_settings({"store": store, "task_list": task_list, "http_host": http_host})
     chosen = ServiceOptions(
         "afl-runner",
         name,
@@ -165,7 +172,8 @@ def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOpti
 
 def _greeting(settings: Settings, chosen: ServiceOptions, names: list[str], port: int | None) -> Text:
     served = f"serves {', '.join(names)}" if names else "evaluates runs, and serves no facets"
-    status = f"\n  status on http://127.0.0.1:{port}/status" if port is not None else ""
+    host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
+    status = f"\n  status on http://{host}:{port}/status" if port is not None else ""
     return Text.assemble(
         (chosen.service, "bold"),
         f" {served}\n  from list {settings.task_list} of {mask_url(settings.store)}, "

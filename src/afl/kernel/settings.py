@@ -139,6 +139,13 @@ class Settings:
         "Where a process tells its figures to Prometheus, at `/metrics`: a port of the loopback, or an address "
         "and a port. Empty: nowhere; `afl runner` and `afl dashboard` tell theirs anyway.",
     )
+    http_host: str = setting(
+        "AFL_HTTP_HOST",
+        "127.0.0.1",
+        Text(required=True),
+        "Where the status server of a runner listens (`/health`, `/status`, `/metrics`): an address of this machine, "
+        "`0.0.0.0` for all of them. It asks nobody for a token.",
+    )
     redis: str = setting(
         "AFL_REDIS",
         "redis://localhost:6379/0",

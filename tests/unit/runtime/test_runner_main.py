@@ -63,6 +63,7 @@ def test_every_option_reaches_the_configuration(
         "heartbeat-interval": "200",
         "lock-duration": "3000",
         "port": "9000",
+        "host": "0.0.0.0",
     }
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
     assert command.main(["--store", "memory://", *arguments, "--topics", "ns.A", "ns.B"]) == 0
@@ -71,7 +72,7 @@ def test_every_option_reaches_the_configuration(
     assert (config.task_list, config.topics, config.max_concurrent) == ("l", ["ns.A", "ns.B"], 9)
     assert (config.poll_interval_ms, config.heartbeat_interval_ms) == (100, 200)
     assert (config.lock_duration_ms, config.lock_extend_interval_ms) == (3000, 1000)
-    assert config.http_port == 9000
+    assert (config.http_port, config.http_host) == (9000, "0.0.0.0")
 
 
 def test_the_environment_sets_what_no_option_does(
@@ -82,6 +83,7 @@ def test_the_environment_sets_what_no_option_does(
         "AFL_TASK_LIST": "gpu",
         "AFL_POLL_INTERVAL_MS": "123",
         "AFL_HEARTBEAT_INTERVAL_MS": "456",
+        "AFL_HTTP_HOST": "::",
         "AFL_LEASE_MS": "7000",
         "AFL_MAX_DELIVERIES": "3",
     }.items():
@@ -89,7 +91,17 @@ def test_the_environment_sets_what_no_option_does(
     command.main(["--poll-interval", "77"])
     ((store, config),) = started
     assert (config.task_list, config.poll_interval_ms, config.heartbeat_interval_ms) == ("gpu", 77, 456)
-    assert (store.lease_ms, store.max_deliveries) == (7000, 3)
+    assert (config.http_host, store.lease_ms, store.max_deliveries) == ("::", 7000, 3)
+
+
+def test_the_configuration_file_sets_what_no_option_does(
+    started: list[tuple[PersistenceAPI, RunnerConfig]], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"store": "memory://", "http_host": "10.0.0.7"}')
+    assert command.main(["--config", str(file)]) == 0
+    ((_, config),) = started
+    assert config.http_host == "10.0.0.7"
 
 
 def test_the_store_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.agents import Gate, Recorder, double, ended, serving, submit
 
+from afl.kernel.errors import SettingError
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import ServerState
 from afl.runtime.evaluator import Evaluator
@@ -44,6 +45,15 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -238,6 +248,41 @@ def test_it_listens_on_loopback_only() -> None:
         # The wildcard's other addresses are free: nobody listens there.
         elsewhere.bind(("127.0.0.2", port))
         assert not refused(port)
+
+
+def test_it_listens_on_the_host_that_is_given() -> None:
+    server = StatusServer(lambda: STATUS, 0, 1, host="127.0.0.2")
+    try:
+        assert get(server.port, "/health", host="127.0.0.2")[0] == 200
+        assert refused(server.port)
+    finally:
+        server.close()
+    assert refused(server.port, "127.0.0.2")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_it_listens_on_every_address_when_told_so(host: str) -> None:
+    if host == "::" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    server = StatusServer(lambda: STATUS, 0, 1, host=host)
+    try:
+        for address in ("127.0.0.1", "127.0.0.2") if host == "0.0.0.0" else ("::1",):
+            assert get(server.port, "/health", host=address)[0] == 200
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_a_host_that_is_not_this_machines_is_named(host: str) -> None:
+    with pytest.raises(SettingError, match=f"the status server cannot listen on '{host}'"):
+        StatusServer(lambda: STATUS, 8080, 20, host=host)
+
+
+def test_a_service_listens_on_the_host_of_its_configuration(store: MemoryStore) -> None:
+    service, recorder = service_on(store, http_host="127.0.0.2")
+    with serving(service, recorder):
+        assert get(port_of(service), "/health", host="127.0.0.2")[0] == 200
+        assert refused(port_of(service))
 
 
 def test_a_server_may_be_closed_while_somebody_is_connected() -> None:

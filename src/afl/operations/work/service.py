@@ -64,6 +64,7 @@ def make_service(
         shutdown_timeout_ms=options.shutdown_ms,
         http=options.http_port is not None,
         http_port=options.http_port or 0,
+        http_host=settings.http_host,
         retention_days=settings.retention_days,
     )
     given = notices or Notices()

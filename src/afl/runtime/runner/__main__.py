@@ -33,7 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: argparse.Namespace) -> None:
-    settings = load_settings({"store": given.store, "config": given.config, "task_list": given.task_list})
+    named = {
+        "store": given.store,
+        "config": given.config,
+        "task_list": given.task_list,
+        "http_host": given.host,
+    }
+    settings = load_settings(named)
     logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
     if settings.log_format == "json" and given.log_file is None:
         configure_logging(given.log_level or settings.log_level, json=True)
@@ -57,6 +63,7 @@ def _serve(given: argparse.Namespace) -> None:
         lock_extend_interval_ms=given.lock_duration // 3,
         max_concurrent=given.max_concurrent,
         http_port=given.port,
+        http_host=settings.http_host,
         retention_days=settings.retention_days,
     )
     try:
@@ -79,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--heartbeat-interval", type=int, help="milliseconds (AFL_HEARTBEAT_INTERVAL_MS)")
     parser.add_argument("--lock-duration", type=int, default=60_000, help="milliseconds")
     parser.add_argument("--port", type=int, default=8080, help="of the status server, or the next free one")
+    parser.add_argument("--host", help="where the status server listens (AFL_HTTP_HOST)")
     parser.add_argument("--log-level", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     parser.add_argument("--log-file", help="instead of standard error")
     return parser

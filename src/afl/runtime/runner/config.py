@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class RunnerConfig:
-    """`server_name` is the host's unless given; with `topics` only tasks of these names are served."""
+    """`server_name` is the host's unless given; with `topics` only tasks of these names are served.
+
+    `http_host` is where the status server listens; it asks nobody who they are.
+    """
 
     server_group: str = "default"
     service_name: str = "afl-runner"
@@ -24,6 +27,7 @@ class RunnerConfig:
     http_port: int = 8080
     http_max_port_attempts: int = 20
     http: bool = True
+    http_host: str = "127.0.0.1"
     retention_days: int = 0
 
     def __post_init__(self) -> None:

@@ -117,7 +117,11 @@ class RunnerService:
                 if self._config.http:
                     config = self._config
                     self._status = StatusServer(
-                        self.status, config.http_port, config.http_max_port_attempts, more=self._figures()
+                        self.status,
+                        config.http_port,
+                        config.http_max_port_attempts,
+                        host=config.http_host,
+                        more=self._figures(),
                     )
                 self._registration.running()
                 if self._started is not None:

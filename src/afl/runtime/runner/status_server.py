@@ -1,7 +1,8 @@
-"""The runner's small HTTP server on loopback: is it well, what is it doing, and figures for Prometheus."""
+"""The runner's small HTTP server: is it well, what is it doing, and figures for Prometheus."""
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,14 +11,20 @@ from typing import Any
 import msgspec
 
 from afl.kernel.companion import Companion
+from afl.kernel.errors import SettingError
 from afl.kernel.meters import CONTENT_TYPE, Sample, render
 
 Status = dict[str, Any]
+LOOPBACK = "127.0.0.1"
+_LOOPBACKS = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where a server on every address can be reached
 _LOOK_SECONDS = 60.0  # whoever closes it knocks
 
 
 class StatusServer:
-    """Serves `/health`, `/status` and `/metrics` on the first free port from `port` on; `more` are further figures."""
+    """Serves `/health`, `/status` and `/metrics` on the first free port from `port` on; `more` are further figures.
+
+    Nobody is asked who they are: any `host` but the loopback shows them to all who reach it.
+    """
 
     def __init__(
         self,
@@ -25,9 +32,10 @@ class StatusServer:
         port: int,
         attempts: int,
         *,
+        host: str = LOOPBACK,
         more: Callable[[], str] = lambda: "",
     ) -> None:
-        self._http = _bind(_handler(status, more), port, attempts)
+        self._http = _bind(_handler(status, more), host, port, attempts)
         self.port: int = self._http.server_address[1]
         self._thread = Companion(self._http.serve_forever, "afl-status", _LOOK_SECONDS)
         self._thread.start()
@@ -43,24 +51,33 @@ class StatusServer:
         self._http.server_close()
 
     def _knock(self) -> None:
-        with socket.socket() as knock:
+        host = str(self._http.server_address[0])
+        with socket.socket(self._http.address_family) as knock:
             knock.settimeout(1.0)
-            knock.connect_ex(("127.0.0.1", self.port))
+            knock.connect_ex((_LOOPBACKS.get(host, host), self.port))
 
 
-def _bind(handler: type[BaseHTTPRequestHandler], port: int, attempts: int) -> ThreadingHTTPServer:
+def _bind(handler: type[BaseHTTPRequestHandler], host: str, port: int, attempts: int) -> ThreadingHTTPServer:
     last = port + max(1, attempts) - 1
     for candidate in range(port, last + 1) if port else [0]:
         try:
-            return _Server(("127.0.0.1", candidate), handler)
-        except OSError:
-            continue
+            return _Server((host, candidate), handler)
+        except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise SettingError(
+                    f"the status server cannot listen on {host!r}: {error.strerror}; "
+                    "expected an address of this machine, as 127.0.0.1, or 0.0.0.0 for all of them"
+                ) from error
     raise RuntimeError(f"Could not bind HTTP status server on ports {port}–{last}")
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False  # else two runners on one host would share a port
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
 
 
 def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
