@@ -311,15 +311,15 @@ def _selected_store(values: Mapping[str, Any], sources: Mapping[str, str]) -> di
     section = [row.name for row in SETTINGS if row.section == "mongodb" and row.name in values]
     if not section:
         return {}
-    stated = values.get("store")
-    on_mongodb = stated is not None and stated.lower().startswith("mongodb")
+    stated: str = values.get("store", "")
+    on_mongodb = stated.lower().startswith("mongodb")
     settings = Settings(**values)
-    url = values.get("mongodb_url") or (stated if on_mongodb else settings.mongodb_url)
+    url = stated if on_mongodb and "mongodb_url" not in values else settings.mongodb_url
     login = (settings.mongodb_username, settings.mongodb_password, settings.mongodb_auth_source)
     address = with_login(url, *login)
     if "mongodb_database" in values:
         address = with_database(address, settings.mongodb_database)
-    if stated is not None and (not on_mongodb or with_login(stated, *login) != address):
+    if stated and (not on_mongodb or with_login(stated, *login) != address):
         named = ", ".join(sources[name] for name in section)
         raise SettingError(
             f"{sources['store']} is {mask_url(stated)!r}, but the MongoDB settings ({named}) select "
