@@ -184,6 +184,29 @@ def test_an_agent_of_another_language_writes_its_result_and_says_so(store: Persi
     assert event_states(store, started.workflow_id) == [EventState.COMPLETED, EventState.CREATED]
 
 
+def test_a_saved_step_that_asks_for_its_transition_goes_on(store: PersistenceAPI) -> None:
+    """With its task still in the queue, and nothing else said."""
+    started = start(store)
+    step = the_waiting(store, started.workflow_id)
+    step.set_attribute("o", 5, is_return=True)
+    step.request_state_change(True)
+    store.save_step(step)
+    done = resume(store, started)
+    assert (done.status, done.outputs) == (ExecutionStatus.COMPLETED, {"r": 15})
+    (task,) = store.get_tasks_by_workflow(started.workflow_id)
+    assert (task.state, task.result) == (TaskState.COMPLETED, {"o": 5})
+    assert store.get_marks(started.workflow_id) == []
+
+
+def test_a_saved_step_that_asks_for_nothing_waits_on(store: PersistenceAPI) -> None:
+    started = start(store)
+    step = the_waiting(store, started.workflow_id)
+    step.set_attribute("o", 5, is_return=True)
+    store.save_step(step)
+    assert store.get_marks(started.workflow_id) == []
+    assert resume(store, started).status == ExecutionStatus.PAUSED
+
+
 @pytest.mark.parametrize("closes_its_task", [True, False])
 def test_an_agent_of_another_language_that_claims_its_task(
     store: PersistenceAPI, closes_its_task: bool

@@ -74,7 +74,7 @@ class StateChanger:
         self.context = context
 
     def process(self) -> StateChangeResult:
-        """Run until the step waits, ends or fails. A failure is passed on within the context."""
+        """Run until the step waits, ends or fails. The context is told of its end or failure."""
         step, transition = self.step, self.step.transition
         traced = self.context.telemetry.enabled
         quick = {} if traced else self.shortcuts()
@@ -93,6 +93,8 @@ class StateChanger:
                 self.context.fail(step, result.error or Exception("failed without a reason"), during)
                 return result
             if not (transition.request_transition and result.continue_processing):
+                if step.is_complete:
+                    self.context.report(step)
                 return result
 
     def shortcuts(self) -> dict[str, str]:

@@ -11,7 +11,8 @@ from afl.runtime.changes import STEP_CONTINUE, EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import EventError
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.states import EventState
+from afl.runtime.states import EventState, StepState
+from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId, WorkflowId, event_id
 
 EventHandler = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -27,6 +28,13 @@ def step_continue(step_id: StepId, workflow_id: WorkflowId, **details: Any) -> E
         event_type=STEP_CONTINUE,
         payload={"step_id": step_id, **details},
     )
+
+
+def mark_of_saved(step: StepDefinition) -> EventDefinition | None:
+    """The word that a step was given its returns and asks to go on; None for any other that is saved."""
+    if step.state != StepState.EVENT_TRANSMIT or not step.transition.request_transition:
+        return None
+    return step_continue(step.id, step.workflow_id)
 
 
 def mark_of(outcome: Outcome) -> EventDefinition:

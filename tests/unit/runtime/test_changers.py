@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_bench import Engine
 from runtime_programs import dollar, giving, step
 
 from afl.runtime.changers import (
@@ -14,7 +15,8 @@ from afl.runtime.changers import (
     get_state_changer,
 )
 from afl.runtime.changes import IterationChanges
-from afl.runtime.evaluator import ExecutionContext
+from afl.runtime.evaluator import ExecutionContext, ExecutionStatus
+from afl.runtime.handlers import STATE_HANDLERS, StateHandler
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program import Program
 from afl.runtime.states import StepState
@@ -143,3 +145,28 @@ def test_a_finished_step_stays_as_it_is(context: ExecutionContext) -> None:
     plain.request_state_change(True)
     assert get_state_changer(plain, context).process().success
     assert plain.is_complete
+
+
+class PrintedCompleteHandler(StateHandler):
+    """As the specification prints it."""
+
+    def process_state(self) -> StateChangeResult:
+        self.step.mark_completed()
+        self._notify_container()
+        return StateChangeResult(step=self.step, continue_processing=False)
+
+    def _notify_container(self) -> None:
+        pass
+
+
+def test_the_handler_that_the_specification_prints_completes_a_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STATE_HANDLERS, StepState.STATEMENT_COMPLETE, PrintedCompleteHandler)
+    result = engine.run(
+        """
+        facet Two() => (n: Long) andThen { yield Two(n = 2) }
+        workflow W() => (r: Long) andThen { a = Two() yield W(r = a.n + 1) }
+        """
+    )
+    assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"r": 3})

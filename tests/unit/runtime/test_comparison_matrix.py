@@ -106,6 +106,18 @@ def test_step_state_polling(store: MemoryStore, recorder: Recorder) -> None:
     assert run_of(store, run).outputs == {"m": 1}
 
 
+def test_a_runner_finds_a_step_that_asks_for_its_transition(store: MemoryStore, recorder: Recorder) -> None:
+    run = begin(store)
+    step = store.get_step(StepId(only_task(store, run).step_id))
+    assert step is not None
+    step.set_attribute("m", 1, is_return=True)
+    step.request_state_change(True)
+    store.save_step(step)
+    runner(recorder.api).run_once()
+    assert run_of(store, run).outputs == {"m": 1}
+    assert only_task(store, run).state == TaskState.COMPLETED
+
+
 def test_distributed_locking(store: MemoryStore) -> None:
     locks: list[bool] = []
 

@@ -18,5 +18,4 @@ class StatementCompleteHandler(StateHandler):
 
     def process_state(self) -> StateChangeResult:
         self.step.mark_completed()
-        self.context.report(self.step)
         return StateChangeResult(self.step, continue_processing=False)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
 from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.events import mark_of_saved
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
-from afl.runtime.mongo.records import step_document, step_from
+from afl.runtime.mongo.records import event_document, step_document, step_from
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
 
 _OLDEST_FIRST = [("started", 1), ("uuid", 1)]
@@ -62,7 +67,20 @@ class StepCollection(Collections):
         return self._one("steps", query, projection={"uuid": 1}) is not None
 
     def save_step(self, step: StepDefinition) -> None:
-        self._save("steps", step_document(step))
+        document, mark = step_document(step), mark_of_saved(step)
+        if mark is None:
+            self._save("steps", document)
+            return
+        word = event_document(mark)
+
+        def save(database: Database[Document], session: ClientSession) -> None:
+            database.steps.replace_one({"uuid": step.id}, document, upsert=True, session=session)
+            database.events.update_one(
+                {"uuid": mark.id}, {"$setOnInsert": word}, upsert=True, session=session
+            )
+
+        self.connection.transaction(save)
+        self._ring([RUNS_TOPIC])
 
     def _steps(self, query: dict[str, Any]) -> list[StepDefinition]:
         return [step_from(each) for each in self._all("steps", query, sort=_OLDEST_FIRST)]

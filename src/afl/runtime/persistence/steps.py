@@ -50,7 +50,10 @@ class StepStore(Protocol):
         """Whether a block already has a step for a statement."""
 
     def save_step(self, step: StepDefinition) -> None:
-        """Insert or replace a step, without any fence: for operators and agents of other languages."""
+        """Insert or replace a step, without any fence: for operators and agents of other languages.
+
+        One at EventTransmit that asks for its transition goes on, with its returns, when its run is next evaluated.
+        """
 
 
 class EventStore(Protocol):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.runtime.sql_store.step_rows import step_from, step_row
+from afl.kernel.database import Transaction
+from afl.kernel.doorbell import Rings
+from afl.runtime.events import mark_of_saved
+from afl.runtime.sql_store.step_rows import event_row, step_from, step_row
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.step import StepDefinition
+from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
 
 
@@ -52,5 +56,12 @@ class StepTables(Tables):
         return bool(self.database.select(Q.step_exists, statement_id=statement_id, block_id=block_id))
 
     def save_step(self, step: StepDefinition) -> None:
-        row = step_row(step)
-        self.database.write(lambda tx: tx.many(Q.upsert_step, [row]))
+        row, mark = step_row(step), mark_of_saved(step)
+
+        def save(tx: Transaction, rings: Rings) -> None:
+            tx.many(Q.upsert_step, [row])
+            if mark is not None:
+                tx.many(Q.insert_mark, [event_row(mark)])
+                rings.add(tx, RUNS_TOPIC)
+
+        self.ringing(save)
