@@ -243,3 +243,14 @@ def test_tasks_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None
     assert uuids(store.find_tasks(key="tenant")) == ["u%6"]
     assert uuids(store.find_tasks(prefix="u")) == uuids(store.find_tasks(prefix="u%6")) == ["u%6"]
     assert store.find_tasks(prefix="%") == store.find_tasks(prefix=".") == []
+
+
+def test_a_task_of_the_system_names_its_step_in_its_data(store: PersistenceAPI) -> None:
+    store.save_task(a_task("own", "ns.F", step_id="s"))
+    store.save_task(a_task("resume", "afl:resume", step_id="s"))
+    found = store.get_task("resume")
+    assert found is not None
+    assert (found.step_id, found.workflow_id) == ("", RUN)
+    assert found.data is not None
+    assert (found.data["step_id"], found.data["workflow_id"]) == ("s", RUN)
+    assert [task.uuid for task in store.claim_tasks(["afl:resume", "F"], limit=5)] == ["own", "resume"]

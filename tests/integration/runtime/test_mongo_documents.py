@@ -200,3 +200,26 @@ def test_several_open_a_new_database_at_once(mongo_database_url: str) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_a_resume_document_that_names_its_step_waits_for_no_other_task(
+    store: MongoStore, database: Database
+) -> None:
+    store.save_task(a_task("own", step_id="s"))
+    database.tasks.insert_one(
+        {
+            "uuid": "resume",
+            "name": "afl:resume",
+            "runner_id": "",
+            "workflow_id": RUN,
+            "flow_id": "",
+            "step_id": "s",
+            "state": "pending",
+            "task_list_name": "default",
+            "data_type": "resume",
+            "data": None,
+        }
+    )
+    store.reclaim()
+    (task,) = store.claim_tasks(["afl:resume"], limit=5)
+    assert (task.step_id, task.data) == ("", {"step_id": "s", "workflow_id": RUN})

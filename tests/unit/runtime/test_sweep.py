@@ -8,6 +8,7 @@ import pytest
 from support.agents import LONG, begin, double, heard, only_task, run_of
 from support.lives import Lives
 
+from afl.kernel.database import Query
 from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -205,6 +206,7 @@ def test_a_result_without_a_word_goes_on(store: MemoryStore) -> None:
     step.set_attribute("m", 8, is_return=True)
     step.request_state_change(True)
     store.save_step(step)
+    store.database.atomic(Query("forget", sqlite="delete from afl_events", postgres=None))
     close(store, run, TaskState.IGNORED)
     assert lost(store) == 1
     go_on(store, run)

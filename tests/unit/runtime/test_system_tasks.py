@@ -20,11 +20,12 @@ from afl.runtime.entities import (
     WorkflowDefinition,
 )
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.events import EventManager
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME
-from afl.runtime.types import StepId
+from afl.runtime.types import StepId, WorkflowId
 
 AMBIGUOUS = """
 namespace a { workflow W() andThen { } }
@@ -259,6 +260,24 @@ def test_resume_finds_step_and_run_in_the_task_itself(store: MemoryStore) -> Non
     store.save_task(done)
     ask(store, RESUME_TASK_NAME, None, step_id=step, workflow_id=run)
     runner_on(store, None).run_once()
+    assert run_of(store, run).outputs == {"m": 11}
+
+
+@pytest.mark.parametrize("state", [TaskState.PENDING, TaskState.RUNNING, TaskState.COMPLETED])
+def test_resume_that_names_its_step_does_not_wait_for_the_steps_own_task(
+    store: MemoryStore, state: str
+) -> None:
+    run, step = answered(store)
+    own = store.get_task_by_step(StepId(step))
+    assert own is not None
+    own.state, own.owner = state, "another" if state == TaskState.RUNNING else ""
+    store.save_task(own)
+    ask(store, RESUME_TASK_NAME, None, step_id=step, workflow_id=run)
+    assert {event.event_type for event in EventManager(store).get_pending_events(WorkflowId(run))} <= {
+        "ns.Double"
+    }
+    assert runner_on(store, None).run_once() == 1
+    assert task_of(store).state == TaskState.COMPLETED
     assert run_of(store, run).outputs == {"m": 11}
 
 

@@ -44,14 +44,17 @@ from afl.runtime.entities.servers import (
 )
 from afl.runtime.entities.tasks import (
     FACET_INFO,
+    SYSTEM_PREFIX,
     TaskDefinition,
     TaskHold,
     TaskState,
+    as_stored,
     params_of,
 )
 
 __all__ = [
     "FACET_INFO",
+    "SYSTEM_PREFIX",
     "BlockDefinition",
     "Classifier",
     "FacetDefinition",
@@ -89,5 +92,6 @@ __all__ = [
     "UserDefinition",
     "WorkflowDefinition",
     "WorkflowMetaData",
+    "as_stored",
     "params_of",
 ]

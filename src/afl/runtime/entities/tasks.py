@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 FACET_INFO = "_facet"
+SYSTEM_PREFIX = "afl:"
 
 
 class TaskState:
@@ -104,3 +105,11 @@ def params_of(data: Mapping[str, Any]) -> dict[str, Any]:
     info = data.get(FACET_INFO)
     described = isinstance(info, dict) and info.keys() == {"name", "params", "returns"}
     return {name: value for name, value in data.items() if not described or name != FACET_INFO}
+
+
+def as_stored(task: TaskDefinition) -> TaskDefinition:
+    """A task of the system names its step in its data: it is no work of that step, and waits for none of it."""
+    if not (task.step_id and task.name.startswith(SYSTEM_PREFIX)):
+        return task
+    named = {"step_id": task.step_id, "workflow_id": task.workflow_id, **(task.data or {})}
+    return replace(task, step_id="", data=named)

@@ -8,7 +8,7 @@ from typing import Any
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import SYSTEM_PREFIX, TaskDefinition, TaskHold, TaskState
 from afl.runtime.mongo.collections import Collections, counted, lease, lease_ended, literal, longer, past
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.elsewhere import begins, elsewhere_or
@@ -109,6 +109,7 @@ class LeaseCollection(Collections):
 
     def reclaim(self) -> int:
         """Only a lease that ended says anything: this store has no proof of a process's death."""
+        self._free_system_tasks()
         lost = self._free({"lease_until": {"$gt": 0}, **lease_ended()}, self._died())
         # The deadline stays, for whoever judges the task.
         timed_out = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
@@ -117,6 +118,16 @@ class LeaseCollection(Collections):
         if lost or late:
             self._ring([CANCEL_TOPIC])
         return lost + late + self._free_runs()
+
+    def _free_system_tasks(self) -> None:
+        """As `as_stored` does for tasks that come through here: others write their documents themselves."""
+        bound = {"state": TaskState.PENDING, "name": {"$regex": f"^{SYSTEM_PREFIX}"}, "step_id": {"$gt": ""}}
+        named = {"$mergeObjects": [{"step_id": "$step_id", "workflow_id": "$workflow_id"}, "$data"]}
+        found = self._all("tasks", bound, projection={"task_list_name": 1})
+        if found:
+            freed = [{"$set": {"data": named, "step_id": ""}}]
+            self.connection.call(lambda db: db.tasks.update_many(bound, freed))
+            self._ring(tasks_topic(each["task_list_name"]) for each in found)
 
     def _died(self) -> Document:
         before = {"$ifNull": ["$deaths", 0]}

@@ -9,7 +9,7 @@ from typing import Any
 from pymongo import UpdateOne
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, as_stored
 from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.mongo.connection import NOW, Document
 from afl.runtime.mongo.records import task_document, task_from
@@ -89,7 +89,7 @@ class TaskCollection(Collections):
         return self._tasks(query, sort=OLDEST_FIRST, limit=limit) if limit > 0 else []
 
     def save_task(self, task: TaskDefinition) -> None:
-        self._save_in_order("tasks", task_document(task))
+        self._save_in_order("tasks", task_document(as_stored(task)))
         if task.state == TaskState.PENDING:
             self._ring([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
 

@@ -10,7 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import FEW, Statement, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.changes import Outcome, leaves_word
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
 from afl.runtime.events import mark_of
 from afl.runtime.sql_store.concurrency import promote
 from afl.runtime.sql_store.servers import append_logs, log_row
@@ -94,7 +94,7 @@ class TaskTables(Tables):
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
         topics = topics if task.state == TaskState.PENDING else []
         carried = topics if topics and self.bell.carried_by_commit else None
-        params = task_params(task)
+        params = task_params(as_stored(task))
         if is_plain(task):
             self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
         else:
