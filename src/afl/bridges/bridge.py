@@ -71,6 +71,9 @@ class Host(Protocol):
     async def settle(self, ending: Ending) -> None:
         """Let the step go on. What is over already stays as it is."""
 
+    async def queued(self, errand_id: str, reason: str) -> None:
+        """Tell in the run's log why nobody over there takes up an errand that is begun; empty: somebody does."""
+
     def wake(self) -> None:
         """Look at everything soon."""
 

@@ -85,8 +85,21 @@ class Errands:
     async def note_begun(self, errand: Errand) -> None:
         """Tell in the run's log that an errand waits no more, if somebody said there that it did."""
         last = await self.perform(self._last_note, errand.task)
-        if last is not None and "waits" in last.details:
+        if last is not None and not last.details.keys().isdisjoint(("waits", "queued")):
             await self.perform(self._note, errand, NoteType.INFO, f"begun: {errand.task.via}", {})
+
+    async def note_queued(self, errand_id: str, reason: str) -> None:
+        """Tell in the run's log, once, why nobody takes up an errand that is begun; empty: somebody does now."""
+        errand = await self.find(errand_id)
+        if errand is None:
+            return
+        if not reason:
+            await self.note_begun(errand)
+            return
+        last = await self.perform(self._last_note, errand.task)
+        if last is None or last.details.get("queued") != reason:
+            message = f"queued at {errand.task.via}: {reason}"
+            await self.perform(self._note, errand, NoteType.WARNING, message, {"queued": reason})
 
     def _open(self, kind: str, after: str) -> list[Errand]:
         found: list[TaskDefinition] = []

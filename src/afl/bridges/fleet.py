@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _WATCHED = 200  # runs that are watched at a time; the others are looked at now and then
 _WATCH_MS = 10_000
+_QUEUED_MS = 3_000  # for a run that no agent takes
 _AGAIN_SECONDS = 1.0
 _LAST_LINES = 50  # among them the line with the output is looked for
 _SHOWN_LINES = 5
@@ -107,16 +108,22 @@ class FleetBridge(Bridge):
 
     async def _follow(self, run_id: str) -> None:
         """Wait for the end of a run, through outages of the principal."""
-        version = 0
+        version, patience_ms = 0, _WATCH_MS
+        waits = told = ""
         while True:
             try:
-                detail = await self._client.call(WatchRun(run_id, version, _WATCH_MS))
+                detail = await self._client.call(WatchRun(run_id, version, patience_ms))
                 if detail.run.status.is_final:
                     errand = await self._host.errand(run_id)
                     if errand is not None:
                         await self._host.settle(await self._ending(errand, detail))
                     return
                 version = detail.run.version
+                if detail.run.waits == waits != told:  # at two looks in a row: an agent may just be starting
+                    told = waits
+                    await self._host.queued(run_id, f"run {run_id} waits: {waits}" if waits else "")
+                waits = detail.run.waits
+                patience_ms = _QUEUED_MS if waits else _WATCH_MS
             except RequestRefused:  # it is not there; looking finds out whether it should be
                 return
             except (AgentFlowError, OSError) as error:

@@ -122,6 +122,9 @@ class BridgeService:
     async def settle(self, ending: Ending) -> None:
         await self._errands.settle(ending)
 
+    async def queued(self, errand_id: str, reason: str) -> None:
+        await self._errands.note_queued(errand_id, reason)
+
     def wake(self) -> None:
         for lane in self._lanes:
             lane.ring(all_of_it=True)

@@ -211,6 +211,8 @@ def _show_run(found: RunStanding, as_json: bool) -> None:
     console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
     if run.cancel_reason is not None:
         console.print(Text(f"cancelled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
+    if run.waits:
+        console.print(Text(f"waits: {run.waits}", "yellow"), soft_wrap=True)
     if run.error and run.cancel_reason is None:
         console.print(Text(run.error, "red"), soft_wrap=True)
 
@@ -234,7 +236,7 @@ def _print_runs(runs: list[RunView]) -> None:
             Text(ago(each.created_at), "dim"),
             "" if took is None else duration(max(0, took)),
             Text(each.agent_id, "dim"),
-            Text(shortened(each.error), "red"),
+            Text(shortened(each.error), "red") if each.error else Text(each.waits, "yellow"),
         )
     shown.print(output())
 

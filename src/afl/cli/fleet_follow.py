@@ -95,7 +95,7 @@ class LiveDisplay:
                 Text("the principal does not answer; the run goes on, and is asked for again", "yellow")
             )
         elif self._standing.run.status in (Status.PENDING, Status.WAITING):
-            rows.append(Text("waits for an agent with a free place", "yellow"))
+            rows.append(Text(self._standing.run.waits or "waits for an agent with a free place", "yellow"))
         return Group(*rows, _bar(self._standing, now))
 
 
@@ -136,6 +136,7 @@ class LineDisplay:
         self._lines = lines
         self._known: dict[str, Status | None] = {}
         self._away = False
+        self._waits = ""
 
     def __enter__(self) -> LineDisplay:
         return self
@@ -157,6 +158,9 @@ class LineDisplay:
 
     def _show_standing(self, standing: RunStanding) -> None:
         now = wall_ms()
+        if standing.run.waits and standing.run.waits != self._waits:
+            self._console.print(Text(standing.run.waits, "yellow"), soft_wrap=True)
+        self._waits = standing.run.waits
         for task, row in zip(standing.tasks, graph(standing.tasks, now), strict=True):
             if task.status not in (None, Status.PENDING) and self._known.get(task.task_id) is not task.status:
                 self._console.print(Text(f"{task.status.value:<10}", COLOURS[task.status]), row, sep="")

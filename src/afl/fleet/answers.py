@@ -56,7 +56,10 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a list. `instance_id` is the name old peers know it by; the same as `run_id` for our agents."""
+    """A run in a list. `instance_id` is the name old peers know it by; the same as `run_id` for our agents.
+
+    `waits` says why no agent takes a queued run: none is connected, or none that can run it.
+    """
 
     run_id: str
     workflow_id: str
@@ -74,6 +77,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     cancel_reason: str | None
     error: str
     version: int
+    waits: str = ""
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,6 +71,12 @@ def rendered(task: Task, values: Mapping[str, ParameterValue]) -> Task:
     return dataclasses.replace(task, config=config, env=env)
 
 
+def rendered_workflow(workflow: Workflow, values: Mapping[str, ParameterValue]) -> Workflow:
+    """The workflow with the values in every task."""
+    tasks = {task_id: rendered(task, values) for task_id, task in workflow.tasks.items()}
+    return dataclasses.replace(workflow, tasks=tasks)
+
+
 def render(text: str, values: Mapping[str, ParameterValue]) -> str:
     """The text with each placeholder replaced; one pass, so a value that looks like a placeholder stays as it is."""
     return PLACEHOLDER.sub(lambda match: shown(values[match[1]]) if match[1] in values else match[0], text)

@@ -24,6 +24,7 @@ from afl.fleet.requests import (
     Heartbeat,
     JsonRequest,
     ListAgents,
+    ListDefinitions,
     ListRuns,
     ListWorkflows,
     Ping,
@@ -138,7 +139,15 @@ def _watch_run(tokens: list[str]) -> WatchRun:
 
 _PLAIN: dict[str, type[Request[Any]]] = {
     kind.verb: kind
-    for kind in (Ping, ListWorkflows, GetRecentStatuses, GetRegisteredAgents, CheckWorkflows, ListAgents)
+    for kind in (
+        Ping,
+        ListWorkflows,
+        GetRecentStatuses,
+        GetRegisteredAgents,
+        ListDefinitions,
+        CheckWorkflows,
+        ListAgents,
+    )
 }
 _JSON: dict[str, type[JsonRequest[Any]]] = {
     kind.verb: kind for kind in (RunWorkflow, Heartbeat, Ship, ListRuns, GetLogs)

@@ -77,6 +77,8 @@ class Ping(Request[None], frozen=True):
 
 
 class ListWorkflows(Request[dict[str, Any]], frozen=True):
+    """The workflows that peers of the reference can read, with the keys that they know."""
+
     verb = "LSWORKFLOWS"
     answer = dict[str, Any]
 
@@ -287,6 +289,13 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
 
     def parks(self) -> int:
         return self.wait_ms
+
+
+class ListDefinitions(Request[dict[str, Any]], frozen=True):
+    """Every workflow by its id, with all its keys."""
+
+    verb = "LISTDEFINITIONS"
+    answer = dict[str, Any]
 
 
 class CheckWorkflows(Request[list[FileProblem]], frozen=True):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 import msgspec
 
-from afl.fleet.workflow import CONFIGS, Task, Workflow
+from afl.fleet.workflow import CONFIGS, Subprocess, Task, UvPython, Workflow
 from afl.kernel.codec import decode, encode
 from afl.kernel.errors import InputError
 
 _OWN_TASK_KEYS = ("env", "working_directory", "timeout", "retries", "allow_failure", "always")
-_OWN_WORKFLOW_KEYS = ("max_parallel", "params", "overlap", "catch_up", "requeues")
+_OWN_AGENT_KEYS = ("max_parallel",)
+_OWN_PRINCIPAL_KEYS = ("params", "overlap", "catch_up", "requeues")  # an agent need not know them
+_REFERENCE_KINDS = (Subprocess, UvPython)
+_MOST_TASKS = 3  # that are named among those that need an agent of ours
 
 
 def encode_workflow(workflow: Workflow) -> str:
@@ -31,16 +34,32 @@ def decode_workflow(text: str | bytes) -> Workflow:
 
 
 def to_wire(workflow: Workflow) -> dict[str, Any]:
-    """Plain data with the keys of the reference, in its order; an old peer ignores those we add."""
-    return {
-        "id": workflow.id,
-        "name": workflow.name,
-        "description": workflow.description,
-        "path": workflow.path,
-        "dag": _dag_to_wire(workflow),
-        "cron": workflow.cron,
-        "start_time": workflow.start_time,
-    } | _own_keys(workflow, _OWN_WORKFLOW_KEYS)
+    """Plain data with the keys of the reference, in its order, and ours."""
+    own = _own_keys(workflow, (*_OWN_AGENT_KEYS, *_OWN_PRINCIPAL_KEYS))
+    return (
+        _workflow_to_wire(workflow, lambda task: _task_to_wire(task) | _own_keys(task, _OWN_TASK_KEYS)) | own
+    )
+
+
+def to_reference_wire(workflow: Workflow) -> dict[str, Any] | None:
+    """Plain data with the keys of the reference alone; None for a workflow with a task of a kind it does not know."""
+    if not all(isinstance(task.config, _REFERENCE_KINDS) for task in workflow.tasks.values()):
+        return None
+    return _workflow_to_wire(workflow, _task_to_wire)
+
+
+def needs_of(workflow: Workflow) -> str:
+    """What a run of it needs that agents of the reference do not know, as the keys of its file; empty: nothing."""
+    needs = list(_own_keys(workflow, _OWN_AGENT_KEYS))
+    tasks = [
+        f"{', '.join(keys)} (task {task_id})"
+        for task_id, task in workflow.tasks.items()
+        if (keys := _task_needs(task))
+    ]
+    needs += tasks[:_MOST_TASKS]
+    if len(tasks) > _MOST_TASKS:
+        needs.append(f"and of {len(tasks) - _MOST_TASKS} more tasks")
+    return ", ".join(needs)
 
 
 def from_wire(value: Any) -> Workflow:
@@ -60,7 +79,19 @@ def from_wire(value: Any) -> Workflow:
     return workflow
 
 
-def _dag_to_wire(workflow: Workflow) -> dict[str, Any]:
+def _workflow_to_wire(workflow: Workflow, task_to_wire: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": workflow.id,
+        "name": workflow.name,
+        "description": workflow.description,
+        "path": workflow.path,
+        "dag": _dag_to_wire(workflow, task_to_wire),
+        "cron": workflow.cron,
+        "start_time": workflow.start_time,
+    }
+
+
+def _dag_to_wire(workflow: Workflow, task_to_wire: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
     indexes = {task_id: index for index, task_id in enumerate(workflow.tasks)}
     edges = [
         [indexes[name], indexes[task_id], 0]
@@ -70,7 +101,7 @@ def _dag_to_wire(workflow: Workflow) -> dict[str, Any]:
     return {
         "name": workflow.name,
         "task_id_node_ix_map": indexes,
-        "task_map": {task_id: _task_to_wire(task) for task_id, task in workflow.tasks.items()},
+        "task_map": {task_id: task_to_wire(task) for task_id, task in workflow.tasks.items()},
         "inner": {"nodes": list(indexes), "node_holes": [], "edge_property": "directed", "edges": edges},
         "first_tasks": [task_id for task_id, task in workflow.tasks.items() if not task.depends],
     }
@@ -82,7 +113,12 @@ def _task_to_wire(task: Task) -> dict[str, Any]:
         "description": task.description,
         "depends": list(task.depends) or None,
         "config": {type(task.config).__name__: msgspec.to_builtins(task.config)},
-    } | _own_keys(task, _OWN_TASK_KEYS)
+    }
+
+
+def _task_needs(task: Task) -> list[str]:
+    kind = [] if isinstance(task.config, _REFERENCE_KINDS) else [f"!{type(task.config).__name__}"]
+    return kind + ["when" if key == "always" else key for key in _own_keys(task, _OWN_TASK_KEYS)]
 
 
 def _task_from_wire(value: Mapping[str, Any]) -> Task:

@@ -10,6 +10,7 @@ import pytest
 from support.crossings import Crossing
 from support.eventually import eventually
 from support.fleet_agents import AgentProcess
+from support.old_peer import OldPeer
 from support.principals import PrincipalProcess
 
 from afl.bridges.fleet import FleetBridge
@@ -192,6 +193,37 @@ def test_a_principal_that_is_away_is_waited_for(crossing: Crossing, tmp_path: Pa
     finally:
         agent.kill()
         principal.close()
+
+
+def test_a_run_that_only_new_agents_can_run_says_so_until_there_is_one(
+    crossing: Crossing, tmp_path: Path
+) -> None:
+    principal = PrincipalProcess(tmp_path)
+    principal.write_workflow("sum", SUM)
+    principal.start()
+    try:
+        with OldPeer(principal.settings) as peer:
+            peer.ask("REGISTERAGENT", "old")
+        host(crossing, principal)
+        run = crossing.submit(source("sum", "sum: Long", "a: Long, names: String", 'a = 1, names = "1"'))
+        task = crossing.task(run)
+        eventually(lambda: _notes(crossing, run))
+        assert _notes(crossing, run) == [
+            f"queued at fleet:sum: run {task.uuid} waits: only agents of the reference are connected (old); "
+            "it needs an agent of AgentFlow for env (task second)"
+        ]
+        agent = AgentProcess(principal.settings, tmp_path / "agent")
+        try:
+            crossing.until(run, "completed")
+        finally:
+            agent.kill()
+    finally:
+        principal.close()
+
+
+def _notes(crossing: Crossing, run: str) -> list[str]:
+    logs = crossing.store.get_logs_by_runner(run)
+    return [log.message for log in logs if "queued" in log.details]
 
 
 def test_hosts_that_come_and_go_make_one_run_per_task(

@@ -10,8 +10,10 @@ import pytest
 from support.databases import fresh_postgres_database
 from support.fleet_stores import Keeper
 
+from afl.fleet.principal import runs
 from afl.fleet.principal.store import SCHEMA, VIEWS
 from afl.kernel.database import Database, Transaction, connect
+from afl.kernel.database.queries import Query
 from afl.kernel.database.schema import Q as KERNEL
 from afl.kernel.database.structure import structure
 
@@ -37,12 +39,27 @@ def first_release(tx: Transaction, database: Database) -> None:
         tx.run(KERNEL.set_schema_version, component=schema.name, version=1)
 
 
+# A run with a key that agents of the reference do not know.
+_QUEUED = """insert into fleet_runs (
+    run_id, workflow_id, workflow_name, workflow, params, instance_id, origin, status, requeues, created_at
+) values ('queued', 'w', 'W', '{"timeout":1.0}', '{}', 'queued', 'test', 'PENDING', 0, 1)"""
+QUEUE = Query("queue", sqlite=_QUEUED, postgres=_QUEUED)
+
+
+def _taken(keeper: Keeper) -> str:
+    run = keeper.claim("i")
+    assert run is not None
+    return str(run["run_id"])
+
+
 def test_the_first_release_becomes_this_one(databases: tuple[Database, Database]) -> None:
     old, fresh = databases
     old.write(lambda tx: first_release(tx, old))
+    old.write(lambda tx: tx.run(QUEUE))
     climbed = Keeper(old)
     Keeper(fresh)
     assert structure(old) == structure(fresh)
+    assert climbed.change(lambda change: runs.claim(change, "old", "old", old=True)) is None
+    assert _taken(climbed) == "queued"
     assert climbed.enqueue("a")
-    taken = climbed.claim("i")
-    assert taken is not None and taken["run_id"] == "a"
+    assert _taken(climbed) == "a"

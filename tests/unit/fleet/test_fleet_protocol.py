@@ -40,6 +40,7 @@ FRAMES: list[tuple[bytes, r.Request[Any]]] = [
     (b"CANCELRUN\x01r1\x01why", r.CancelRun("r1", "why")),
     (b"GETRUN\x01r1", r.GetRun("r1")),
     (b"WATCHRUN\x01r1\x013\x011000", r.WatchRun("r1", 3, 1000)),
+    (b"LISTDEFINITIONS", r.ListDefinitions()),
     (b"CHECKWORKFLOWS", r.CheckWorkflows()),
     (b"LISTAGENTS", r.ListAgents()),
     (

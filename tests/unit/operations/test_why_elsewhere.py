@@ -88,6 +88,22 @@ def test_what_a_bridge_could_not_begin_is_said(store: MemoryStore) -> None:
     assert why(store, task.uuid).code == "task-elsewhere"
 
 
+def test_a_run_of_the_fleet_that_no_agent_takes_is_said(store: MemoryStore) -> None:
+    run = begin(store, chain('Fleet("etl.daily")'))
+    task = task_of(store, run)
+    serve(store, "afl:fleet", service_name="afl-runner", server_name="host-9")
+    store.save_log(note(task, queued="run r1 waits: only agents of the reference are connected"))
+    reason = why(store, run)
+    assert (reason.cause.code, reason.outlook) == ("task-queued-elsewhere", Outlook.STANDS)
+    assert reason.cause.sentence == (
+        "handed to the fleet's workflow etl.daily by afl-runner on host-9; "
+        "run r1 waits: only agents of the reference are connected."
+    )
+    assert "afl fleet agent" in reason.cause.action
+    store.save_log(note(task))
+    assert why(store, run).cause.code == "task-elsewhere"
+
+
 def note(task: TaskDefinition, **details: str) -> LogDefinition:
     uuid = sortable_id()
     return LogDefinition(

@@ -52,6 +52,8 @@ class DagView(VerticalScroll, can_focus=True):
         if self.standing is not None:
             self.border_title = f"Run {self.standing.run.run_id}"
             rows = [summary(self.standing, now), *graph(self.standing.tasks, now, spinning=True)]
+            if self.standing.run.waits:
+                rows.append(Text(f"waits: {self.standing.run.waits}", "yellow"))
             if self.standing.run.error:
                 rows.append(Text(self.standing.run.error, "red"))
             return Group(*_cut(rows))

@@ -33,6 +33,7 @@ _VERBS: Mapping[type[requests.Request[Any]], Callable[[Desk, Any], Awaitable[Ans
     requests.ListRuns: run_verbs.list_runs,
     requests.WatchRun: run_verbs.watch_run,
     requests.GetLogs: run_verbs.get_logs,
+    requests.ListDefinitions: run_verbs.list_definitions,
     requests.CheckWorkflows: run_verbs.check_workflows,
     requests.ListAgents: run_verbs.list_agents,
     requests.FetchRun: agent_verbs.fetch_run,

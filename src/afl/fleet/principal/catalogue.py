@@ -16,7 +16,7 @@ from afl.fleet.principal.runs import Order
 from afl.fleet.problems import Problem
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_folder import WorkflowFolder
-from afl.fleet.workflow_wire import encode_workflow
+from afl.fleet.workflow_wire import encode_workflow, needs_of, to_reference_wire
 from afl.kernel.codec import encode_rows
 from afl.kernel.ids import sortable_id
 
@@ -35,7 +35,7 @@ class Catalogue:
         self._folder = WorkflowFolder(folder)
         self._guard = asyncio.Lock()
         self._json: Mapping[str, str] = {}
-        self._listing = "{}"
+        self._definitions = self._listing = "{}"
         self._looked = -_FRESH_SECONDS
         self.on_change: Callable[[], None] = _nobody
 
@@ -48,8 +48,13 @@ class Catalogue:
         return self._folder.problems
 
     @property
+    def definitions(self) -> str:
+        """The JSON object of LISTDEFINITIONS: everything."""
+        return self._definitions
+
+    @property
     def listing(self) -> str:
-        """The JSON object of LSWORKFLOWS."""
+        """The JSON object of LSWORKFLOWS: what peers of the reference can read."""
         return self._listing
 
     async def look(self) -> None:
@@ -88,9 +93,12 @@ class Catalogue:
             requeues=workflow.requeues,
             params=bind(workflow, params or {}),
             origin=origin,
+            needs=needs_of(workflow),
         )
 
     def _encode(self) -> None:
         found = {name: encode_workflow(workflow) for name, workflow in self.workflows.items()}
         self._json = found
-        self._listing = encode_rows({name: msgspec.Raw(text.encode()) for name, text in found.items()})
+        self._definitions = encode_rows({name: msgspec.Raw(text.encode()) for name, text in found.items()})
+        readable = {name: to_reference_wire(workflow) for name, workflow in self.workflows.items()}
+        self._listing = encode_rows({name: value for name, value in readable.items() if value is not None})

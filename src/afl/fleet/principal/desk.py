@@ -9,15 +9,18 @@ from typing import TypeVar
 from afl.fleet.principal.catalogue import Catalogue
 from afl.fleet.principal.fetchers import Fetchers, Place
 from afl.fleet.principal.logs import Block
+from afl.fleet.principal.old_peers import is_old
 from afl.fleet.principal.parking import Parking
-from afl.fleet.principal.registry import Registry
+from afl.fleet.principal.registry import Agent, Registry
 from afl.fleet.principal.runs import Order, claim, enqueue, unclaim
 from afl.fleet.principal.store import Change, FleetStore, Rings
 from afl.fleet.protocol import Reply
+from afl.fleet.statuses import Status
 from afl.kernel.database import Row
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,25 @@ class Desk:
         else:
             place.give(run)
         return made
+
+    def is_alive(self, agent: Agent) -> bool:
+        return self.store.wall() - agent.last_seen <= self.store.lease_ms
+
+    def waits(self, run: Row) -> str:
+        """Why no agent takes a queued run; empty when one will, or when it is not queued."""
+        if run["status"] != Status.PENDING or run["incarnation"]:
+            return ""
+        live = [agent for agent in self.registry.agents if self.is_alive(agent)]
+        if not live:
+            return "no agent is connected"
+        if not run["needs"] or not all(is_old(agent.incarnation) for agent in live):
+            return ""
+        names = ", ".join(agent.agent_id for agent in live[:_MOST_NAMES])
+        more = f" and {len(live) - _MOST_NAMES} more" if len(live) > _MOST_NAMES else ""
+        return (
+            f"only agents of the reference are connected ({names}{more}); "
+            f"it needs an agent of AgentFlow for {run['needs']}"
+        )
 
     def ring(self, rings: Rings) -> None:
         self.parking.ring(rings.topics)

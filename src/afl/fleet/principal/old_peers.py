@@ -6,6 +6,7 @@ fetch of that agent and workflow; one without a fetch is taken in as a run of it
 
 from __future__ import annotations
 
+from afl.fleet.parameters import rendered_workflow
 from afl.fleet.principal.reports import apply_run
 from afl.fleet.principal.runs import claim, get_run, note
 from afl.fleet.principal.store import Change, Q
@@ -13,18 +14,33 @@ from afl.fleet.principal.tasks import put_task, put_task_status
 from afl.fleet.records import TaskRecord
 from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus
 from afl.fleet.statuses import Status
+from afl.fleet.workflow_wire import decode_workflow, to_reference_wire
+from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row
 from afl.kernel.ids import sortable_id
+
+_OLD = "old:"
 
 
 def incarnation_of(agent_id: str) -> str:
     """Old agents have no incarnation; one of that name is the same as long as it is heard."""
-    return f"old:{agent_id}"
+    return f"{_OLD}{agent_id}"
+
+
+def is_old(incarnation: str) -> bool:
+    """Whether that is an agent of the reference."""
+    return incarnation.startswith(_OLD)
 
 
 def fetch(change: Change, agent_id: str) -> Row | None:
-    """The oldest queued run. It goes back to the queue if no status of it comes within a heartbeat timeout."""
+    """The oldest queued run that it can run. It goes back if no status of it comes within a heartbeat timeout."""
     return claim(change, agent_id, incarnation_of(agent_id), old=True)
+
+
+def workflow_of(run: Row) -> str:
+    """The JSON of a run's workflow for an agent that knows neither parameters nor our keys."""
+    workflow = rendered_workflow(decode_workflow(run["workflow"]), decode(run["params"]))
+    return encode(to_reference_wire(workflow), what=f"workflow {workflow.id!r}")
 
 
 def heartbeat(change: Change, agent_id: str) -> int:

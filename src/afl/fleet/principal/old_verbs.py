@@ -53,7 +53,7 @@ async def fetch_workflow(desk: Desk, request: FetchWorkflow) -> Answer:
         return Answer(OK)
     run_id, epoch = run["run_id"], run["epoch"]
     return Answer(
-        success(run["workflow"]),
+        success(old_peers.workflow_of(run)),
         lambda: desk.change(lambda change: runs.unclaim(change, run_id, epoch)),
     )
 

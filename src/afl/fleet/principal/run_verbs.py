@@ -14,6 +14,7 @@ from afl.fleet.requests import (
     GetLogs,
     GetRun,
     ListAgents,
+    ListDefinitions,
     ListRuns,
     RunWorkflow,
     WatchRun,
@@ -31,7 +32,7 @@ async def run_workflow(desk: Desk, request: RunWorkflow) -> Answer:
 
 async def cancel_run(desk: Desk, request: CancelRun) -> Answer:
     run = await desk.change(lambda change: runs.cancel(change, request.run_id, request.reason))
-    return Answer(success(encode_answer(views.run_view(run))))
+    return Answer(success(encode_answer(views.run_view(run, desk.waits))))
 
 
 async def get_run(desk: Desk, request: GetRun) -> Answer:
@@ -39,7 +40,7 @@ async def get_run(desk: Desk, request: GetRun) -> Answer:
 
 
 async def list_runs(desk: Desk, request: ListRuns) -> Answer:
-    found = await desk.store.read_soon(lambda tx: views.list_runs(tx, request))
+    found = await desk.store.read_soon(lambda tx: views.list_runs(tx, request, desk.waits))
     return Answer(success(encode_answer(found)))
 
 
@@ -68,6 +69,11 @@ async def get_logs(desk: Desk, request: GetLogs) -> Answer:
     return Answer(success(encode_answer(page)))
 
 
+async def list_definitions(desk: Desk, request: ListDefinitions) -> Answer:
+    await desk.catalogue.look()
+    return Answer(success(desk.catalogue.definitions))
+
+
 async def check_workflows(desk: Desk, request: CheckWorkflows) -> Answer:
     await desk.catalogue.refresh()
     found = [
@@ -84,7 +90,6 @@ def _readable(path: str) -> str:
 
 async def list_agents(desk: Desk, request: ListAgents) -> Answer:
     running = await desk.store.read_soon(views.running_by_agent)
-    now = desk.store.wall()
     found = [
         AgentView(
             agent_id=agent.agent_id,
@@ -92,7 +97,7 @@ async def list_agents(desk: Desk, request: ListAgents) -> Answer:
             slots=agent.slots,
             running=running.get(agent.agent_id, 0),
             last_seen=agent.last_seen,
-            alive=now - agent.last_seen <= desk.store.lease_ms,
+            alive=desk.is_alive(agent),
         )
         for agent in desk.registry.agents
     ]
@@ -100,7 +105,7 @@ async def list_agents(desk: Desk, request: ListAgents) -> Answer:
 
 
 async def _detail(desk: Desk, run_id: str) -> RunDetail:
-    detail = await desk.store.read_soon(lambda tx: views.run_detail(tx, run_id))
+    detail = await desk.store.read_soon(lambda tx: views.run_detail(tx, run_id, desk.waits))
     if detail is None:
         raise RequestRefused(f"No run exists with id {run_id}")
     return detail

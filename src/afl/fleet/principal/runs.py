@@ -20,7 +20,10 @@ from afl.kernel.database import Row
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run to be made; `workflow` is its wire JSON, kept with the run whatever becomes of the file."""
+    """A run to be made; `workflow` is its wire JSON, kept with the run whatever becomes of the file.
+
+    `needs` says what agents of the reference do not know; they are not given a run that needs anything.
+    """
 
     run_id: str
     workflow_id: str
@@ -29,6 +32,7 @@ class Order:
     requeues: int
     params: Mapping[str, Any]
     origin: str
+    needs: str = ""
 
 
 def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
@@ -46,6 +50,7 @@ def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
         origin=order.origin,
         status=status.value,
         requeues=order.requeues,
+        needs=order.needs,
         created_at=change.at,
     )
     run = get_run(change, order.run_id)
@@ -74,7 +79,7 @@ def get_run(change: Change, run_id: str) -> Row:
 def claim(
     change: Change, agent_id: str, incarnation: str, *, held: Sequence[str] | None = None, old: bool = False
 ) -> Row | None:
-    """Take the oldest queued run under a new epoch; None when there is none.
+    """Take the oldest queued run under a new epoch; None when there is none. `old`: for an agent of the reference.
 
     A run that this incarnation was given and does not know of, since the answer was lost, comes first. It too gets a
     new epoch: the request whose answer was lost may yet put back what it had claimed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from afl.fleet.answers import RecentStatus, RunDetail, RunView, TaskView
@@ -14,7 +16,15 @@ from afl.kernel.database import Row, Transaction
 _MOST = 1000
 
 
-def run_view(row: Row) -> RunView:
+WaitReason = Callable[[Row], str]
+
+
+def _no_reason(row: Row) -> str:
+    """For those who do not know which agents are connected."""
+    return ""
+
+
+def run_view(row: Row, waits: WaitReason = _no_reason) -> RunView:
     return RunView(
         run_id=row["run_id"],
         workflow_id=row["workflow_id"],
@@ -32,6 +42,7 @@ def run_view(row: Row) -> RunView:
         cancel_reason=row["cancel_reason"],
         error=row["error"],
         version=row["version"],
+        waits=waits(row),
     )
 
 
@@ -48,16 +59,16 @@ def task_view(row: Row) -> TaskView:
     )
 
 
-def run_detail(tx: Transaction, run_id: str) -> RunDetail | None:
+def run_detail(tx: Transaction, run_id: str, waits: WaitReason = _no_reason) -> RunDetail | None:
     """None when there is no such run."""
     row = tx.one(Q.get_run, run_id=run_id)
     if row is None:
         return None
     tasks = [task_view(task) for task in tx.all(Q.get_tasks, run_id=run_id)]
-    return RunDetail(run=run_view(row), tasks=tasks, workflow=msgspec.Raw(row["workflow"].encode()))
+    return RunDetail(run=run_view(row, waits), tasks=tasks, workflow=msgspec.Raw(row["workflow"].encode()))
 
 
-def list_runs(tx: Transaction, request: ListRuns) -> list[RunView]:
+def list_runs(tx: Transaction, request: ListRuns, waits: WaitReason = _no_reason) -> list[RunView]:
     """The newest first."""
     filters = {
         "workflow_id": request.workflow_id,
@@ -68,7 +79,7 @@ def list_runs(tx: Transaction, request: ListRuns) -> list[RunView]:
         "limit": max(1, min(request.limit, _MOST)),
     }
     chosen = Q.list_runs_of_workflow if request.workflow_id else Q.list_runs
-    return [run_view(row) for row in tx.all(chosen, **filters)]
+    return [run_view(row, waits) for row in tx.all(chosen, **filters)]
 
 
 def recent_statuses(tx: Transaction) -> list[RecentStatus]:

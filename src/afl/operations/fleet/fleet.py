@@ -18,8 +18,8 @@ from afl.fleet.requests import (
     GetLogs,
     GetRun,
     ListAgents,
+    ListDefinitions,
     ListRuns,
-    ListWorkflows,
     RunWorkflow,
 )
 from afl.fleet.settings import FleetSettings, load_fleet_settings
@@ -63,7 +63,7 @@ def hasty_settings() -> FleetSettings:
 
 def workflows(client: Client) -> list[Workflow]:
     """Every workflow that can be started, by id."""
-    return [from_wire(value) for _, value in sorted(client.call(ListWorkflows()).items())]
+    return [from_wire(value) for _, value in sorted(client.call(ListDefinitions()).items())]
 
 
 def problems(client: Client) -> list[FileProblem]:
@@ -212,7 +212,7 @@ def _with_near_workflow(client: Client, workflow_id: str, refused: RequestRefuse
     if wrong:
         found = wrong[0]
         return InputError(f"{found.path}:{found.line} is no workflow: {found.key}: {found.error}")
-    known = client.call(ListWorkflows())
+    known = client.call(ListDefinitions())
     return InputError(f"there is no workflow {workflow_id!r}{suggestion(workflow_id, known)}")
 
 

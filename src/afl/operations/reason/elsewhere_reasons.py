@@ -19,31 +19,39 @@ def elsewhere_reason(scene: Scene, task: TaskDefinition) -> Reason:
         sentence = f"somebody of {name} has to answer{_limits(scene, task)}."
         return _reason("task-human", task, sentence, f"Answer it: afl approvals show {task.uuid}")
     place = f"{_PLACES.get(kind, kind)} {name}"
-    waits = _waits(scene, task)
+    waits, queued = (_said(scene, task, key) for key in ("waits", "queued"))
     hosts = [server for server in scene.servers if server.is_live and kind in server.bridges]
     if hosts and waits:
         sentence = f"{place} cannot be asked{_limits(scene, task)}: {waits}."
         return _reason("task-not-begun", task, sentence, "Start or mend the other side; it is tried again.")
-    if hosts:
-        sentence = f"handed to {place} by {hosts[0].title}{_limits(scene, task)}."
-        return _reason("task-elsewhere", task, sentence, "Wait for its answer.")
-    run = scene.run(task.workflow_id)
-    if run is not None and run.owner and scene.life(run.owner) is Life.ALIVE:
-        sentence = (
-            f"handed to {place} by {scene.owner(run.owner)}, which runs the workflow{_limits(scene, task)}."
+    host = hosts[0].title if hosts else _owner(scene, task)
+    if host and queued:
+        sentence = f"handed to {place} by {host}{_limits(scene, task)}; {queued}."
+        return _reason(
+            "task-queued-elsewhere", task, sentence, "Start an agent that can run it: afl fleet agent"
         )
+    if host:
+        sentence = f"handed to {place} by {host}{_limits(scene, task)}."
         return _reason("task-elsewhere", task, sentence, "Wait for its answer.")
     sentence = f"handed to {place}; no live server bridges to {_KINDS.get(kind, kind)}{_limits(scene, task)}."
     action = f"Start one: afl runner; or go on with: afl resume {task.workflow_id}"
     return _reason("task-no-bridge", task, sentence, action)
 
 
-def _waits(scene: Scene, task: TaskDefinition) -> str:
-    """What a bridge last said of a task that it could not begin."""
+def _owner(scene: Scene, task: TaskDefinition) -> str:
+    """The process that runs the workflow, in words, if it lives."""
+    run = scene.run(task.workflow_id)
+    if run is None or not run.owner or scene.life(run.owner) is not Life.ALIVE:
+        return ""
+    return f"{scene.owner(run.owner)}, which runs the workflow"
+
+
+def _said(scene: Scene, task: TaskDefinition, key: str) -> str:
+    """What a bridge last said of a task: `waits`, it could not begin it; `queued`, nobody takes it up over there."""
     said = scene.last_log(task.workflow_id, task.step_id)
     if said is None or said.object_id != task.uuid:
         return ""
-    return first_line(str(said.details.get("waits", "")))
+    return first_line(str(said.details.get(key, "")))
 
 
 def _limits(scene: Scene, task: TaskDefinition) -> str:

@@ -125,6 +125,11 @@ CODES: dict[str, Code] = {
         _S,
         "start or mend the other side",
     ),
+    "task-queued-elsewhere": Code(
+        "The fleet has it in its queue, and no agent is connected that can run it; what it needs is said.",
+        _S,
+        "start `afl fleet agent`",
+    ),
     "task-no-bridge": Code(
         "It is to be done by an agent, the fleet or a message, and no live server hands such work over.",
         _S,

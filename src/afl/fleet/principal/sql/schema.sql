@@ -25,12 +25,13 @@ create table fleet_runs (
     started_at {bigint},
     ended_at {bigint},
     version {bigint} not null default 1,
+    needs text not null default '', -- what agents of the reference do not know: they are not given such a run
     check ((lease_until is null) = (incarnation = '')),
     check (incarnation = '' or status in ('PENDING', 'RUNNING')),
     check (status <> 'RUNNING' or incarnation <> '')
 ) {strict};
 
-create index fleet_runs_queue on fleet_runs (number) where status = 'PENDING' and incarnation = '';
+create index fleet_runs_queue on fleet_runs (number, needs) where status = 'PENDING' and incarnation = '';
 create index fleet_runs_held on fleet_runs (incarnation) where incarnation <> '';
 create index fleet_runs_lease on fleet_runs (lease_until) where incarnation <> '';
 create index fleet_runs_open on fleet_runs (workflow_id, number) where status in ('PENDING', 'WAITING', 'RUNNING');

@@ -3,9 +3,11 @@ select {now} as moment
 
 -- name: insert_run
 insert into fleet_runs (
-    run_id, workflow_id, workflow_name, workflow, params, instance_id, origin, status, requeues, created_at
+    run_id, workflow_id, workflow_name, workflow, params, instance_id, origin, status, requeues, created_at,
+    needs
 ) values (
-    :run_id, :workflow_id, :workflow_name, :workflow, :params, :instance_id, :origin, :status, :requeues, :created_at
+    :run_id, :workflow_id, :workflow_name, :workflow, :params, :instance_id, :origin, :status, :requeues, :created_at,
+    :needs
 ) on conflict (run_id) do nothing
 -- name: adopt_run
 insert into fleet_runs (
@@ -26,7 +28,8 @@ where workflow_id = :workflow_id and status in ('PENDING', 'WAITING', 'RUNNING')
 update fleet_runs set agent_id = :agent_id, incarnation = :incarnation, old = :old, epoch = epoch + 1,
     lease_until = :lease_until, version = version + 1
 where number = (
-    select number from fleet_runs where status = 'PENDING' and incarnation = '' order by number limit 1 {skip_locked})
+    select number from fleet_runs where status = 'PENDING' and incarnation = '' and (:old = 0 or needs = '')
+    order by number limit 1 {skip_locked})
 returning *
 -- name: claim_again
 update fleet_runs set epoch = epoch + 1, lease_until = :lease_until, version = version + 1
