@@ -94,7 +94,12 @@ def _number(token: str, name: str) -> int:
 
 
 def _workflow_status(tokens: list[str]) -> AgentWorkflowStatus:
-    names = ("AGENT_ID", "TASK_ID", "WORKFLOW_INSTANCE_ID", "TASK_STATUS")
+    names = (
+        "AGENT_ID",
+        "TASK_ID",
+        "TASK_EXECUTION_ID",
+        "TASK_STATUS",
+    )  # the reference's words, of workflows too
     agent, workflow, instance, status = _given(tokens, *(f"Missing arg {name}" for name in names))
     return AgentWorkflowStatus(agent, workflow, instance, _status(status))
 

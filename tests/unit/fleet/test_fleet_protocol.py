@@ -70,7 +70,7 @@ def test_a_request_to_the_byte(frame: bytes, request_: r.Request[Any]) -> None:
         (b"REGISTERAGENT", "Missing arg AGENT_ID"),
         (b"FETCHWORKFLOW", "Missing agent id"),
         (b"AGENTWORKFLOWSTATUS", "Missing arg AGENT_ID"),
-        (b"AGENTWORKFLOWSTATUS\x01a\x01w", "Missing arg WORKFLOW_INSTANCE_ID"),
+        (b"AGENTWORKFLOWSTATUS\x01a\x01w", "Missing arg TASK_EXECUTION_ID"),
         (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i", "Missing arg TASK_STATUS"),
         (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01running", "Unrecognised task status: running"),
         (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01SKIPPED", "Unrecognised task status: SKIPPED"),
