@@ -156,3 +156,28 @@ def test_a_principal_with_an_agent_ends_after_what_it_runs(tmp_path: Path) -> No
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_a_principal_that_was_suspended_throws_no_work_away(tmp_path: Path) -> None:
+    timeout_ms, gate = 1_500, tmp_path / "gate"
+    with (
+        running_principal(
+            tmp_path,
+            {"again": GATED % "on_crash: requeue"},
+            CDKTR_AGENT_HEARTBEAT_TIMEOUT_MS=str(timeout_ms),
+        ) as principal,
+        running_agent(principal.settings, tmp_path / "agent"),
+        Client(principal.settings) as client,
+    ):
+        run_id = start(client, "again", gate)
+        running_pids(gate)
+        eventually(lambda: shown(client, run_id).run.status is Status.RUNNING)
+        principal.suspend()
+        woken_at = wall_ms() + 2 * timeout_ms
+        eventually(lambda: wall_ms() > woken_at)
+        principal.wake()
+        eventually(lambda: wall_ms() > woken_at + timeout_ms)  # a live agent is heard by then
+        gate.touch()
+        found = ended(client, run_id)
+        assert (found.run.status, found.run.attempt) == (Status.COMPLETED, 1)
+        assert len(gate.with_name("gate.pids").read_text().split()) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -57,6 +58,15 @@ class PrincipalProcess:
             logs_listening_port=ports[1],
             logs_publishing_port=ports[2],
         )
+
+    def suspend(self) -> None:
+        """SIGSTOP, as when a laptop sleeps; `wake` lets it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """As if the machine had lost it: SIGKILL."""

@@ -40,8 +40,10 @@ def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, 
     async def watch() -> None:
         monitor = Monitor(desk)
         await monitor.start()
-        assert await monitor.look() == 5.0
-        keeper.now += LEASE_MS - 1_000
+        for _ in range(5):
+            assert await monitor.look() == 5.0
+            keeper.now += 5_000
+        keeper.now += LEASE_MS - 26_000
         assert await monitor.look() == 1.001
         keeper.now += 1_001
         with desk.fetchers.place("agent", "other") as place:
@@ -50,6 +52,28 @@ def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, 
 
     asyncio.run(watch())
     assert keeper.run("a").status is Status.PENDING and desk.registry.agents == []
+
+
+def test_a_principal_that_stood_still_spares_everyone_for_one_timeout(keeper: Keeper, tmp_path: Path) -> None:
+    desk = desk_of(keeper, tmp_path)
+    keeper.enqueue("a", requeues=1)
+    keeper.claim("i")
+    keeper.say("i", "a", 1, Status.RUNNING)
+
+    async def watch() -> None:
+        monitor = Monitor(desk)
+        await monitor.start()
+        assert await monitor.look() == 5.0
+        keeper.now += 2 * LEASE_MS
+        for _ in range(6):
+            assert await monitor.look() == 5.0
+            assert keeper.run("a").status is Status.RUNNING
+            keeper.now += 5_000
+        keeper.now += 1
+        await monitor.look()
+
+    asyncio.run(watch())
+    assert keeper.run("a").status is Status.PENDING
 
 
 def test_the_registry_survives_a_restart(keeper: Keeper, tmp_path: Path) -> None:
