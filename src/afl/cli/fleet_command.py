@@ -109,6 +109,8 @@ def status(
             found = operations.show_run(client, operations.find_run(client, run_id))
             _show_run(found, as_json)
             return
+        if workflow:
+            operations.check_workflow(client, workflow)
         wanted = statuses or []
         runs = operations.runs(client, workflow=workflow, statuses=wanted, limit=limit)
         agents = operations.agents(client)

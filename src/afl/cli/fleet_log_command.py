@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from afl.cli.console import output
+from afl.cli.console import output, say
 from afl.cli.fleet_lines import frame_text, line_text
 from afl.cli.fleet_options import Host, Port, chosen
 from afl.fleet.answers import LogLine
@@ -64,12 +64,20 @@ def logs(
     begin = _begin(since, start)
     with operations.connected(settings) as client:
         found = operations.find_run(client, run_id) if run_id else ""
+        if workflow:
+            operations.check_workflow(client, workflow)
         query = LogQuery(found, workflow, task, begin, _moment(end, "--end"), grep)
         printer = _Printer(verbose, as_json)
         if not tail:
+            empty = True
             for line in operations.read_logs(client, query):
                 printer.print(line)
+                empty = False
+            if task and empty:  # a task of an earlier definition may well have lines
+                operations.check_task(client, query)
             return
+        if task:
+            operations.check_task(client, query)
         only = LogFilter(query, operations.workflows(client) if task else ())
     asyncio.run(_tailed(settings, query, only, printer, last=_TAIL if begin is None else 0))
 
@@ -77,7 +85,10 @@ def logs(
 async def _tailed(
     settings: FleetSettings, query: LogQuery, only: LogFilter, printer: _Printer, last: int
 ) -> None:
-    async for lines in follow_logs(settings, query, only, last=last):
+    def away() -> None:
+        say("the principal does not answer; it is asked again", "yellow")
+
+    async for lines in follow_logs(settings, query, only, last=last, away=away):
         for line in lines:
             printer.print(line)
 

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from afl.fleet.errors import PrincipalAway
 from afl.fleet.protocol import Reply, parse_reply
-from afl.fleet.requests import Request
+from afl.fleet.requests import Ping, Request
 from afl.fleet.security import ClientKeys, load_client_keys
 from afl.fleet.settings import FleetSettings
 from afl.fleet.zeromq import zmq
@@ -60,6 +60,10 @@ class _Line:
             f"connection with principal has been lost: no answer from {self.address} after {attempts} attempts"
         )
 
+    def _note_silence(self, attempt: int) -> None:
+        if attempt == 1:
+            _log.warning("no answer from %s; it is asked again", self.address)
+
     def _note(self, attempt: int) -> None:
         if attempt > 1:
             _log.info("Successfully re-connected with principal after %d attempt(s)", attempt)
@@ -77,6 +81,11 @@ class Client(_Line):
         """What the principal answers; RequestRefused and PrincipalFailed are its errors."""
         return request.read(self.ask(request, retry=retry))
 
+    def reach(self, patience_ms: int) -> None:
+        """PrincipalAway unless the principal answers a PING within that time, or the timeout if that is less."""
+        if self._once(Ping().frame(), min(patience_ms, self._patience_ms(Ping()))) is None:
+            raise self._away(attempts=1)
+
     def ask(self, request: Request[Any], *, retry: bool = False) -> Reply:
         """The reply itself."""
         frame, patience = request.frame(), self._patience_ms(request)
@@ -87,6 +96,7 @@ class Client(_Line):
                 self._note(attempt)
                 return reply
             if attempt < len(attempts):
+                self._note_silence(attempt)
                 time.sleep(self.settings.default_zmq_timeout_ms / 1000)
         raise self._away(len(attempts))
 
@@ -148,6 +158,7 @@ class AsyncClient(_Line):
                 self._note(attempt)
                 return reply
             if attempt < len(attempts):
+                self._note_silence(attempt)
                 await asyncio.sleep(self.settings.default_zmq_timeout_ms / 1000)
         raise self._away(len(attempts))
 

@@ -16,6 +16,7 @@ import pytest
 from support.command_line import Afl, afl, afl_process, environment
 from support.eventually import eventually
 from support.fleet_agents import AgentProcess, running_agent
+from support.old_peer import OldPeer
 from support.principals import PrincipalProcess, running_principal
 
 from afl.cli.fleet_command import fleet as fleet_group
@@ -175,6 +176,65 @@ def test_mistakes_say_what_to_do(fleet: Afl, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "50")
     away = fleet("fleet", "status", "--port", "1")
     assert away.code == 1 and "`afl fleet principal` starts one" in away.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run flow",
+        "run flow --follow",
+        "status",
+        "status abc",
+        "list",
+        "agents",
+        "logs",
+        "logs --tail",
+        "cancel abc",
+    ],
+)
+def test_every_command_says_at_the_first_attempt_that_there_is_no_principal(
+    afl: Afl, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    clean(monkeypatch)
+    monkeypatch.setenv("CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "50")
+    done = afl("fleet", *command.split(), "--port", "1")
+    assert done.code == 1
+    assert "Call timed out" in done.err and "`afl fleet principal` starts one" in done.err
+
+
+def test_a_long_timeout_does_not_keep_that_back(afl: Afl, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean(monkeypatch)
+    monkeypatch.setenv("CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "3600000")
+    assert afl("fleet", "status", "--port", "1").code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("status zzz", "there is no run 'zzz'; `afl fleet status` lists them"),
+        ("cancel zzz", "there is no run 'zzz'"),
+        ("logs --run zzz", "there is no run 'zzz'"),
+        ("logs --tail --run zzz", "there is no run 'zzz'"),
+        ("logs --workflow flw", "there is no workflow 'flw'; did you mean 'flow'?"),
+        ("logs --tail --workflow flw", "there is no workflow 'flw'; did you mean 'flow'?"),
+        ("status --workflow flw", "there is no workflow 'flw'; did you mean 'flow'?"),
+        ("logs --task botom", "there is no task 'botom'; did you mean 'bottom'?"),
+        ("logs --workflow slow --task bottom", "there is no task 'bottom' in workflow slow"),
+        ("logs --tail --task botom", "there is no task 'botom'; did you mean 'bottom'?"),
+    ],
+)
+def test_a_name_that_means_nothing_is_told(fleet: Afl, command: str, said: str) -> None:
+    done = fleet("fleet", *command.split())
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+
+
+def test_a_run_is_found_by_the_id_that_an_old_agent_gave_it(fleet: Afl, principal: PrincipalProcess) -> None:
+    with OldPeer(principal.settings) as peer:
+        peer.ask("AGENTWORKFLOWSTATUS", "old", "elsewhere", "slim-auk-0", "RUNNING")
+        peer.ask("AGENTWORKFLOWSTATUS", "old", "elsewhere", "slim-auk-0", "COMPLETED")
+    assert json.loads(fleet("fleet", "status", "slim-auk-0", "--json").out)["instance_id"] == "slim-auk-0"
+    assert fleet("fleet", "logs", "--run", "slim-auk-0", "--workflow", "elsewhere").code == 0
 
 
 def test_a_folder_to_begin_with(afl: Afl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,11 @@ from support.principals import PrincipalProcess, running_principal
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway, RequestRefused
 from afl.fleet.requests import RunWorkflow
+from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
+from afl.operations.fleet.fleet import LogFilter, LogQuery
 from afl.operations.fleet.fleet_dag import RunStanding
-from afl.operations.fleet.fleet_follow import Away, News, follow_run
+from afl.operations.fleet.fleet_follow import Away, News, follow_logs, follow_run
 
 GATED = """
 name: Gated
@@ -104,6 +106,20 @@ def test_who_follows_is_told_what_cannot_be_followed(principal: PrincipalProcess
     principal.kill()
     with pytest.raises(PrincipalAway, match="`afl fleet principal` starts one"):
         asyncio.run(follow(run_id, attempts=2))
+
+
+def test_who_tails_lines_is_told_once_that_the_principal_is_away() -> None:
+    settings = FleetSettings(principal_port=1, retry_attempts=3, default_zmq_timeout_ms=20)
+    told: list[str] = []
+
+    async def tail() -> None:
+        query = LogQuery()
+        async for _ in follow_logs(settings, query, LogFilter(query), away=lambda: told.append("away")):
+            pass
+
+    with pytest.raises(PrincipalAway):
+        asyncio.run(tail())
+    assert told == ["away"]
 
 
 def test_an_interrupt_leaves_and_the_run_goes_on(principal: PrincipalProcess, tmp_path: Path) -> None:

@@ -33,14 +33,16 @@ from afl.operations.fleet.fleet_dag import RunStanding, standing
 
 _PAGE = 1_000
 _HASTE_MS = 1_500
+_REACH_MS = 5_000  # nobody waits longer to hear that there is no principal, however long its answers may take
 _LETTERS = re.compile(r"[0-9a-z-]+", re.IGNORECASE)
 
 
 @contextmanager
 def connected(settings: FleetSettings) -> Iterator[Client]:
-    """A client of the principal of these settings; who does not reach it is told what to do."""
+    """A client of the principal of these settings; who does not reach it is told soon, and what to do."""
     try:
         with Client(settings) as client:
+            client.reach(_REACH_MS)
             yield client
     except PrincipalAway as away:
         raise with_hint(away) from away
@@ -77,7 +79,9 @@ def start(client: Client, workflow_id: str, params: Mapping[str, Any] | None = N
     try:
         return client.call(request, retry=True).run_id
     except RequestRefused as refused:
-        raise _with_near_workflow(client, workflow_id, refused) from refused
+        if not str(refused).startswith("No workflow exists"):
+            raise
+        raise _unknown_workflow(client, workflow_id) from refused
 
 
 def runs(
@@ -108,13 +112,21 @@ def find_run(client: Client, given: str = "") -> str:
         return latest[0].run_id
     if not _LETTERS.fullmatch(given):
         raise InputError(f"{given!r} is no id of a run; `afl fleet status` lists them")
-    known = [run.run_id for run in runs(client, limit=_PAGE)]
-    if given in known:
-        return given
-    fitting = [run_id for run_id in known if run_id.startswith(given) or run_id.endswith(given)]
+    known = runs(client, limit=_PAGE)
+    for run in known:
+        if given in (run.run_id, run.instance_id):
+            return run.run_id
+    fitting = [run.run_id for run in known if run.run_id.startswith(given) or run.run_id.endswith(given)]
     if len(fitting) > 1:
         raise InputError(f"{given!r} means {len(fitting)} runs: {', '.join(fitting[:5])}; write more of it")
-    return fitting[0] if fitting else given
+    return fitting[0] if fitting else _older_run(client, given)
+
+
+def _older_run(client: Client, given: str) -> str:
+    try:
+        return client.call(GetRun(given)).run.run_id
+    except RequestRefused as refused:
+        raise InputError(f"there is no run {given!r}; `afl fleet status` lists them") from refused
 
 
 def show_run(client: Client, run_id: str) -> RunStanding:
@@ -161,6 +173,29 @@ class LogQuery:
         )
 
 
+def check_workflow(client: Client, workflow_id: str) -> None:
+    """InputError for an id that neither a file nor a run has."""
+    known = client.call(ListDefinitions())
+    if workflow_id not in known and not runs(client, workflow=workflow_id, limit=1):
+        raise _unknown_workflow(client, workflow_id)
+
+
+def check_task(client: Client, query: LogQuery) -> None:
+    """InputError for a task that the query's run or workflow, or else any workflow, does not have."""
+    flows, where = workflows(client), ""
+    if query.run:
+        own = show_run(client, query.run).workflow
+        if own is None:  # a run that an old agent began by itself has no definition
+            return
+        flows, where = [own], f" in run {query.run}"
+    elif query.workflow:
+        flows, where = [flow for flow in flows if flow.id == query.workflow], f" in workflow {query.workflow}"
+    known = [name for flow in flows for task_id, task in flow.tasks.items() for name in (task_id, task.name)]
+    if query.task not in known:
+        near = suggestion(query.task, dict.fromkeys(known)) if known else ""
+        raise InputError(f"there is no task {query.task!r}{where}{near}")
+
+
 class LogFilter:
     """The conditions that only the reader knows: a task by its id or name, a regular expression, a text.
 
@@ -204,10 +239,8 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
         raise InputError(f"{pattern!r} is no regular expression: {error}") from error
 
 
-def _with_near_workflow(client: Client, workflow_id: str, refused: RequestRefused) -> InputError:
-    """For an unknown id: what is near it, or what is wrong with its file."""
-    if not str(refused).startswith("No workflow exists"):
-        return refused
+def _unknown_workflow(client: Client, workflow_id: str) -> InputError:
+    """What is near the id, or what is wrong with its file."""
     wrong = [problem for problem in problems(client) if _file_of(workflow_id) in problem.path]
     if wrong:
         found = wrong[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 
 from afl.fleet.answers import LogLine, LogPage
@@ -58,18 +58,29 @@ async def follow_run(settings: FleetSettings, run_id: str, *, last: int = 0) -> 
 
 
 async def follow_logs(
-    settings: FleetSettings, query: LogQuery, chosen: LogFilter, *, last: int = 0, after: int = 0
+    settings: FleetSettings,
+    query: LogQuery,
+    chosen: LogFilter,
+    *,
+    last: int = 0,
+    after: int = 0,
+    away: Callable[[], None] | None = None,
 ) -> AsyncGenerator[list[LogLine], None]:
-    """The lines that fit, from the query's start on, from the last so many, or behind a position, for ever."""
+    """The lines that fit, from the query's start on, from the last so many, or behind a position, for ever.
+
+    `away` is called when the principal does not answer, once until it does.
+    """
     async with AsyncClient(settings) as client:
-        away, wait_ms = 0, 0
+        attempts, wait_ms = 0, 0
         while True:
             try:
                 page = await client.call(query.request(after, last=0 if after else last, wait_ms=wait_ms))
             except PrincipalAway as error:
-                away = await _patience(client, away, error)
+                if away is not None and not attempts:
+                    away()
+                attempts = await _patience(client, attempts, error)
                 continue
-            after, away, wait_ms = page.position, 0, 0 if page.more else _WAIT_MS
+            after, attempts, wait_ms = page.position, 0, 0 if page.more else _WAIT_MS
             if lines := [line for line in page.lines if chosen.passes(line)]:
                 yield lines
 
