@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from afl.fleet.parameters import checked
@@ -12,8 +13,8 @@ from afl.fleet.task_section import read_task, whole
 from afl.fleet.workflow import DEFAULT_REQUEUES, Overlap, Parameter, ParameterKind, Task, Workflow
 from afl.fleet.yaml_section import Section, is_scalar, read_document
 from afl.kernel.cron import Cron
-from afl.kernel.dag import Dag
-from afl.kernel.errors import GraphError, InputError, ScheduleError
+from afl.kernel.dag import cycles
+from afl.kernel.errors import InputError, ScheduleError
 from afl.kernel.schedule import CatchUp
 
 _KEYS = (
@@ -28,6 +29,7 @@ _KEYS = (
     "catch_up",
     "on_crash",
 )
+_MOST_CYCLES = 20  # that are told of one file
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # one of them divides the words of the wire
 _DAY_7 = re.compile(r"(?<![0-9/])7(?![0-9])")
@@ -74,18 +76,21 @@ def _tasks(document: Section, params: dict[str, Parameter]) -> dict[str, Task]:
     if not list(section):
         document.problem("tasks", "is empty; expected at least one task")
     tasks: dict[str, Task] = {}
+    sections: dict[str, Section] = {}
     for task_id in section:
         inner = section.section(task_id, "a mapping with name and config", required=True)
         if not task_id or _CONTROL.search(task_id):
             section.problem(task_id, "is no task id: expected text without control characters")
         if inner is not None:
-            tasks[task_id] = read_task(inner, params)
-    _check_graph(section, tasks)
+            tasks[task_id], sections[task_id] = read_task(inner, params), inner
+    _check_dependencies(section, tasks)
+    depends = {task_id: [name for name in task.depends if name in tasks] for task_id, task in tasks.items()}
+    for path in islice(cycles(depends), _MOST_CYCLES):
+        sections[path[0]].problem("depends", f"forms a cycle: {' -> '.join(path)}")
     return tasks
 
 
-def _check_graph(section: Section, tasks: dict[str, Task]) -> None:
-    """Dependencies that exist, and no cycle."""
+def _check_dependencies(section: Section, tasks: dict[str, Task]) -> None:
     known = list(section)
     for task_id, task in tasks.items():
         for name in task.depends:
@@ -94,14 +99,6 @@ def _check_graph(section: Section, tasks: dict[str, Task]) -> None:
                 section.problem(
                     task_id, f"depends on {name!r}, which is no task of this file{suggestion(name, others)}"
                 )
-    depends = {
-        task_id: [name for name in tasks[task_id].depends if name in tasks] if task_id in tasks else []
-        for task_id in known
-    }
-    try:
-        Dag(depends)
-    except GraphError as error:
-        section.problem("", str(error))
 
 
 def _params(document: Section) -> dict[str, Parameter]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -92,19 +92,29 @@ class Dag:
                 if not waiting[follower]:
                     free.append(follower)
         if len(order) < len(waiting):
-            raise GraphError(f"dependencies form a cycle: {' -> '.join(self._cycle(set(order)))}")
+            raise GraphError(f"dependencies form a cycle: {' -> '.join(next(cycles(self._dependencies)))}")
         return tuple(order)
 
-    def _cycle(self, sorted_nodes: set[str]) -> list[str]:
-        """A path from a node over its dependencies back to itself, among the nodes left unsorted."""
-        node = next(node for node in self._dependencies if node not in sorted_nodes)
-        seen: dict[str, int] = {}
-        path: list[str] = []
-        while node not in seen:  # every unsorted node waits for another unsorted one, so this must come round
-            seen[node] = len(path)
-            path.append(node)
-            node = next(name for name in self._dependencies[node] if name not in sorted_nodes)
-        return [*path[seen[node] :], node]
+
+def cycles(dependencies: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Paths from a node over its dependencies back to itself, one for each dependency that closes a cycle.
+
+    Without those dependencies there is no cycle left. Every name must be a node.
+    """
+    done: set[str] = set()
+    for root in dependencies:
+        path: dict[str, Iterator[str]] = {} if root in done else {root: iter(dependencies[root])}
+        while path:
+            node = next(reversed(path))
+            follower = next(path[node], None)
+            if follower is None:
+                del path[node]
+                done.add(node)
+            elif follower in path:
+                nodes = list(path)
+                yield [*nodes[nodes.index(follower) :], follower]
+            elif follower not in done:
+                path[follower] = iter(dependencies[follower])
 
 
 class NodeState(StrEnum):

@@ -152,6 +152,22 @@ def test_aliases_and_merges() -> None:
     assert (flow.tasks["b"].name, flow.tasks["b"].timeout) == ("B", 3.0)
 
 
+def test_every_cycle_is_told_at_its_own_line() -> None:
+    needs = {"free": "", "a": "b", "b": "a", "tail": "b", "c": "d, e", "d": "c", "e": "c, e"}
+    tasks = "".join(
+        f"  {name}: {{name: X, depends: [{depends}], config: !Subprocess {{cmd: x}}}}\n"
+        for name, depends in needs.items()
+    )
+    with pytest.raises(WorkflowFileError) as caught:
+        read(f"name: W\ntasks:\n{tasks}")
+    assert [(problem.line, problem.key, problem.message) for problem in caught.value.problems] == [
+        (4, "tasks.a.depends", "forms a cycle: a -> b -> a"),
+        (7, "tasks.c.depends", "forms a cycle: c -> d -> c"),
+        (7, "tasks.c.depends", "forms a cycle: c -> e -> c"),
+        (9, "tasks.e.depends", "forms a cycle: e -> e"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -170,12 +186,12 @@ def test_aliases_and_merges() -> None:
             + "  b: {name: B, config: !Subprocess {cmd: x}}\n",
             "5: tasks.a: depends on 'exract', which is no task of this file; did you mean 'extract'?",
         ),
-        (with_task("depends: [a]"), "3: tasks: dependencies form a cycle: a -> a"),
+        (with_task("depends: [a]"), "6: tasks.a.depends: forms a cycle: a -> a"),
         (
             "name: W\ntasks:\n  a: {name: A, depends: [c], config: !Subprocess {cmd: x}}\n"
             "  b: {name: B, depends: [a], config: !Subprocess {cmd: x}}\n"
             "  c: {name: C, depends: [b], config: !Subprocess {cmd: x}}\n",
-            "3: tasks: dependencies form a cycle: a -> c -> b -> a",
+            "3: tasks.a.depends: forms a cycle: a -> c -> b -> a",
         ),
         (with_task("", 'cron: "* * * * *"\n'), "2: cron: is '* * * * *'; expected 6 fields, seconds first: "),
         (

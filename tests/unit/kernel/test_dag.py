@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afl.kernel.dag import Change, Dag, NodeState, Tracker
+from afl.kernel.dag import Change, Dag, NodeState, Tracker, cycles
 from afl.kernel.errors import GraphError
 
 DIAMOND = Dag({"top": [], "left": ["top"], "right": ["top"], "bottom": ["left", "right"]})
@@ -67,6 +67,17 @@ def test_a_cycle_is_shown_as_a_path(needs: dict[str, list[str]], path: str) -> N
     with pytest.raises(GraphError) as caught:
         Dag(needs)
     assert str(caught.value) == f"dependencies form a cycle: {path}"
+
+
+def test_there_is_one_cycle_for_each_dependency_that_closes_one() -> None:
+    assert list(cycles({"a": ["b", "c"], "b": ["a"], "c": ["a"], "d": ["d", "a"]})) == [
+        ["a", "b", "a"],
+        ["a", "c", "a"],
+        ["d", "d"],
+    ]
+    assert list(cycles({"a": [], "b": ["a"], "c": ["a", "b"]})) == []
+    chain = {str(number): [str(number + 1)] for number in range(5_000)} | {"5000": ["0"]}
+    assert [len(path) for path in cycles(chain)] == [5_002]
 
 
 def test_an_unknown_dependency_names_the_near_one() -> None:
