@@ -19,6 +19,7 @@ from afl.cli.fleet_service_command import agent, principal, ui
 from afl.cli.fleet_setup_command import check, init, keys, settings
 from afl.cli.tables import Table, shortened
 from afl.fleet.answers import AgentView, RunView
+from afl.fleet.parameters import shown as shown_value
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
@@ -209,7 +210,7 @@ def _show_run(found: RunStanding, as_json: bool) -> None:
     run = found.run
     facts = [f"run {run.run_id} of {run.workflow_id}", f"made {date(run.created_at)} by {_origin(run)}"]
     facts += [f"on {run.agent_id}"] if run.agent_id else []
-    facts += [f"{name}={value}" for name, value in run.params.items()]
+    facts += [f"{name}={shown_value(value)}" for name, value in run.params.items()]
     console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
     if run.cancel_reason is not None:
         console.print(Text(f"cancelled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)

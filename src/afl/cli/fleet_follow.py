@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from afl.cli.console import errors, output
-from afl.cli.fleet_graph import COLOURS, graph, summary
+from afl.cli.fleet_graph import colour_of, graph, summary
 from afl.cli.fleet_lines import line_text
 from afl.fleet.answers import LogLine
 from afl.fleet.statuses import Status
@@ -100,7 +100,10 @@ class LiveDisplay:
 
 
 def _bar(standing: RunStanding, now: int) -> RenderableType:
-    bad = any(standing.counts[status] for status in (Status.FAILED, Status.CRASHED, Status.CANCELLED))
+    bad = any(
+        task.status in (Status.FAILED, Status.CRASHED, Status.CANCELLED) and not task.failure_allowed
+        for task in standing.tasks
+    )
     colour = "red" if bad else "green"
     bar = ProgressBar(
         max(1, len(standing.tasks)),
@@ -163,7 +166,7 @@ class LineDisplay:
         self._waits = standing.run.waits
         for task, row in zip(standing.tasks, graph(standing.tasks, now), strict=True):
             if task.status not in (None, Status.PENDING) and self._known.get(task.task_id) is not task.status:
-                self._console.print(Text(f"{task.status.value:<10}", COLOURS[task.status]), row, sep="")
+                self._console.print(Text(f"{task.status.value:<10}", colour_of(task)), row, sep="")
             self._known[task.task_id] = task.status
 
     def _show_lines(self, lines: list[LogLine]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.text import Text
 
 from afl.cli.console import duration
@@ -31,6 +33,7 @@ _MARKS = {
 }
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _UNTOUCHED = "·"
+_ALLOWED, _ALLOWED_MARK = "yellow", "!"
 _WIDEST = 48
 
 
@@ -50,9 +53,13 @@ def summary(standing: RunStanding, now: int) -> Text:
     run = standing.run
     text = Text.assemble((run.workflow_name, "bold"), "  ", status_text(run.status))
     text.append(f"  {standing.ended}/{len(standing.tasks)} tasks")
+    allowed = standing.allowed_failures
+    counts = standing.counts - Counter({Status.FAILED: allowed})
     for status in (Status.RUNNING, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELLED):
-        if standing.counts[status]:
-            text.append(f", {standing.counts[status]} {status.value.lower()}", COLOURS[status])
+        if counts[status]:
+            text.append(f", {counts[status]} {status.value.lower()}", COLOURS[status])
+    if allowed:
+        text.append(f", {allowed} failed (allowed)", _ALLOWED)
     took = standing.duration_ms(now)
     if took is not None:
         text.append(f"  {duration(took)}", "dim")
@@ -65,9 +72,16 @@ def _head(task: TaskLine) -> str:
     return f"{task.guide}x {task.task_id}"
 
 
+def colour_of(task: TaskLine) -> str:
+    """The colour of where a task stands."""
+    if task.failure_allowed:
+        return _ALLOWED
+    return "dim" if task.status is None else COLOURS[task.status]
+
+
 def _row(task: TaskLine, now: int, width: int, spinning: bool) -> Text:
-    colour = "dim" if task.status is None else COLOURS[task.status]
-    text = Text.assemble((task.guide, "dim"), (_mark(task.status, now, spinning), colour), " ")
+    colour = colour_of(task)
+    text = Text.assemble((task.guide, "dim"), (_mark(task, now, spinning), colour), " ")
     text.append(task.task_id, "bold" if task.status is Status.RUNNING else colour if _is_dim(task) else "")
     text.append(" " * max(0, width - text.cell_len))
     took = task.duration_ms(now)
@@ -81,10 +95,12 @@ def _is_dim(task: TaskLine) -> bool:
     return task.status in (None, Status.SKIPPED)
 
 
-def _mark(status: Status | None, now: int, spinning: bool) -> str:
-    if status is Status.RUNNING and spinning:
+def _mark(task: TaskLine, now: int, spinning: bool) -> str:
+    if task.status is Status.RUNNING and spinning:
         return _FRAMES[now // 100 % len(_FRAMES)]
-    return _UNTOUCHED if status is None else _MARKS[status]
+    if task.failure_allowed:
+        return _ALLOWED_MARK
+    return _UNTOUCHED if task.status is None else _MARKS[task.status]
 
 
 def _notes(task: TaskLine) -> Text:
@@ -95,9 +111,11 @@ def _notes(task: TaskLine) -> Text:
     if task.attempt > 1:
         text.append(f"  attempt {task.attempt}", "yellow")
     if task.error:
-        text.append(f"  {shortened(task.error)}", "" if task.status is None else COLOURS[task.status])
+        text.append(f"  {shortened(task.error)}", "" if task.status is None else colour_of(task))
     elif task.exit_code:
-        text.append(f"  exit code {task.exit_code}", "red")
+        text.append(f"  exit code {task.exit_code}", colour_of(task))
+    if task.failure_allowed:
+        text.append(" (allowed)", _ALLOWED)
     if task.joins:
         text.append(f"  ⇠ {', '.join(task.joins)}", "dim")
     if task.name != task.task_id and not task.error:

@@ -14,6 +14,7 @@ from afl.cli import options
 from afl.cli.console import output, print_json, say
 from afl.cli.fleet_options import Host, Port, chosen
 from afl.cli.tables import Table
+from afl.fleet.dotenv import missing_dotenv
 from afl.fleet.settings import load_fleet_settings
 from afl.operations.fleet import fleet_setup
 
@@ -123,3 +124,5 @@ def settings(host: Host = None, port: Port = None, as_json: options.AsJson = Fal
             Text(each.meaning, "dim"),
         )
     shown.print(output())
+    if missing := missing_dotenv():
+        say(f"{missing}; the environment and the defaults hold", "dim")

@@ -20,7 +20,9 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("failed", "error", "crashed", "rejected", "dead", "open", "poisoned"), "failed"),
     **dict.fromkeys(("running", "working", "active", "processing", "startup"), "running"),
     **dict.fromkeys(("waiting", "pending", "elsewhere", "suspended", "half_open", "retrying"), "waiting"),
-    **dict.fromkeys(("caught", "overdue", "hanging", "silent", "warning", "timeout"), "caught"),
+    **dict.fromkeys(
+        ("caught", "overdue", "hanging", "silent", "warning", "timeout", "failed (allowed)"), "caught"
+    ),
     **dict.fromkeys(("paused", "concurrency"), "paused"),
     **dict.fromkeys(("cancelled", "canceled", "ignored", "skipped", "shutdown", "stopped"), "ended"),
     **dict.fromkeys(("created", "queued", "not begun", "unknown", "idle", "scheduled"), "idle"),

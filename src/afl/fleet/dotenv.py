@@ -27,6 +27,11 @@ def read_dotenv(path: Path) -> dict[str, str]:
     return found
 
 
+def missing_dotenv(path: Path = Path(".env")) -> str:
+    """That there is no such file, in words that end a sentence; empty when there is one."""
+    return "" if path.exists() else f"there is no {path.name} in {path.absolute().parent}"
+
+
 def _value(text: str) -> str:
     quoted = _QUOTED.fullmatch(text)
     if quoted:

@@ -276,6 +276,19 @@ def test_settings_say_where_their_values_come_from(
     assert "hush" not in told.out and "hush" not in afl("fleet", "settings").out
 
 
+def test_a_dotenv_that_is_not_there_is_told(
+    afl: Afl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean(monkeypatch)
+    said = f"there is no .env in {tmp_path}"
+    assert said in afl("fleet", "settings").err
+    monkeypatch.setenv("CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "50")
+    assert said in afl("fleet", "status", "--port", "1").err
+    (tmp_path / ".env").write_text("CDKTR_RETRY_ATTEMPTS=7\n")
+    assert said not in afl("fleet", "settings").err
+    assert said not in afl("fleet", "status", "--port", "1").err
+
+
 def test_keys_are_made_once(afl: Afl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clean(monkeypatch)
     made = json.loads(afl("fleet", "keys", "keys", "--json").out)

@@ -121,6 +121,8 @@ def test_the_status_says_what_a_run_waits_for(
         assert f"waits: {said} (task fetch)" in afl("fleet", "status", run_id).out
         assert said in " ".join(afl("fleet", "status").out.split())
         assert json.loads(afl("fleet", "status", run_id, "--json").out)["waits"].startswith(said)
+        greeted = afl("fleet", "run", "greet", "--param", "day=monday", "--param", "dry_run=True").out.strip()
+        assert "day=monday, dry_run=true" in afl("fleet", "status", greeted).out
 
 
 def test_without_any_agent_that_is_said(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from afl.cli.fleet_follow import LineDisplay, LiveDisplay, display_for
 from afl.cli.fleet_graph import graph, summary
 from afl.cli.fleet_lines import frame_text, line_text
-from afl.fleet.answers import LogLine, RunView
+from afl.fleet.answers import LogLine, RunView, TaskView
 from afl.fleet.statuses import Status
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
@@ -112,6 +112,24 @@ def test_rows_say_state_duration_attempt_exit_code_and_error() -> None:
     assert rows[2].split() == ["└─", "●", "right", "1.0", "s"]
     assert rows[3].endswith("  skipped  left failed  ⇠ left")
     assert rows[4].split() == ["·", "alone", "Alone"]
+
+
+def test_a_failure_that_is_allowed_is_shown_as_such() -> None:
+    tasks = {"a": Task("A", TRUE, allow_failure=True), "b": Task("B", TRUE)}
+    told = TaskView(
+        task_id="a",
+        task_instance_id="a1",
+        status=Status.FAILED,
+        attempt=1,
+        exit_code=3,
+        started_at=None,
+        ended_at=None,
+        error="exit code 3",
+    )
+    lines = task_lines(Workflow("w", "W", tasks), {"a": told})
+    assert drawn(lines)[0].split() == ["!", "a", "exit", "code", "3", "(allowed)"]
+    found = RunStanding(run_view(Status.COMPLETED), None, lines)
+    assert summary(found, 3_000).plain == "Diamond  COMPLETED  1/2 tasks, 1 failed (allowed)  2.0 s"
 
 
 def test_the_summary_counts() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from afl.fleet.answers import AgentView, FileProblem, LogLine, LogPage, RunView
 from afl.fleet.client import Client
+from afl.fleet.dotenv import missing_dotenv
 from afl.fleet.errors import PrincipalAway, RequestRefused
 from afl.fleet.problems import suggestion
 from afl.fleet.requests import (
@@ -50,8 +51,10 @@ def connected(settings: FleetSettings) -> Iterator[Client]:
 
 def with_hint(away: PrincipalAway) -> PrincipalAway:
     """The error with what a person can do about it."""
+    which = "CDKTR_PRINCIPAL_HOST, CDKTR_PRINCIPAL_PORT and the keys say which"
+    missing = missing_dotenv()
     return PrincipalAway(
-        f"{away}. `afl fleet principal` starts one; CDKTR_PRINCIPAL_HOST, CDKTR_PRINCIPAL_PORT and the keys say which"
+        f"{away}. `afl fleet principal` starts one; {which}{f' ({missing})' if missing else ''}"
     )
 
 

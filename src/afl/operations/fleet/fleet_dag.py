@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afl.fleet.answers import RunDetail, RunView, TaskView
 from afl.fleet.statuses import Status
@@ -31,6 +31,19 @@ class TaskLine:
     started_at: int | None = None
     ended_at: int | None = None
     error: str = ""
+    allow_failure: bool = False
+
+    @property
+    def failure_allowed(self) -> bool:
+        """Whether it failed and the run went on as if it had not."""
+        return self.allow_failure and self.status is Status.FAILED
+
+    @property
+    def word(self) -> str:
+        """Where it stands, in words."""
+        if self.status is None:
+            return "not begun"
+        return "failed (allowed)" if self.failure_allowed else self.status.value.lower()
 
     def duration_ms(self, now: int) -> int | None:
         """How long it took, or takes until now."""
@@ -53,6 +66,11 @@ class RunStanding:
         return Counter(task.status for task in self.tasks)
 
     @property
+    def allowed_failures(self) -> int:
+        """How many tasks failed and were allowed to."""
+        return sum(task.failure_allowed for task in self.tasks)
+
+    @property
     def ended(self) -> int:
         """How many tasks have ended, in whatever way."""
         return sum(1 for task in self.tasks if task.status is not None and task.status.is_final)
@@ -70,7 +88,9 @@ def standing(detail: RunDetail) -> RunStanding:
     try:
         workflow = decode_workflow(bytes(detail.workflow))
     except InputError:  # a run that an old agent began by itself has no definition
-        lines = tuple(_line(task_id, task_id, _Place("", ()), (), task) for task_id, task in reported.items())
+        lines = tuple(
+            _told(TaskLine(task_id, task_id, "", (), (), None), task) for task_id, task in reported.items()
+        )
         return RunStanding(detail.run, None, lines)
     return RunStanding(detail.run, workflow, task_lines(workflow, reported))
 
@@ -78,16 +98,14 @@ def standing(detail: RunDetail) -> RunStanding:
 def task_lines(workflow: Workflow, reported: Mapping[str, TaskView] | None = None) -> tuple[TaskLine, ...]:
     """The tasks of a workflow, each below the last task it waits for, and where they stand."""
     known = reported or {}
-    return tuple(
-        _line(
-            task_id,
-            workflow.tasks[task_id].name,
-            place,
-            workflow.tasks[task_id].depends,
-            known.get(task_id),
+    found = []
+    for task_id, place in _places(workflow.dag):
+        task = workflow.tasks[task_id]
+        line = TaskLine(
+            task_id, task.name, place.guide, task.depends, place.joins, None, allow_failure=task.allow_failure
         )
-        for task_id, place in _places(workflow.dag)
-    )
+        found.append(_told(line, known.get(task_id)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +114,12 @@ class _Place:
     joins: tuple[str, ...]
 
 
-def _line(
-    task_id: str, name: str, place: _Place, depends: tuple[str, ...], told: TaskView | None
-) -> TaskLine:
+def _told(line: TaskLine, told: TaskView | None) -> TaskLine:
+    """The line with what was told of its task."""
     if told is None:
-        return TaskLine(task_id, name, place.guide, depends, place.joins, None)
-    return TaskLine(
-        task_id=task_id,
-        name=name,
-        guide=place.guide,
-        depends=depends,
-        joins=place.joins,
+        return line
+    return replace(
+        line,
         status=told.status,
         attempt=told.attempt,
         exit_code=told.exit_code,
