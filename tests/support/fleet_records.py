@@ -115,10 +115,12 @@ def run(
 
     async def running() -> Report:
         spool = ListSpool()
-        manager = TaskManager(cast(Spool, spool), limit, workplace or Workplace(grace=0.5))
+        place = workplace or Workplace(grace=0.5)
+        manager = TaskManager(cast(Spool, spool), limit, place)
         if hear is not None:
             spool.heard.append(lambda record: hear(record, manager))
         status = await manager.run(fetched(flow, params))
+        await place.ray.close()
         report = Report(spool.records)
         assert report.run_statuses[-1] is status
         return report

@@ -76,12 +76,14 @@ class Agent:
         spool = Spool(self._folder, self.identity)
         self._shipper = Shipper(self._client, spool, self._pause, self._doubt.set)
         reaper = Reaper(self._grace)
-        self._manager = TaskManager(spool, self.limit, Workplace(reaper, self._grace))
+        workplace = Workplace(reaper, self._grace)
+        self._manager = TaskManager(spool, self.limit, workplace)
         if signals:
             self._listen_for_signals()
         try:
             return await self._live()
         finally:
+            await workplace.ray.close()
             await spool.close()
             await asyncio.to_thread(self._folder.close)
             if isinstance(self._client, AsyncClient):

@@ -6,15 +6,17 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from afl.fleet.executors.command import command_of
 from afl.fleet.executors.process import ChildProcess
+from afl.fleet.executors.ray_command import check_ray
+from afl.fleet.executors.shared_ray import SharedRay
 from afl.fleet.journal import RunJournal
 from afl.fleet.reaper import MARK, Reaper
 from afl.fleet.statuses import Status
 from afl.fleet.task_output import TaskOutput
-from afl.fleet.workflow import Task
+from afl.fleet.workflow import Ray, Task
 from afl.kernel.errors import AgentFlowError
 
 GRACE_SECONDS = 5.0
@@ -27,6 +29,7 @@ class Workplace:
     reaper: Reaper | None = None
     grace: float = GRACE_SECONDS  # seconds between SIGTERM and SIGKILL
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    ray: SharedRay = field(default_factory=SharedRay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Attempt:
         self._child: ChildProcess | None = None
         self._reason = ""
         self._ending: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
 
     async def run(self) -> Outcome:
         """Start the process and see it to its end; its last line is in the journal by then."""
@@ -73,15 +77,16 @@ class Attempt:
         """End it, whatever it has started; the first reason counts."""
         if not self._reason:
             self._reason = reason
+            self._stopped.set()
             if self._child is not None:
                 self._ending = asyncio.create_task(self._child.stop(self._instance, self._workplace.grace))
 
     async def _run(self) -> Outcome:
-        if self._reason:
-            return Outcome(False, error=self._reason)
         output = TaskOutput(self._journal, self._task.name, self._instance)
         try:
-            command = command_of(self._task)
+            command = command_of(await self._placed())
+            if self._reason:
+                return Outcome(False, error=self._reason)
             self._child = child = ChildProcess(command, self._env(), output)
         except (OSError, ValueError, AgentFlowError) as error:
             return Outcome(False, error=f"Failed to start child process: {error}")
@@ -95,6 +100,24 @@ class Attempt:
             await self._ending
         output.finish()
         return self._outcome(code)
+
+    async def _placed(self) -> Task:
+        """The task with the cluster of this agent, if it needs one and names none."""
+        config = self._task.config
+        if not isinstance(config, Ray) or config.address is not None or self._reason:
+            return self._task
+        check_ray()
+        finding = asyncio.ensure_future(
+            self._workplace.ray.address({**self._workplace.environ, **self._task.env})
+        )
+        stopping = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait([finding, stopping], return_when=asyncio.FIRST_COMPLETED)
+            address = finding.result() if finding.done() else None
+        finally:
+            finding.cancel()
+            stopping.cancel()
+        return replace(self._task, config=replace(config, address=address))
 
     def _limit_time(self) -> asyncio.TimerHandle | None:
         timeout = self._task.timeout

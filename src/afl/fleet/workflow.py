@@ -42,7 +42,9 @@ class Ray:
     cmd: str | None = None
     function: str | None = None
     args: tuple[str, ...] = ()
-    address: str | None = None  # None: $RAY_ADDRESS, else the cluster of this machine, else one of its own
+    address: str | None = (
+        None  # None: $RAY_ADDRESS, else the cluster of this machine, else one of the agent's
+    )
     num_cpus: float | None = None
     num_gpus: float | None = None
     resources: Mapping[str, float] = field(default_factory=dict)

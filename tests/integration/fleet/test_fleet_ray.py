@@ -37,6 +37,9 @@ def train(first, second):
 
 def fail():
     raise ValueError("no data")
+
+def tell_cluster():
+    print(ray.get_runtime_context().gcs_address, os.getppid())
 """
 
 
@@ -86,6 +89,18 @@ def test_cancel_ends_the_program_on_the_cluster(cluster: str, tmp_path: Path) ->
     [pid] = report.lines(Level.INFO)
     assert eventually(lambda: is_gone(int(pid)))
     assert int(pid) != os.getpid()
+
+
+def test_tasks_without_an_address_share_a_cluster_that_ends_with_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    config = Ray(function="jobs:tell_cluster")
+    first = Task("A", config, env=TOKEN, working_directory=str(tmp_path))
+    second = Task("B", config, depends=("a",), env=TOKEN, working_directory=str(tmp_path))
+    report = run(workflow(a=first, b=second))
+    assert report.run_statuses[-1] is Status.COMPLETED, report.lines(Level.ERROR)
+    [address, raylet], again = (line.split() for line in report.lines(Level.INFO))
+    assert again == [address, raylet]
+    assert eventually(lambda: is_gone(int(raylet)))
 
 
 def test_without_ray_the_task_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,15 @@ from afl.kernel.errors import MissingExtraError, pip_install
 _DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ray_driver.py")
 
 
-def ray_argv(config: Ray, task: Task) -> tuple[str, ...]:
-    """Run the driver by its path: what it sends to the cluster must not need AgentFlow there."""
+def check_ray() -> None:
+    """MissingExtraError, with what to install, where there is no Ray."""
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError(f"!Ray tasks need Ray: {pip_install('ray')}")
+
+
+def ray_argv(config: Ray, task: Task) -> tuple[str, ...]:
+    """Run the driver by its path: what it sends to the cluster must not need AgentFlow there."""
+    check_ray()
     work = {
         "argv": [config.cmd, *config.args] if config.cmd is not None else None,
         "function": config.function,

@@ -133,18 +133,11 @@ def _die_with_parent() -> None:
 
 
 def connect(address: str | None) -> None:
-    """The cluster that is named, else the one of this machine, else one of our own that ends with us."""
+    """The cluster that is named, by RAY_ADDRESS without an address; `local` is one of our own that ends with us."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is not None and address != "local":
-        ray.init(address=address, **options)
-        return
-    if address is None:
-        try:
-            ray.init(address="auto", **options)
-            return
-        except ConnectionError:  # none runs here
-            pass
-    ray.init(address="local", include_dashboard=False, **options)
+    if address == "local":
+        options["include_dashboard"] = False
+    ray.init(address=address or "auto", **options)
 
 
 def follow(work: dict[str, Any]) -> int:
