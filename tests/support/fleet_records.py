@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from afl.fleet.answers import FetchedRun
+from afl.fleet.log_frame import whole_lines
 from afl.fleet.records import Level, LogRecord, Record, RunRecord, TaskRecord
 from afl.fleet.spool import Spool
 from afl.fleet.statuses import Status
@@ -75,14 +76,14 @@ class Report:
         return found
 
     def lines(self, level: Level | None = None) -> list[str]:
-        """Every line, without the mark of its stream."""
+        """Every line, without the mark of its stream; of one stream, or of tasks that write to one, whole."""
         found: list[str] = []
         for record in self.records:
             if isinstance(record, LogRecord) and level in (None, record.level):
                 lines = msgspec.json.decode(bytes(record.lines), type=list[str])
                 assert len(lines) == record.count
-                found += [line.removeprefix("STDOUT ").removeprefix("STDERR ") for line in lines]
-        return found
+                found += lines
+        return whole_lines(found)
 
 
 def fetched(workflow: Workflow, params: Mapping[str, Any] | None = None, run_id: str = "run") -> FetchedRun:

@@ -20,6 +20,7 @@ from afl.bridges.fields import chosen
 from afl.fleet.answers import LogLine, RunDetail, TaskView
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
+from afl.fleet.log_frame import whole_lines
 from afl.fleet.records import Level
 from afl.fleet.requests import CancelRun, GetLogs, GetRun, RunWorkflow, WatchRun
 from afl.fleet.settings import FleetSettings
@@ -35,7 +36,6 @@ _QUEUED_MS = 3_000  # for a run that no agent takes
 _AGAIN_SECONDS = 1.0
 _LAST_LINES = 50  # among them the line with the output is looked for
 _SHOWN_LINES = 5
-_STDOUT = "STDOUT "
 _KINDS = {
     Status.FAILED: "FleetFailed",
     Status.CRASHED: "FleetCrashed",
@@ -188,8 +188,8 @@ def _parameters(errand: Errand) -> dict[str, Any]:
 
 def _printed(lines: Sequence[LogLine]) -> dict[str, Any]:
     """The last line of standard output, if it is a JSON object."""
-    said = [line.payload for line in lines if line.level == Level.INFO]
-    text = said[-1].removeprefix(_STDOUT) if said else ""
+    said = whole_lines(line.payload for line in lines if line.level == Level.INFO)
+    text = said[-1] if said else ""
     try:
         value = codec.decode(text) if text.startswith("{") else {}
     except msgspec.DecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from afl.fleet.errors import ProtocolError
 from afl.fleet.protocol import SOH
 
 _FIELDS = 8
+_MARK = re.compile(r"(?:STDOUT|STDERR)(\+?) ")
 LAST_MS = 253_402_300_799_999  # the end of the year 9999: no later time can be shown
 
 
@@ -55,6 +57,29 @@ def parse_log_frame(frame: bytes) -> LogFrame:
 def cleaned(text: str) -> str:
     """Text that every store can hold."""
     return text.replace("\0", "\ufffd")
+
+
+def mark(stream: str, *, continues: bool = False) -> str:
+    """What stands before the text of a task's line; a piece that goes on with the line before it has a plus."""
+    return f"{stream}+ " if continues else f"{stream} "
+
+
+def read_mark(payload: str) -> tuple[bool, str]:
+    """Whether a payload goes on with the line before it, and its text."""
+    found = _MARK.match(payload)
+    return (bool(found[1]), payload[found.end() :]) if found else (False, payload)
+
+
+def whole_lines(payloads: Iterable[str]) -> list[str]:
+    """The lines of one stream of a task, each in one piece and without its mark."""
+    found: list[list[str]] = []
+    for payload in payloads:
+        continues, text = read_mark(payload)
+        if continues and found:
+            found[-1].append(text)
+        else:
+            found.append([text])
+    return ["".join(pieces) for pieces in found]
 
 
 def shown_time(timestamp_ms: int) -> str:

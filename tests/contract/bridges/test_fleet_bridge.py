@@ -42,6 +42,15 @@ tasks:
   load: {name: Load, config: !Subprocess {cmd: sh, args: [-c, 'echo reading; echo no such table >&2; exit 3']}}
   after: {name: After, depends: [load], config: !Subprocess {cmd: echo, args: [never]}}
 """
+LARGE = """
+name: Large
+tasks:
+  print:
+    name: Print
+    config: !Subprocess
+      cmd: sh
+      args: [-c, "printf '{\\"text\\": \\"'; yes x | head -300000 | tr -d '\\n'; printf '\\"}'"]
+"""
 SLOW = "name: Slow\ntasks:\n  a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}\n"
 FACET = """
 event facet Work(GIVEN) => (RETURNS) with Fleet("NAME") POLICY
@@ -63,7 +72,7 @@ def source(name: str, returns: str = "", given: str = "", values: str = "", poli
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder = tmp_path_factory.mktemp("fleet")
     principal = PrincipalProcess(folder)
-    for name, text in (("sum", SUM), ("broken", BROKEN), ("slow", SLOW)):
+    for name, text in (("sum", SUM), ("broken", BROKEN), ("large", LARGE), ("slow", SLOW)):
         principal.write_workflow(name, text)
     principal.start()
     agent = AgentProcess(principal.settings, folder / "agent")
@@ -108,6 +117,11 @@ def test_parameters_go_in_and_outputs_come_back(crossing: Crossing, principal: P
         "run_id": task.uuid,
     }
     assert fleet_runs(principal)[task.uuid].params["greeting"] == "hi"
+
+
+def test_an_output_of_any_length_comes_back(crossing: Crossing, principal: PrincipalProcess) -> None:
+    report = crossing.run(source("large", "text: String"), bridges=host(crossing, principal))
+    assert report.outputs == {"text": "x" * 300_000}
 
 
 def test_an_output_that_is_missing_or_does_not_fit_fails_the_step(

@@ -137,6 +137,10 @@ def test_the_summary_counts() -> None:
     assert found == "Diamond  RUNNING  2/5 tasks, 1 running, 1 failed  2.0 s"
 
 
+def test_a_piece_of_a_long_line_is_told() -> None:
+    assert [plain_payload(payload) for payload in ("STDOUT a", "STDOUT+ b")] == ["a", "⋯ b"]
+
+
 def test_what_would_steer_the_terminal_is_made_harmless() -> None:
     assert plain_payload(LINE.payload) == "red \N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}"
     assert line_text(LINE, task=True).plain.endswith(".123 Top  " + plain_payload(LINE.payload))

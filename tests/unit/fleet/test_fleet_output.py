@@ -8,19 +8,24 @@ from hypothesis import strategies as st
 from support.properties import tries
 
 from afl.fleet.executors.output import LONGEST_LINE, LineCutter, json_lines
+from afl.fleet.log_frame import mark, whole_lines
+
+
+def payloads(*chunks: bytes) -> list[str]:
+    cutter = LineCutter()
+    found: list[str] = []
+    for blocks in [*(cutter.feed(chunk) for chunk in chunks), cutter.finish()]:
+        for block in blocks:
+            start = mark("STDOUT", continues=block.continues)
+            count, lines = json_lines(block.lines, start)
+            texts = msgspec.json.decode(lines, type=list[str])
+            assert len(texts) == count and all(text.startswith(start) for text in texts)
+            found += texts
+    return found
 
 
 def split(*chunks: bytes) -> list[str]:
-    cutter = LineCutter()
-    blocks = [*(cutter.feed(chunk) for chunk in chunks), cutter.finish()]
-    found: list[str] = []
-    for block in blocks:
-        if block:
-            count, lines = json_lines(block, "| ")
-            texts = msgspec.json.decode(lines, type=list[str])
-            assert len(texts) == count and all(text.startswith("| ") for text in texts)
-            found += [text.removeprefix("| ") for text in texts]
-    return found
+    return whole_lines(payloads(*chunks))
 
 
 def test_lines_with_and_without_an_end() -> None:
@@ -41,9 +46,17 @@ def test_what_is_no_text_is_replaced() -> None:
 
 def test_a_line_without_end_comes_in_pieces_of_whole_characters() -> None:
     text = "x" + "ü" * LONGEST_LINE
-    lines = split(*(text.encode()[start : start + 1000] for start in range(0, len(text.encode()), 1000)))
-    assert "".join(lines) == text
-    assert max(len(line.encode()) for line in lines) <= LONGEST_LINE
+    data = text.encode()
+    chunks = [data[start : start + 1000] for start in range(0, len(data), 1000)]
+    pieces = payloads(*chunks)
+    assert [piece.partition(" ")[0] for piece in pieces] == ["STDOUT", "STDOUT+", "STDOUT+"]
+    assert max(len(piece.partition(" ")[2].encode()) for piece in pieces) <= LONGEST_LINE
+    assert whole_lines(pieces) == [text]
+    assert split(*chunks, b"\nnext\n") == [text, "next"]
+
+
+def test_what_a_program_writes_is_never_taken_for_the_mark_of_a_piece() -> None:
+    assert split(b"STDOUT+ a\n+ b\n") == ["STDOUT+ a", "+ b"]
 
 
 def test_characters_that_json_escapes_and_the_one_that_stands_in() -> None:

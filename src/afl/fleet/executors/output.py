@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import msgspec
 
 LONGEST_LINE = 64 * 1024
@@ -11,36 +14,54 @@ _STAND_IN = "\x7f"
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines, each with a newline at its end; or one that goes on with the last line of the block before."""
+
+    lines: bytes
+    continues: bool = False
+
+
 class LineCutter:
-    """One stream: what comes out are whole lines, each with a newline at its end.
+    """One stream: what comes out are whole lines.
 
     A line that does not end is cut whenever it has reached `LONGEST_LINE`, between two characters, so that no line
-    needs memory without bound.
+    needs memory without bound. What follows of it says that it continues.
     """
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_is_cut", "_rest")
 
     def __init__(self) -> None:
         self._rest = b""
+        self._is_cut = False  # the beginning of the rest is out already
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> list[Block]:
         """The lines that are whole now."""
+        blocks: list[Block] = []
         whole, newline, rest = data.rpartition(b"\n")
-        lines = b""
         if newline:
-            lines, self._rest = self._rest + whole + newline, rest
+            blocks += self._ended(self._rest + whole + newline)
+            self._rest = rest
         else:
             self._rest += data
         while len(self._rest) > LONGEST_LINE:
             end = _boundary(self._rest, LONGEST_LINE)
-            lines += self._rest[:end] + b"\n"
-            self._rest = self._rest[end:]
-        return lines
+            blocks.append(Block(self._rest[:end] + b"\n", self._is_cut))
+            self._rest, self._is_cut = self._rest[end:], True
+        return blocks
 
-    def finish(self) -> bytes:
+    def finish(self) -> list[Block]:
         """The last line, which had no newline; nothing when the stream ended with one."""
         rest, self._rest = self._rest, b""
-        return rest + b"\n" if rest else b""
+        return list(self._ended(rest + b"\n")) if rest else []
+
+    def _ended(self, lines: bytes) -> Iterable[Block]:
+        if self._is_cut:
+            self._is_cut = False
+            first, newline, lines = lines.partition(b"\n")
+            yield Block(first + newline, continues=True)
+        if lines:
+            yield Block(lines)
 
 
 def json_lines(lines: bytes, mark: str) -> tuple[int, bytes]:

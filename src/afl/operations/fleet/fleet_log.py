@@ -7,11 +7,11 @@ from collections import deque
 
 from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.client import Client
+from afl.fleet.log_frame import read_mark
 from afl.operations.bounds import Limit
 from afl.operations.fleet.fleet import LogFilter, LogQuery, show_run
 
 LAST = 500
-_MARKS = ("STDOUT ", "STDERR ")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -41,10 +41,10 @@ def last_lines(
 
 
 def plain_payload(payload: str) -> str:
-    """What the task wrote, without the mark of the stream, which its colour tells.
+    """What the task wrote, without the mark of the stream, which its colour tells; "⋯" goes on with the line before.
 
     Colours are dropped, and what else would steer a terminal is shown as a character that does not.
     """
-    for mark in _MARKS:
-        payload = payload.removeprefix(mark)
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _COLOUR.sub("", payload))
+    continues, text = read_mark(payload)
+    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _COLOUR.sub("", text))
+    return f"⋯ {shown}" if continues else shown
