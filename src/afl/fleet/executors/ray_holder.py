@@ -23,10 +23,10 @@ def address() -> str:
         "logging_level": logging.ERROR,
     }
     try:
-        found = ray.init(**options)
+        ray.init(**options)
     except ConnectionError:  # one was started here and is gone
-        found = ray.init(address="local", **options)
-    return str(found.address_info["gcs_address"])
+        ray.init(address="local", **options)
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def main() -> int:
