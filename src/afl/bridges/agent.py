@@ -205,9 +205,4 @@ def _ending(errand: Errand, delivered: Delivered) -> Ending:
         why = delivered.error or delivered.text
         kind = delivered.error_code or str(delivered.status)
         return Ending(errand.id, error=f"the turn of agent {errand.to} {delivered.status}: {why}", kind=kind)
-    fields = dict(delivered.fields)
-    if not fields and errand.returns is not None and len(errand.returns) == 1:
-        fields = {
-            errand.returns[0].name: delivered.text
-        }  # it ended with words, and there is one thing they can be
-    return Ending(errand.id, result=typed(errand, chosen(errand, fields)))
+    return Ending(errand.id, result=typed(errand, chosen(errand, dict(delivered.fields))))

@@ -20,6 +20,7 @@ FIELDS_SCHEMA = "FieldsSchemaContent"
 TOOLS = "ToolContent"
 TOOL_CALL = "ToolCallContent"
 TOOL_RESULT = "ToolResultContent"
+CONTROL = "__cg_control"  # in a tool's result: what is to come after it
 
 _ROLES: dict[str, str] = {
     CardType.TASK_INSTRUCTION: "user",
@@ -56,7 +57,7 @@ class Card(NewCard):
     def after_execution(self) -> str:
         """What a tool's result asks for: `__cg_control` in the result wins over the card."""
         result = self.content.get("result")
-        control = result.get("__cg_control") if isinstance(result, Mapping) else None
+        control = result.get(CONTROL) if isinstance(result, Mapping) else None
         wanted = control.get("after_execution") if isinstance(control, Mapping) else None
         if wanted in set(AfterExecution):
             return str(wanted)

@@ -111,10 +111,17 @@ def test_a_turn_that_fails_fails_the_step_with_its_code(crossing: Crossing) -> N
     assert report.error.error_type == "internal_error"
 
 
-def test_an_agent_that_ends_with_words_has_answered_the_one_thing_asked(crossing: Crossing) -> None:
-    crossing.staff(ECHO, model=ScriptedModel(["hello yourself"]))
+def test_an_agent_that_ends_with_words_is_told_what_is_missing(crossing: Crossing) -> None:
+    submits = calls("submit_result", {"result": {"answer": "hello yourself"}})
+    crossing.staff(ECHO, model=ScriptedModel(["hello yourself", submits]))
     report = crossing.run(SMALL.replace("POLICY", ""), bridges=crossing.host())
     assert report.outputs == {"answer": "hello yourself"}
+
+
+def test_an_agent_that_only_talks_fails_the_step(crossing: Crossing) -> None:
+    crossing.staff(ECHO, model=ScriptedModel(lambda request: "hello yourself"))
+    report = crossing.run(SMALL.replace("POLICY", ""), bridges=crossing.host())
+    assert report.error is not None and report.error.error_type == "missing_fields"
 
 
 def test_an_agent_that_is_not_there_yet_is_waited_for(crossing: Crossing) -> None:

@@ -145,6 +145,30 @@ def test_results_in_any_order(place: Place, order: tuple[int, ...]) -> None:
     run(work)
 
 
+def test_an_answer_that_ends_the_turn_must_give_the_fields(place: Place) -> None:
+    told: list[str] = []
+
+    def model(request: Request) -> Scripted:
+        told.append(last_text(request))
+        if len(told) == 1:
+            return wants(("far", {"n": 1}))
+        return wants(("submit_result", {"result": {"n": 2}}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await offer(there, after="terminate")
+            await there.hire(model)
+            await there.agents.define("ada", tools=["far"])
+            turn = await there.agents.send("ada", "go", fields={"n": "a number"})
+            (call,) = await suspended(there)
+            assert (await report(there, result(there, call, {"m": 1}, after="terminate"))).accepted
+            got = await there.agents.wait(turn)
+            assert (got.status, got.fields) == (TaskStatus.SUCCESS, {"n": "2"})
+
+    run(work)
+    assert "lacks the required field n" in told[1]
+
+
 def test_a_duplicate_changes_nothing(place: Place) -> None:
     async def work() -> None:
         async with office(place) as there:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from support.turns_office import Place, last_text, office, results_in, run, told_first, until, wants
 
 from afl.models import ModelRejected, Request
@@ -244,6 +245,94 @@ def test_results_must_have_what_was_asked_for(place: Place) -> None:
     assert "lacks the required field body" in said[0]
     assert all("submit_result_twice" in text for text in said[1:3])
     assert "submit_result_not_alone" in said[3] and said[4] == "2"
+
+
+def test_words_are_no_result_where_fields_were_asked_for(place: Place) -> None:
+    told: list[str] = []
+
+    def model(request: Request) -> Scripted:
+        told.append(last_text(request))
+        if len(told) == 1:
+            return "The sum is 5."
+        return wants(("submit_result", {"result": {"sum": 5}}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model)
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "2 and 3?", fields={"sum": "the sum"})
+            assert (got.status, got.fields) == (TaskStatus.SUCCESS, {"sum": "5"})
+
+    run(work)
+    assert "submit_result" in told[1] and "sum" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "limits", "steps"),
+    [
+        ("The sum is 5.", WorkerLimits(), 4),
+        ("The sum is 5.", WorkerLimits(corrections=1), 2),
+        ("The sum is 5.", WorkerLimits(max_steps=2), 2),
+        (wants(("submit_result", {"result": {"total": 5}})), WorkerLimits(), 4),
+    ],
+)
+def test_a_turn_that_never_gives_its_fields_fails(
+    place: Place, reply: Scripted, limits: WorkerLimits, steps: int
+) -> None:
+    asked: list[Request] = []
+
+    def model(request: Request) -> Scripted:
+        asked.append(request)
+        return reply
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model, limits=limits)
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "2 and 3?", fields={"sum": "the sum"})
+            assert (got.status, got.error_code) == (TaskStatus.FAILED, "missing_fields")
+            assert "sum" in (got.error or "")
+
+    run(work)
+    assert len(asked) == steps
+
+
+def test_a_tool_that_ends_the_turn_must_give_the_fields(place: Place) -> None:
+    def verdict(full: bool) -> dict[str, Any]:
+        return {"score": 9, "why": "good"} if full else {"score": 9}
+
+    told: list[str] = []
+
+    def model(request: Request) -> Scripted:
+        told.append(last_text(request))
+        return wants(("verdict", {"full": len(told) > 1}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model)
+            await there.agents.define("ada", tools=[local_tool(verdict, after_execution="terminate")])
+            got = await there.agents.ask("ada", "judge", fields={"score": "0 to 10", "why": "in a word"})
+            assert (got.status, got.fields) == (TaskStatus.SUCCESS, {"score": "9", "why": "good"})
+
+    run(work)
+    assert "why" in told[1]
+
+
+def test_fields_are_asked_of_one_turn_of_a_conversation(place: Place) -> None:
+    def model(request: Request) -> Scripted:
+        if last_text(request) == "and now?":
+            return "words"
+        return wants(("submit_result", {"result": {"sum": 5}}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model)
+            await there.agents.define("ada")
+            talk = there.agents.conversation("ada")
+            assert (await talk.say("2 and 3?", fields={"sum": "the sum"})).fields == {"sum": "5"}
+            assert (await talk.say("and now?")).text == "words"
+
+    run(work)
 
 
 def test_a_profile_that_cannot_be_read_fails_the_turn(place: Place) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError
 from afl.kernel.lease import LEASE_MS
 from afl.turns import boxes, inbox
+from afl.turns.cards import NewCard
 from afl.turns.edges import Q
 from afl.turns.heads.fence import gated, moved
 from afl.turns.heads.move import Move, make
@@ -65,12 +67,13 @@ def resume(
     *,
     owner: str,
     step_id: str,
+    cards: Sequence[NewCard] = (),
     ended: StepEnd | None = None,
     lease_ms: int = LEASE_MS,
 ) -> Head:
     """suspended -> running, once nothing is waited for: a new step of the same turn and epoch begins. T7."""
     values = {"owner": owner, "lease_ms": lease_ms}
-    move = Move("resume", (HeadStatus.SUSPENDED,), values, close=ended, open=step_id)
+    move = Move("resume", (HeadStatus.SUSPENDED,), values, cards=cards, close=ended, open=step_id)
     return make(tx, head, move).head
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.errors import InputError
+from afl.models.conversation import CORRECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,14 @@ class WorkerLimits:
     defer: Backoff = field(default_factory=lambda: Backoff(1.0, 2.0, 30.0))
     claim: int = 20
     concurrency: int = 64
+    corrections: int = CORRECTIONS  # how often a model may correct a result that lacks required fields
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "claim", "concurrency"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)!r}; expected at least 1")
+        if self.corrections < 0:
+            raise InputError(f"corrections is {self.corrections!r}; expected at least 0")
         if not self.suspend_timeout > 0:
             raise InputError(f"suspend_timeout is {self.suspend_timeout!r}; expected seconds, more than 0")
 

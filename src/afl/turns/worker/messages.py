@@ -14,6 +14,7 @@ from afl.turns.cards import Card
 from afl.turns.context import TurnContext
 from afl.turns.edges import edges_of_turn
 from afl.turns.events import state_event
+from afl.turns.heads import Ending
 from afl.turns.ids import new_id
 from afl.turns.intents import AddressIntent
 from afl.turns.message import Message
@@ -23,10 +24,10 @@ from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, Ste
 from afl.turns.steps import StepEnd, close_step, open_step
 from afl.turns.worker.beginning import is_to_begin
 from afl.turns.worker.desk import Desk
-from afl.turns.worker.moves import Conclude, Think, next_move
+from afl.turns.worker.moves import Think, next_move
 from afl.turns.worker.resuming import Act, Decision, Reading, decide
 from afl.turns.worker.scene import Q, Scene
-from afl.turns.worker.settling import action_end, conclusion, exhausted, finish
+from afl.turns.worker.settling import after_step, finish
 from afl.turns.worker.writing import Writer
 
 INTERNAL_ERROR = "internal_error"
@@ -192,20 +193,20 @@ class Messages:
             return Led(results=(failed,) if failed is not None else (), over=head)
         limits, ended = self.desk.engine.limits, StepEnd(suspended_step)
         writer = Writer(head, suspended_step, limits)
-        move = next_move(scene.output, scene.turn_id)
-        ending = None
-        if isinstance(move, Conclude):
-            ending = conclusion(writer, move, ended)
-        elif scene.is_action:
-            ending = action_end(writer, scene.own, ended)
-        elif self.desk.limits.steps_left(head.steps) == 0:
-            ending = exhausted(scene, writer, ended)
-        if ending is not None:
-            return Led(results=(finish(tx, scene, ending, limits).result,), over=head)
-        scene.step_id = new_id("step")
-        scene.head = heads.resume(
-            tx, head, owner=self.desk.owner, step_id=scene.step_id, ended=ended, lease_ms=limits.lease_ms
+        following = after_step(scene, (), writer, ended, self.desk.limits)
+        if isinstance(following, Ending):
+            return Led(results=(finish(tx, scene, following, limits).result,), over=head)
+        step_id = new_id("step")
+        running = heads.resume(
+            tx,
+            head,
+            owner=self.desk.owner,
+            step_id=step_id,
+            cards=following,
+            ended=ended,
+            lease_ms=limits.lease_ms,
         )
+        scene.moved(running, following, step_id)
         return Led(scene)
 
     def _violated(self, tx: Transaction, row: InboxRow, head: Head | None, decision: Decision) -> Led:

@@ -50,9 +50,10 @@ def next_move(cards: Sequence[NewCard], turn_id: str) -> Move:
 
 
 def last_call(own: Sequence[NewCard]) -> NewCard | None:
-    """The last thought of a turn, if it called tools."""
-    thought = next((card for card in reversed(own) if card.type == CardType.AGENT_THOUGHT), None)
-    return thought if thought is not None and thought.tool_calls else None
+    """The last thought of a turn, if it called tools and was not refused as an end since."""
+    said = (CardType.AGENT_THOUGHT, CardType.MUST_END_WITH)
+    last = next((card for card in reversed(own) if card.type in said), None)
+    return last if last is not None and last.tool_calls else None
 
 
 def as_card(card: NewCard) -> Card:

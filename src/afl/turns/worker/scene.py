@@ -156,9 +156,12 @@ class Scenes:
 
 
 def asked_fields(context: Sequence[Card]) -> list[Field] | None:
-    """The fields that the newest `task.result_fields` card asks for; None when there is none that can be read."""
-    newest = next((card for card in reversed(context) if card.type == CardType.RESULT_FIELDS), None)
-    return None if newest is None else required_fields(newest.content)
+    """The fields that the newest `task.result_fields` card asks for; None when there is none, or it was answered."""
+    kinds = (CardType.RESULT_FIELDS, CardType.TASK_DELIVERABLE)
+    newest = next((card for card in reversed(context) if card.type in kinds), None)
+    if newest is None or newest.type == CardType.TASK_DELIVERABLE:
+        return None
+    return required_fields(newest.content)
 
 
 def read_rows(tx: Transaction, head: Head) -> list[Row]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from afl.kernel.database import Transaction
-from afl.kernel.errors import FencedError
+from afl.kernel.errors import FencedError, InputError
 from afl.turns import heads
 from afl.turns.card_store import find_cards
-from afl.turns.cards import Card, NewCard
+from afl.turns.cards import CONTROL, Card, NewCard
 from afl.turns.heads import Ending
 from afl.turns.ids import new_id
 from afl.turns.intents import ToolWait
@@ -21,6 +21,7 @@ from afl.turns.orchestration.performing import Performed
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
 from afl.turns.steps import StepEnd
 from afl.turns.subjects import tool_subject
+from afl.turns.tools.submit import SUBMIT_RESULT, Field, accepted_fields
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.moves import Conclude, next_move
 from afl.turns.worker.scene import Scene
@@ -28,6 +29,8 @@ from afl.turns.worker.toolkit import Call, Route, wait_seconds
 from afl.turns.worker.writing import Writer
 
 MAX_STEPS_REACHED = "max_steps_reached"
+MISSING_FIELDS = "missing_fields"
+INVALID_RESULT = "invalid_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,41 +160,90 @@ def _go_on(
     bounds: WorkerLimits,
 ) -> Settled:
     writer = Writer(scene.head, work.end.step_id, limits)
-    move = next_move([*scene.output, *early.cards, *work.cards], scene.turn_id)
-    ending = None
-    if isinstance(move, Conclude):
-        ending = conclusion(writer, move, work.end)
-    elif scene.is_action:
-        ending = action_end(writer, [*scene.own, *early.cards, *work.cards], work.end)
-    elif bounds.steps_left(scene.head.steps) == 0:
-        ending = exhausted(scene, writer, work.end)
-    if ending is not None:
-        return finish(tx, scene, replace(ending, cards=work.cards), limits)
+    following = after_step(scene, [*early.cards, *work.cards], writer, work.end, bounds)
+    if isinstance(following, Ending):
+        return finish(tx, scene, replace(following, cards=work.cards), limits)
+    cards = [*work.cards, *following]
     step_id = new_id("step")
     head = heads.next_step(
         tx,
         scene.head,
         step_id=step_id,
-        cards=work.cards,
+        cards=cards,
         ended=work.end,
         lease_ms=limits.lease_ms,
         limits=limits,
     )
-    return Stepped(head, work.cards, step_id, signals, early.cards)
+    return Stepped(head, cards, step_id, signals, early.cards)
 
 
-def conclusion(writer: Writer, move: Conclude, step: StepEnd | None) -> Ending:
-    """A tool's result ends the turn: it is what the turn delivers."""
+def after_step(
+    scene: Scene, added: Sequence[NewCard], writer: Writer, step: StepEnd, bounds: WorkerLimits
+) -> Ending | list[NewCard]:
+    """How the turn ends with a step that left nothing to wait for; else what its model is told before the next one."""
+    own, required = [*scene.own, *added], scene.toolkit.required or ()
+    notes: list[NewCard] = []
+    move = next_move(own, scene.turn_id)
+    if isinstance(move, Conclude):
+        try:
+            return conclusion(writer, move, step, required)
+        except InputError as error:
+            notes = [writer.must_have(required, str(error))]
+    elif scene.is_action:
+        return action_end(writer, own, step)
+    misses = _misses([*own, *notes]) if required else []
+    last = bounds.steps_left(scene.head.steps) == 0
+    if len(misses) > bounds.corrections or (last and step.step_id in misses):
+        return _unfulfilled(scene, writer, step, required, len(misses))
+    return exhausted(scene, writer, step) if last else notes
+
+
+def _misses(own: Sequence[NewCard]) -> list[str]:
+    """The steps of a turn that came to an end without the required fields."""
+    missed = [card.step_id for card in own if card.type == CardType.MUST_END_WITH or _is_refused_result(card)]
+    return list(dict.fromkeys(missed))
+
+
+def _is_refused_result(card: NewCard) -> bool:
+    error = card.content.get("error") if card.type == CardType.TOOL_RESULT else None
+    return card.function_name == SUBMIT_RESULT and error is not None and error["code"] == INVALID_RESULT
+
+
+def _unfulfilled(
+    scene: Scene, writer: Writer, step: StepEnd, required: Sequence[Field], attempts: int
+) -> Ending:
+    """The model was told often enough what its result must have."""
+    names = ", ".join(each.name for each in required)
+    why = f"the turn came to no result with the required fields {names}; attempts: {attempts}"
+    content = heads.fallback_content(TaskStatus.FAILED, why, MISSING_FIELDS, scene.diagnostics)
+    return Ending(
+        TaskStatus.FAILED, writer.deliverable(content), error=why, error_code=MISSING_FIELDS, step=step
+    )
+
+
+def conclusion(
+    writer: Writer, move: Conclude, step: StepEnd | None, required: Sequence[Field] = ()
+) -> Ending:
+    """A tool's result ends the turn: it is what the turn delivers. InputError: it lacks a required field."""
     card, status = move.ending.card, move.ending.status
     error = card.content.get("error")
+    fulfils = required and status is TaskStatus.SUCCESS
     return Ending(
         status,
-        writer.tool_answer(card.content),
+        writer.fields(result_fields(card, required)) if fulfils else writer.tool_answer(card.content),
         error=None if error is None else str(error.get("message")),
         error_code=None if error is None else str(error.get("code")),
         tool_result_card_id=card.card_id,
         step=step,
     )
+
+
+def result_fields(card: Card, required: Sequence[Field]) -> list[dict[str, str]]:
+    """What a tool answered as the fields that were asked for; InputError when one is missing."""
+    result = card.content.get("result")
+    if isinstance(result, Mapping):
+        result = {name: value for name, value in result.items() if name != CONTROL}
+    return accepted_fields({"result": result}, required)
 
 
 def action_end(writer: Writer, own: Sequence[NewCard], step: StepEnd | None) -> Ending:

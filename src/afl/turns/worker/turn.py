@@ -33,13 +33,13 @@ from afl.turns.worker.desk import Desk
 from afl.turns.worker.moves import Conclude, Execute, next_move
 from afl.turns.worker.scene import Scene
 from afl.turns.worker.settling import (
+    INVALID_RESULT,
     Ended,
     Sent,
     Settled,
     Waiting,
     Work,
     action_end,
-    conclusion,
     exhausted,
     finish,
     send,
@@ -81,7 +81,7 @@ class TurnRun:
             return await self._execute(move)
         step = StepEnd(scene.step_id)
         if isinstance(move, Conclude):
-            return await self._finish(conclusion(self._writer(), move, step))
+            return await self._settle(Work((), step))
         if scene.is_action:
             return await self._act(step)
         if self._desk.limits.steps_left(scene.head.steps - 1) == 0:
@@ -105,10 +105,13 @@ class TurnRun:
         return await self._said(reply, thought, end)
 
     async def _said(self, reply: Reply, thought: NewCard, end: StepEnd) -> bool:
-        """Words alone: they are the deliverable, unless the profile asks for another end."""
-        if self._scene.profile.must_end_with:
-            note = self._writer().must_end_with(self._scene.profile.must_end_with)
+        """Words alone: they are the deliverable, unless fields were asked for, or the profile asks for another end."""
+        required, tools = self._scene.toolkit.required, self._scene.profile.must_end_with
+        if required:
+            note = self._writer().must_have(required, "words alone are no result here")
             return await self._settle(Work([thought, note], end))
+        if tools:
+            return await self._settle(Work([thought, self._writer().must_end_with(tools)], end))
         deliverable = self._writer().answer(reply.text)
         return await self._finish(Ending(TaskStatus.SUCCESS, deliverable, cards=[thought], step=end))
 
@@ -135,7 +138,7 @@ class TurnRun:
         try:
             fields = accepted_fields(call.arguments, self._scene.toolkit.required or ())
         except InputError as error:
-            refusal = writer.result(call, failed("invalid_result", str(error)))
+            refusal = writer.result(call, failed(INVALID_RESULT, str(error)))
             return await self._settle(Work([*cards, refusal], end))
         result = writer.result(call, Outcome("success", "accepted", after_execution=AfterExecution.TERMINATE))
         ending = Ending(

@@ -15,6 +15,7 @@ from afl.turns.model import Head, Limits
 from afl.turns.prompting import thought_content
 from afl.turns.statuses import CardType
 from afl.turns.tools.outcome import Outcome, failed
+from afl.turns.tools.submit import Field
 from afl.turns.worker.toolkit import Call
 
 
@@ -80,6 +81,14 @@ class Writer:
     def must_end_with(self, tools: Sequence[str]) -> NewCard:
         """A word to the model that stopped too early."""
         told = f"You have not finished: end your work by calling {' or '.join(tools)}."
+        return self._card(CardType.MUST_END_WITH, contents.text(told))
+
+    def must_have(self, required: Sequence[Field], why: str) -> NewCard:
+        """A word to the model that came to an end without the fields that were asked for."""
+        names = ", ".join(each.name for each in required)
+        told = (
+            f"You have not finished: {why}. End your work by calling submit_result with the fields {names}."
+        )
         return self._card(CardType.MUST_END_WITH, contents.text(told))
 
     def _card(self, type: CardType, content: Mapping[str, Any], *, author: str = "", **more: Any) -> NewCard:
