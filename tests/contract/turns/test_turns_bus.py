@@ -158,6 +158,137 @@ def test_a_consumer_that_fails_gets_the_message_again(database: Database, bus_ur
     assert told == [event_subject(project, "public", "ada", "task")]
 
 
+class HeldCallback:
+    """Its calls stay under way until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = Heard(), Heard()
+        self.gate = asyncio.Semaphore(0)
+
+    async def __call__(self, message: Message) -> None:
+        await self.begun(message)
+        await self.gate.acquire()
+        await self.ended(message)
+
+
+def turns_of(messages: list[Message]) -> list[str]:
+    return [message.payload["agent_turn_id"] for message in messages]
+
+
+def test_a_consumer_handles_as_many_messages_at_once_as_it_is_told(
+    database: Database, bus_url: str, project: str
+) -> None:
+    house = House(database, project)
+
+    async def main() -> None:
+        async with started(database, bus_url) as engine:
+            held = HeldCallback()
+            turns = [await asyncio.to_thread(turn, house) for _ in range(5)]
+            engine.relay.poke()
+            pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
+            await engine.bus.consume(f"m_{project}", pattern, held, concurrency=3)
+            assert turns_of(await held.begun.until(3)) == turns[:3]
+            held.gate.release()
+            assert len(await held.begun.until(4)) == 4  # the fourth only when one was done
+            assert len(held.ended.messages) == 1
+            for _ in range(4):
+                held.gate.release()
+            assert sorted(turns_of(await held.ended.until(5))) == sorted(turns)
+
+    asyncio.run(main())
+
+
+def test_what_was_under_way_when_a_consumer_closed_comes_again(
+    database: Database, bus_url: str, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.turns.bus.nats._ACK_WAIT", 0.3)
+    house = House(database, project)
+
+    async def main() -> tuple[list[str], list[str], list[str]]:
+        async with started(database, bus_url) as engine:
+            held, later = HeldCallback(), Heard()
+            turns = [await asyncio.to_thread(turn, house) for _ in range(3)]
+            engine.relay.poke()
+            pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
+            reading = await engine.bus.consume(f"k_{project}", pattern, held, concurrency=3)
+            await held.begun.until(3)
+            held.gate.release()
+            await held.ended.until(1)
+            await reading.close()
+            held.gate.release()
+            await engine.bus.consume(f"k_{project}", pattern, later, concurrency=3)
+            while len(set(turns_of(later.messages)) - set(turns_of(held.ended.messages))) < 2:
+                await later.until(len(later.messages) + 1)
+            return turns, turns_of(held.ended.messages), turns_of(later.messages)
+
+    turns, ended, again = asyncio.run(main())
+    assert len(ended) == 1 and set(again) | set(ended) == set(turns)
+
+
+def test_a_message_that_fails_does_not_hold_up_the_others(
+    database: Database, bus_url: str, project: str
+) -> None:
+    house = House(database, project)
+
+    async def main() -> tuple[list[str], list[str], int]:
+        async with started(database, bus_url) as engine:
+            heard, failed = Heard(), Heard()
+            turns = [await asyncio.to_thread(turn, house) for _ in range(3)]
+
+            async def fail_one(message: Message) -> None:
+                if message.payload["agent_turn_id"] == turns[0]:
+                    await failed(message)
+                    if len(failed.messages) < 3:
+                        raise RuntimeError("not yet")
+                    await heard.until(2)
+                await heard(message)
+
+            engine.relay.poke()
+            pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
+            await engine.bus.consume(f"g_{project}", pattern, fail_one, concurrency=2)
+            return turns, turns_of(await heard.until(3)), len(failed.messages)
+
+    turns, told, failures = asyncio.run(main())
+    assert failures == 3 and told == [turns[1], turns[2], turns[0]]
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_consumer_of_no_messages_at_once_is_refused(
+    database: Database, bus_url: str, project: str, wrong: int
+) -> None:
+    async def main() -> None:
+        async with started(database, bus_url, relay=False) as engine:
+            with pytest.raises(InputError, match="at least 1"):
+                await engine.bus.consume(f"n_{project}", [f"cg.v1r4.{project}.>"], Heard(), concurrency=wrong)
+
+    asyncio.run(main())
+
+
+def test_a_long_callback_keeps_its_place(
+    database_url: str, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one store, another process must not take over a consumer whose process is at work."""
+    monkeypatch.setattr("afl.turns.bus.cursor.LEASE_MS", 3000)
+
+    async def main(first: Database, second: Database) -> tuple[int, int]:
+        house = House(first, project)
+        async with started(first, "local") as here, started(second, "local") as there:
+            held, other = HeldCallback(), Heard()
+            pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
+            await here.bus.consume(f"l_{project}", pattern, held, concurrency=2)
+            await asyncio.to_thread(turn, house)
+            here.relay.poke()
+            await held.begun.until(1)
+            await there.bus.consume(f"l_{project}", pattern, other, concurrency=2)
+            await asyncio.sleep(4.0)  # what is being tested: more than a lease
+            held.gate.release()
+            await held.ended.until(1)
+            return len(held.begun.messages), len(other.messages)
+
+    with connect(database_url) as first, connect(database_url) as second:
+        assert asyncio.run(main(first, second)) == (1, 0)
+
+
 def test_processes_on_one_store_hear_each_other(database_url: str, project: str) -> None:
     """Two databases on one address stand for two processes."""
 

@@ -6,10 +6,22 @@ import itertools
 from typing import Any
 
 import pytest
-from support.turns_office import Office, Place, last_text, office, results_in, run, told_first, until, wants
+from support.turns_office import (
+    Barrier,
+    Office,
+    Place,
+    last_text,
+    office,
+    results_in,
+    run,
+    told_first,
+    until,
+    wants,
+)
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
 from afl.models import Request
 from afl.models.scripted import Scripted
 from afl.turns import cards as contents
@@ -32,9 +44,11 @@ from afl.turns.worker.limits import WorkerLimits
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "key": {"type": "string"}}}
 
 
-async def offer(there: Office, name: str = "far", after: str = "suspend", **options: Any) -> None:
+async def offer(
+    there: Office, name: str = "far", after: str = "suspend", target: str = "far", **options: Any
+) -> None:
     """A tool that nobody serves: the test answers in its place."""
-    subject = f"{PREFIX}.{{project_id}}.{{channel_id}}.cmd.tool.far.{name}"
+    subject = f"{PREFIX}.{{project_id}}.{{channel_id}}.cmd.tool.{target}.{name}"
     row = Tool(there.project, name, "far away", SCHEMA, subject, AfterExecution(after), options)
     await there.database.run("write", lambda tx: put_tool(tx, row))
 
@@ -346,6 +360,75 @@ def test_a_service_for_tools(place: Place) -> None:
             await service.handle(commands[0])  # once more: not called again, and reported in vain
             assert sorted(made) == [2, 3, 4]
             await service.stop()
+
+    run(work)
+
+
+def test_a_service_makes_its_calls_side_by_side(place: Place) -> None:
+    gate = Barrier()
+
+    def hold(n: int) -> int:
+        gate(str(n))
+        return n
+
+    async def work() -> None:
+        async with office(place) as there:
+            service = ToolService(there.engine, there.project, [local_tool(hold, timeout=30)])
+            await service.register()
+            await service.start()
+            await there.hire(told_first([("hold", {"n": n}) for n in range(10)]))
+            await there.agents.define("ada", tools=["hold"])
+            turn = await there.agents.send("ada", "go")
+            await gate.called(10)
+            gate.open()
+            assert (await there.agents.wait(turn)).text == " | ".join(str(n) for n in range(10))
+            await service.stop()
+
+    run(work)
+
+
+def test_a_call_that_waits_for_its_turn_keeps_its_time(place: Place) -> None:
+    gate = Barrier()
+    begun: list[int] = []
+
+    def hold() -> str:
+        gate("held")
+        return "held"
+
+    async def work() -> None:
+        async with office(place) as there:
+
+            def late() -> int:
+                head = there.head("ada")
+                waits = there.read(lambda tx: heads.read_waiting(tx, head))
+                (wait,) = [each for each in waits if each.tool_name == "late"]
+                begun.append(wait.deadline - there.database.now())
+                return 1
+
+            tools = [local_tool(hold, timeout=30), local_tool(late, timeout=600)]
+            service = ToolService(there.engine, there.project, tools, concurrency=1)
+            await service.register()
+            for name in ("hold", "late"):  # what the turn grants them is less than what they may take
+                await offer(there, name, timeout_seconds=30, target="python")
+            await service.start()
+            await there.hire(told_first([("hold", {}), ("late", {})]))
+            await there.agents.define("ada", tools=["hold", "late"])
+            turn = await there.agents.send("ada", "go")
+            await gate.called()
+            await suspended(there)
+            gate.open()
+            assert (await there.agents.wait(turn)).text == "held | 1"
+            await service.stop()
+
+    run(work)
+    assert begun[0] > 500_000
+
+
+def test_a_service_of_no_calls_at_once_is_refused(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            with pytest.raises(InputError, match="at least 1"):
+                ToolService(there.engine, there.project, [], concurrency=0)
 
     run(work)
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from afl.kernel.errors import InputError
 from afl.turns.message import Message
 from afl.turns.outbox import Stored
 
@@ -24,6 +25,13 @@ class Published:
 
     sequences: dict[int, int] = field(default_factory=dict)
     error: Exception | None = None
+
+
+def checked_concurrency(concurrency: int) -> int:
+    """How many messages are handled at once."""
+    if concurrency < 1:
+        raise InputError(f"concurrency is {concurrency!r}; expected at least 1")
+    return concurrency
 
 
 class Subscription(ABC):
@@ -79,11 +87,14 @@ class Bus(ABC):
         """Hear what is published from now on; what is published while away is missed."""
 
     @abstractmethod
-    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
+    async def consume(
+        self, durable: str, patterns: Iterable[str], callback: Callback, *, concurrency: int = 1
+    ) -> Subscription:
         """Hear everything that went through the outbox, at least once, also what was published while away.
 
         Consumers of one name share the messages. A callback that raises is given the message again, at most
-        MAX_DELIVER times.
+        MAX_DELIVER times. It is called for up to `concurrency` messages at once; the others stay with the bus, for
+        whoever has room. What is under way when the subscription closes is cancelled, and comes again.
         """
 
     @abstractmethod

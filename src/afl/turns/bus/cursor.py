@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, Transaction
+from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
 from afl.turns import outbox
 from afl.turns.bus.base import MAX_DELIVER, Callback
@@ -20,70 +23,157 @@ _log = logging.getLogger(__name__)
 
 
 class Cursor:
-    """One consumer by name. Messages are handled one after another; the place is kept after each."""
+    """One consumer by name. Messages begin in order, up to `concurrency` at once.
 
-    def __init__(self, database: Database, name: str, patterns: tuple[str, ...], callback: Callback) -> None:
+    The place that is kept is before the first message that is not done: whoever reads on from there misses none.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        patterns: tuple[str, ...],
+        callback: Callback,
+        concurrency: int = 1,
+    ) -> None:
         self._database = database
         self._name = name
         self._patterns = patterns
         self._callback = callback
+        self._concurrency = concurrency
         self._owner = sortable_id()
+        self._held = False
+        self._read = 0  # the last message that was begun, or is not for us
+        self._attempts: dict[int, int] = {}  # that failed, of each message under way, in order
+        self._kept = (0, 0)  # the place as the store has it
+        self._kept_at = 0.0
+        self._keeping = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         await self._database.run("write", lambda tx: tx.run(Q.open_cursor, consumer=self._name))
 
     async def close(self) -> None:
+        """What is under way is cancelled, and comes again."""
+        await cancel_and_wait(list(self._tasks))
+        await self._keep_if_possible()
         await self._database.run(
             "write", lambda tx: tx.run(Q.drop_cursor, consumer=self._name, owner=self._owner)
         )
 
     async def advance(self) -> bool:
-        """Handle what there is; whether there may be more."""
-        found = await self._database.run("read", self._peek)
-        if not found:
+        """Begin what there is, as soon as there is room; whether there may be more."""
+        await self._keep()
+        if not await self._database.run("read", self._peek) or not await self._take():
             return False
-        place = await self._database.run("write", self._take)
-        if place is None:  # another process has it
-            return False
-        sequence, attempts = place
-        for row in await self._database.run("read", lambda tx: outbox.following(tx, sequence, _ROWS)):
-            if not await self._handle(row, attempts):
-                return True
-            attempts = 0
+        for row in await self._database.run("read", lambda tx: outbox.following(tx, self._read, _ROWS)):
+            if any(matches(pattern, row.message.subject) for pattern in self._patterns):
+                if not await self._has_room():
+                    return True
+                self._begin(row)
+            self._read = row.sequence or self._read
+        await self._keep()
         return True
 
     def _peek(self, tx: Transaction) -> bool:
         cursor = tx.one(Q.read_cursor, consumer=self._name)
-        return cursor is not None and bool(outbox.following(tx, cursor["sequence"], 1))
+        if cursor is None:
+            return False
+        after = max(cursor["sequence"], self._read) if self._held else cursor["sequence"]
+        return bool(outbox.following(tx, after, 1))
 
-    def _take(self, tx: Transaction) -> tuple[int, int] | None:
-        row = tx.one(Q.take_cursor, consumer=self._name, owner=self._owner, lease_ms=LEASE_MS)
-        return (row["sequence"], row["attempts"]) if row is not None else None
+    async def _take(self) -> bool:
+        """Whether it is this process that reads on. It begins anew where another one was meanwhile."""
+        async with self._keeping:
+            row = await self._database.run(
+                "write",
+                lambda tx: tx.one(Q.take_cursor, consumer=self._name, owner=self._owner, lease_ms=LEASE_MS),
+            )
+            if row is None:
+                self._lose()
+                return False
+            place = (row["sequence"], row["attempts"])
+            if not self._held or place != self._kept:
+                self._lose()
+                self._read, self._kept = place[0], place
+            self._held, self._kept_at = True, time.monotonic()
+            return True
 
-    async def _handle(self, row: Stored, attempts: int) -> bool:
-        """Give one message to the callback; whether the place moved on."""
-        if any(matches(pattern, row.message.subject) for pattern in self._patterns):
-            try:
-                await self._callback(row.message)
-            except Exception:
-                _log.exception("consumer %s failed on %s (%s)", self._name, row.message.subject, row.out_id)
-                if attempts + 1 < MAX_DELIVER:
-                    await self._move((row.sequence or 1) - 1, attempts + 1)
-                    await asyncio.sleep(_AGAIN.delay(attempts + 1))
-                    return False
-        return await self._move(row.sequence or 0, 0)
+    async def _has_room(self) -> bool:
+        """Wait until one more message can be handled; False when another process has taken the consumer over."""
+        while len(self._tasks) >= self._concurrency:
+            await asyncio.wait(self._tasks, timeout=LEASE_MS / 3000, return_when=asyncio.FIRST_COMPLETED)
+            await self._keep()
+        return self._held
 
-    async def _move(self, sequence: int, attempts: int) -> bool:
-        """Keep the place; False when another process has taken the consumer over."""
-        moved = await self._database.run(
-            "write",
-            lambda tx: tx.run(
-                Q.advance_cursor,
-                consumer=self._name,
-                owner=self._owner,
-                sequence=sequence,
-                attempts=attempts,
-                lease_ms=LEASE_MS,
-            ),
+    def _begin(self, row: Stored) -> None:
+        sequence = row.sequence or 0
+        place, attempts = self._kept
+        self._attempts[sequence] = attempts if sequence == place + 1 else 0
+        task = asyncio.create_task(self._handle(row, sequence))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _handle(self, row: Stored, sequence: int) -> None:
+        """Give a message to the callback until it takes it, or has failed too often."""
+        while not await self._is_taken(row):
+            self._attempts[sequence] += 1
+            if (attempts := self._attempts[sequence]) >= MAX_DELIVER:
+                break
+            if not await self._keep_if_possible():
+                return
+            await asyncio.sleep(_AGAIN.delay(attempts))
+        self._attempts.pop(sequence, None)
+        await self._keep_if_possible()
+
+    async def _is_taken(self, row: Stored) -> bool:
+        try:
+            await self._callback(row.message)
+        except Exception:
+            _log.exception("consumer %s failed on %s (%s)", self._name, row.message.subject, row.out_id)
+            return False
+        return True
+
+    async def _keep_if_possible(self) -> bool:
+        """`_keep`; with the store away `advance` does it later."""
+        try:
+            await self._keep()
+        except StoreError as error:
+            _log.warning("consumer %s: its place is kept later: %s", self._name, error)
+        return self._held
+
+    async def _keep(self) -> None:
+        """Keep the place, and the lease while messages are under way."""
+        async with self._keeping:
+            place = self._place
+            fresh = not self._attempts or time.monotonic() - self._kept_at < LEASE_MS / 3000
+            if not self._held or (place == self._kept and fresh):
+                return
+            if await self._database.run("write", lambda tx: self._move(tx, *place)):
+                self._kept, self._kept_at = place, time.monotonic()
+            else:
+                self._lose()
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """The sequence before the first message that is not done, and how often that one failed."""
+        for sequence, attempts in self._attempts.items():
+            return sequence - 1, attempts
+        return self._read, 0
+
+    def _move(self, tx: Transaction, sequence: int, attempts: int) -> int:
+        return tx.run(
+            Q.advance_cursor,
+            consumer=self._name,
+            owner=self._owner,
+            sequence=sequence,
+            attempts=attempts,
+            lease_ms=LEASE_MS,
         )
-        return bool(moved)
+
+    def _lose(self) -> None:
+        """Another process reads on: what is under way here is under way there, or will be."""
+        self._held = False
+        self._attempts.clear()
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()

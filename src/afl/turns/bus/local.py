@@ -18,7 +18,7 @@ from afl.kernel.database import Database
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import StoreError
 from afl.turns.alone import Alone
-from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar
+from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar, checked_concurrency
 from afl.turns.bus.cursor import Cursor
 from afl.turns.errors import SubjectError
 from afl.turns.inbox import topic
@@ -89,8 +89,11 @@ class LocalBus(Bus):
         self._listeners.append(listener)
         return self._start(_Follower(self, listener, after))
 
-    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
-        cursor = Cursor(self._database, durable, tuple(patterns), callback)
+    async def consume(
+        self, durable: str, patterns: Iterable[str], callback: Callback, *, concurrency: int = 1
+    ) -> Subscription:
+        room = checked_concurrency(concurrency)
+        cursor = Cursor(self._database, durable, tuple(patterns), callback, room)
         await cursor.open()
         return self._start(_Consumer(self, cursor))
 

@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from afl.kernel.cancelling import cancel_and_wait
@@ -15,7 +16,15 @@ from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.ids import sortable_id
 from afl.kernel.setting_kinds import mask_url
 from afl.turns import headers as names
-from afl.turns.bus.base import MAX_DELIVER, Bus, Callback, Published, Subscription, WakeupEar
+from afl.turns.bus.base import (
+    MAX_DELIVER,
+    Bus,
+    Callback,
+    Published,
+    Subscription,
+    WakeupEar,
+    checked_concurrency,
+)
 from afl.turns.errors import BusUnavailable
 from afl.turns.message import Message
 from afl.turns.outbox import Stored
@@ -31,10 +40,10 @@ try:
 
     from afl.turns.bus.nats_listening import (
         LOST,
+        ConcurrentHandler,
         Group,
         NatsEar,
         guarded,
-        keep_working,
         repeated,
         unsubscribe,
     )
@@ -148,7 +157,10 @@ class NatsBus(Bus):
         await self._flush()
         return group
 
-    async def consume(self, durable: str, patterns: Iterable[str], callback: Callback) -> Subscription:
+    async def consume(
+        self, durable: str, patterns: Iterable[str], callback: Callback, *, concurrency: int = 1
+    ) -> Subscription:
+        handler = ConcurrentHandler(callback, checked_concurrency(concurrency), _ACK_WAIT)
         group = Group()
         by_stream: dict[str, list[str]] = {}
         for pattern in patterns:
@@ -156,7 +168,7 @@ class NatsBus(Bus):
         for category, wanted in by_stream.items():
             stream = STREAMS[category][0]
             name = f"{durable}_{category}" if len(by_stream) > 1 else durable
-            task = self._spawn(self._pull(stream, name, wanted, callback))
+            task = self._spawn(self._pull(stream, name, wanted, handler))
             group.tasks.append(task)
         return group
 
@@ -209,7 +221,15 @@ class NatsBus(Bus):
             self._ready = False
             published.error = error
 
-    async def _pull(self, stream: str, durable: str, patterns: list[str], callback: Callback) -> None:
+    async def _pull(self, stream: str, durable: str, patterns: list[str], handler: ConcurrentHandler) -> None:
+        try:
+            await self._fetch_all(stream, durable, patterns, handler)
+        finally:
+            await handler.close()
+
+    async def _fetch_all(
+        self, stream: str, durable: str, patterns: list[str], handler: ConcurrentHandler
+    ) -> None:
         """Fetch one by one for ever; an outage, or a lost consumer, is waited for."""
         config = ConsumerConfig(
             durable_name=durable, filter_subjects=patterns, ack_wait=_ACK_WAIT, max_deliver=MAX_DELIVER
@@ -221,7 +241,7 @@ class NatsBus(Bus):
                 pulling = await self._stream.pull_subscribe_bind(durable, stream)
                 try:
                     while True:
-                        await self._fetch(pulling, callback)
+                        await handler.handle_next(partial(self._fetch, pulling))
                 finally:
                     await unsubscribe(pulling)
             except LOST as error:
@@ -229,20 +249,16 @@ class NatsBus(Bus):
                 _log.warning("consumer %s is out of order: %r; trying again", durable, error)
                 await asyncio.sleep(0.2)
 
-    async def _fetch(self, pulling: JetStreamContext.PullSubscription, callback: Callback) -> None:
+    async def _fetch(self, pulling: JetStreamContext.PullSubscription) -> Msg | None:
+        """The next message; None when none came for a while."""
         try:
             (message,) = await pulling.fetch(1, timeout=_ACK_SECONDS)
         except TimeoutError:
             if not self._client.is_connected:
                 raise
             await pulling.consumer_info()  # a server that restarted may have forgotten it
-            return
-        at_work = asyncio.create_task(keep_working(message, _ACK_WAIT / 3))
-        try:
-            taken = await guarded(callback, message)
-        finally:
-            at_work.cancel()
-        await (message.ack() if taken else message.nak(delay=0.2))
+            return None
+        return message
 
     async def _send(self) -> None:
         """What was told, in order; during an outage it is dropped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 
 import nats.errors
 import nats.js.errors
@@ -94,6 +95,50 @@ async def guarded(callback: Callback, message: Msg) -> bool:
         _log.exception("a listener failed on %s", message.subject)
         return False
     return True
+
+
+class ConcurrentHandler:
+    """Handles up to so many messages of a stream at once, and acknowledges each when it was handled."""
+
+    def __init__(self, callback: Callback, concurrency: int, ack_wait: float) -> None:
+        self._callback = callback
+        self._room = asyncio.Semaphore(concurrency)
+        self._ack_wait = ack_wait
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def handle_next(self, fetch: Callable[[], Awaitable[Msg | None]]) -> None:
+        """Fetch a message once there is room for it, and begin to handle it."""
+        await self._room.acquire()
+        try:
+            message = await fetch()
+        except BaseException:
+            self._room.release()
+            raise
+        if message is None:
+            self._room.release()
+            return
+        task = asyncio.create_task(self._handle(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def close(self) -> None:
+        """Cancel what is under way; the server gives it to somebody else."""
+        await cancel_and_wait(self._tasks)
+
+    async def _handle(self, message: Msg) -> None:
+        at_work = asyncio.create_task(keep_working(message, self._ack_wait / 3))
+        try:
+            taken = await guarded(self._callback, message)
+        finally:
+            at_work.cancel()
+        try:
+            await (message.ack() if taken else message.nak(delay=0.2))
+        except LOST as error:
+            _log.warning("NATS did not hear that %s was handled: %r; it comes again", message.subject, error)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
 
 
 async def keep_working(message: Msg, seconds: float) -> None:

@@ -16,27 +16,35 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.models import PythonTool
+from afl.turns import heads
 from afl.turns.bus import Subscription
+from afl.turns.bus.base import checked_concurrency
 from afl.turns.card_store import find_cards, result_card_of, save_result
 from afl.turns.cards import Card, NewCard
 from afl.turns.context import TurnContext, context_of_headers
+from afl.turns.edges import Q
 from afl.turns.engine import L0Engine
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import put_tool
-from afl.turns.statuses import AfterExecution, CardType
+from afl.turns.statuses import AfterExecution, CardType, HeadStatus
 from afl.turns.subjects import PREFIX
-from afl.turns.tools.calling import Caller
+from afl.turns.tools.calling import THREADS, Caller
 from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, near
 from afl.turns.tools.outcome import Outcome, failed
 
+CONCURRENCY = 10
+_SLACK_MS = 1000  # a command is on its way for a moment
 _log = logging.getLogger("afl.turns")
 
 
 class ToolService:
-    """Serves tools of one project under the name `target`; processes of one name share the commands."""
+    """Serves tools of one project under the name `target`; processes of one name share the commands.
+
+    Up to `concurrency` calls are made at once. The others wait with the bus, and their time has not begun.
+    """
 
     def __init__(
         self,
@@ -45,12 +53,14 @@ class ToolService:
         tools: Iterable[Callable[..., Any] | PythonTool | LocalTool],
         *,
         target: str = "python",
+        concurrency: int = CONCURRENCY,
     ) -> None:
         self._engine = engine
         self._project = project
         self._toolbox = Toolbox(tools)
         self._target = target
-        self._caller = Caller()
+        self._concurrency = checked_concurrency(concurrency)
+        self._caller = Caller(max(THREADS, concurrency))
         self._subscription: Subscription | None = None
 
     async def register(self) -> None:
@@ -66,7 +76,7 @@ class ToolService:
     async def start(self) -> None:
         pattern = f"{PREFIX}.{self._project}.*.cmd.tool.{self._target}.>"
         self._subscription = await self._engine.bus.consume(
-            f"tool_{self._target}_{self._project}", [pattern], self.handle
+            f"tool_{self._target}_{self._project}", [pattern], self.handle, concurrency=self._concurrency
         )
 
     async def stop(self) -> None:
@@ -96,8 +106,30 @@ class ToolService:
         about = ToolCall(
             context.tool_call_id, tool.name, context.project_id, context.agent_id, context.agent_turn_id
         )
+        await self._begin(context, tool)
         given = call.content.get("arguments") or {}
         return await self._caller.call(tool, about, given, within=context.traceparent)
+
+    async def _begin(self, context: TurnContext, tool: LocalTool) -> None:
+        """The tool has all of its time from now on, however long the call waited: the turn waits so much longer."""
+        wanted_ms = int(tool.timeout * 1000)
+        ends_sooner = await self._engine.select(
+            Q.ends_sooner,
+            project=context.project_id,
+            agent=context.agent_id,
+            turn=context.agent_turn_id,
+            call=context.tool_call_id,
+            ms=wanted_ms - _SLACK_MS,
+        )
+        if ends_sooner:
+            await self._engine.database.run("write", lambda tx: self._extend(tx, context, wanted_ms))
+
+    def _extend(self, tx: Transaction, context: TurnContext, wanted_ms: int) -> None:
+        head = heads.read_head(tx, context.project_id, context.agent_id, lock=True)
+        if head is None or head.status is not HeadStatus.SUSPENDED:
+            return  # while it runs on, it does not look at its deadlines
+        if head.active_agent_turn_id == context.agent_turn_id:
+            heads.extend_wait(tx, head, tool_call_id=context.tool_call_id, deadline_ms=wanted_ms)
 
     async def _report(self, context: TurnContext, card: NewCard) -> None:
         """Save the card, if nobody has by now, and report what is there."""

@@ -137,6 +137,11 @@ where project_id = :project and agent_id = :agent and agent_turn_id = :turn
 delete from {schema:state}turn_waiting_tools
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn
 
+-- name: ends_sooner
+select tool_call_id from {schema:state}turn_waiting_tools
+where project_id = :project and agent_id = :agent and agent_turn_id = :turn and tool_call_id = :call
+    and (wait_status = 'waiting') is true and deadline < {now} + :ms
+
 -- name: extend_wait
 update {schema:state}turn_waiting_tools set deadline = {greatest}(deadline, {now} + :deadline_ms), updated_at = {now}
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn and turn_epoch = :epoch
