@@ -7,13 +7,13 @@ the coordinator's options say; PermanentFailure is not.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from afl.coordination.errors import PermanentFailure
 from afl.coordination.models import AgentId, ReceivedMessage
+from afl.kernel.unraisable import to_thread
 from afl.runtime.handler import plain
 from afl.runtime.values import unknown_name
 
@@ -56,4 +56,4 @@ class Answerer:
     async def _call(self, given: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self._function):
             return await self._function(**given)
-        return await asyncio.to_thread(self._function, **given)
+        return await to_thread(self._function, **given)

@@ -29,6 +29,7 @@ from afl.coordination.redis_breaker import RedisBreaker
 from afl.coordination.standby_breaker import StandbyBreaker
 from afl.kernel import telemetry
 from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.unraisable import to_thread
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -231,5 +232,5 @@ async def _result_of(func: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     """What a function gives, whether it is a coroutine function, gives an awaitable, or is a plain one."""
     if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
         return await func(*args, **kwargs)
-    result = await asyncio.to_thread(func, *args, **kwargs)
+    result = await to_thread(func, *args, **kwargs)
     return await result if inspect.isawaitable(result) else result

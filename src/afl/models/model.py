@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from afl.kernel.unraisable import to_thread
 from afl.models.messages import Reply, Request
 
 OnText = Callable[[str], None]
@@ -37,4 +38,4 @@ async def complete_async(model: Model, request: Request, on_text: OnText | None 
         assert on_text is not None
         loop.call_soon_threadsafe(on_text, text)
 
-    return await asyncio.to_thread(model.complete, request, None if on_text is None else relay)
+    return await to_thread(model.complete, request, None if on_text is None else relay)

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from afl.kernel.companion import Companion
+from afl.kernel.unraisable import as_failure
 
 
 class Threads:
@@ -91,13 +92,13 @@ class _Call:
             if not self._unwanted:
                 result = self._context.run(self._work)
         except BaseException as raised:  # whatever it is, it is the caller's
-            error = raised
+            error = as_failure(raised)
         try:
             self._loop.call_soon_threadsafe(self._end, result, error)
         except RuntimeError:
             return  # the loop was closed without waiting; there is nobody to tell
 
-    def _end(self, result: Any, error: BaseException | None) -> None:
+    def _end(self, result: Any, error: Exception | None) -> None:
         self._ended = True
         self._on_end()
         if self._future.done():

@@ -145,6 +145,14 @@ def test_what_fails_is_tried_again_and_then_dead(office: Office) -> None:
     assert report.error is not None and "after 2 attempts: ValueError: attempt 2" in report.error.message
 
 
+def test_a_function_that_stops_an_iteration_has_failed(office: Office) -> None:
+    def translate(**given: object) -> dict[str, object]:
+        return next(iter(()))
+
+    report = office.crossing.run(source(), bridges=office.host(translator=translate))
+    assert report.error is not None and "StopIteration" in report.error.message
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [

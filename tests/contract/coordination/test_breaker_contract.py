@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 from support.circuits import Circuit, circuit
+from support.eventually import PATIENCE_SECONDS
 
 from afl.coordination.breaker_config import CircuitBreakerState
 from afl.coordination.circuit_breaker import CircuitBreaker
@@ -65,6 +66,18 @@ def test_a_new_circuit_is_closed_and_passes_arguments_on(make: Make) -> None:
             assert await breaker.call(fine, "kept", correlation_id="c-1") == "kept"
             assert await breaker.get_state() is CLOSED
             assert await breaker.is_call_permitted()
+
+    run(scene())
+
+
+def test_a_plain_function_that_stops_an_iteration_has_failed(make: Make) -> None:
+    async def scene() -> None:
+        async with make(failure_threshold=1) as here:
+            breaker = here.breaker()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                with pytest.raises(RuntimeError, match="StopIteration"):
+                    await breaker.call(next, iter(()))
+            assert await breaker.get_state() is OPEN
 
     run(scene())
 

@@ -174,6 +174,30 @@ def test_a_failed_model_fails_the_turn(place: Place) -> None:
     run(work)
 
 
+def test_a_tool_or_a_model_that_stops_an_iteration_fails(place: Place) -> None:
+    def first() -> str:
+        return next(iter(()))
+
+    def model(request: Request) -> Scripted:
+        if answered := results_in(request):
+            return answered[0]
+        if last_text(request) == "think":
+            next(iter(()))
+        return wants(("first", {}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model)
+            await there.agents.define("ada", tools=[first])
+            told = await there.agents.ask("ada", "call")
+            assert told.succeeded and "StopIteration" in told.text
+            got = await there.agents.ask("ada", "think")
+            assert (got.status, got.error_code) == (TaskStatus.FAILED, "internal_error")
+            assert "StopIteration" in (got.error or "")
+
+    run(work)
+
+
 def test_steps_run_out(place: Place) -> None:
     offered: list[list[str]] = []
     warned: list[str] = []

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from support.eventually import PATIENCE_SECONDS
 
 from afl.kernel.errors import InputError
 from afl.models import (
@@ -208,3 +209,15 @@ def test_asyncio_has_the_same_model() -> None:
     reply = asyncio.run(complete_async(ScriptedModel(["Good day"]), request, heard.append))
     assert (reply.text, reply.model, heard) == ("Good day", "scripted", ["Good day"])
     assert asyncio.run(complete_async(ScriptedModel(["Good day"]), request)).text == "Good day"
+
+
+def test_a_model_that_stops_an_iteration_has_failed() -> None:
+    def stop(request: Request) -> str:
+        return next(iter(()))
+
+    async def work() -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await complete_async(ScriptedModel(stop), Request((Message.user("Hello"),)))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(work())

@@ -40,6 +40,20 @@ def test_results_and_errors_come_back() -> None:
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit])
+def test_what_no_future_can_carry_comes_back(kind: type[BaseException]) -> None:
+    def fail() -> None:
+        raise kind("no more")
+
+    async def work() -> None:
+        with threads() as pool:
+            async with asyncio.timeout(SECONDS):
+                with pytest.raises(RuntimeError, match=f"{kind.__name__}: no more"):
+                    await pool.call(fail)
+
+    asyncio.run(work())
+
+
 def test_no_more_threads_than_are_wanted() -> None:
     names: set[int] = set()
 

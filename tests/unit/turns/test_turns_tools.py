@@ -77,6 +77,25 @@ def test_what_a_tool_raises_is_an_answer() -> None:
     assert outcome.error == {"code": "ValueError", "message": "no good"}
 
 
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit])
+def test_what_ends_generators_and_threads_is_an_answer_too(kind: type[BaseException]) -> None:
+    def ends() -> None:
+        raise kind("no more")
+
+    outcome = called(local_tool(ends, timeout=5), {})
+    assert outcome.status == "failed"
+    assert outcome.error == {"code": kind.__name__, "message": "no more"}
+
+
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit])
+def test_what_a_coroutine_raises_is_an_answer(kind: type[BaseException]) -> None:
+    async def ends() -> None:
+        raise kind("no more")
+
+    for tool in (local_tool(ends, timeout=5), local_tool(lambda: ends(), name="lazy", timeout=5)):
+        assert called(tool, {}).status == "failed"
+
+
 def test_a_tool_has_its_time() -> None:
     async def endless() -> None:
         await asyncio.Event().wait()

@@ -24,6 +24,7 @@ from afl.kernel.database.queries import Query
 from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.heap import keep_freed_memory
+from afl.kernel.unraisable import failing
 
 if TYPE_CHECKING:
     from afl.kernel.database.schema import Schema
@@ -135,7 +136,7 @@ class Database(ABC):
     async def run(self, verb: Literal["read", "write"], work: Callable[[Transaction], T]) -> T:
         """`read` or `write` from asyncio. What has begun runs to its end; a cancellation comes after it."""
         call = self.read if verb == "read" else self.write
-        future = self._threads().submit(copy_context().run, call, work)
+        future = self._threads().submit(copy_context().run, failing(call), work)
         outcome = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(outcome)

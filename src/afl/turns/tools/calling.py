@@ -7,12 +7,13 @@ import contextvars
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from afl.kernel import telemetry
 from afl.kernel.errors import InputError
+from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.turns.tools.local import LocalTool, ToolCall, enter_call
 from afl.turns.tools.outcome import Outcome, failed, outcome_of
 
@@ -51,7 +52,8 @@ class Caller:
             raise
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
-            return failed(type(error).__name__, str(error) or type(error).__name__)
+            raised = error.raised if isinstance(error, UnraisableError) else error
+            return failed(type(raised).__name__, str(raised) or type(raised).__name__)
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
@@ -61,11 +63,20 @@ class Caller:
         context.run(enter_call, call)
         function = tool.python.function
         if inspect.iscoroutinefunction(function):
-            return await asyncio.create_task(function(**given), context=context)
+            return await asyncio.create_task(_awaited(function(**given)), context=context)
         loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._threads, lambda: context.run(lambda: function(**given)))
-        return await answer if inspect.isawaitable(answer) else answer
+        on_thread = failing(lambda: context.run(lambda: function(**given)))
+        answer = await loop.run_in_executor(self._threads, on_thread)
+        return await _awaited(answer) if inspect.isawaitable(answer) else answer
 
     def close(self) -> None:
         """Take no more calls. A call that hangs is left alone: a thread cannot be ended from outside."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    """What a coroutine gave. A GeneratorExit of its own is caught here: raised into a task, it ends all who wait."""
+    try:
+        return await answer
+    except GeneratorExit as error:
+        raise as_failure(error)  # noqa: B904  # it knows its cause

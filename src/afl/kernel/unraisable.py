@@ -1,0 +1,47 @@
+"""What a function may raise on a thread, and no future can hand to whoever waits for it.
+
+`Future.set_exception` refuses StopIteration, and whoever waits would wait for ever. GeneratorExit, SystemExit and the
+like come through, and end the coroutine or the loop that waits instead of being a failure of the function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class UnraisableError(RuntimeError):
+    """A function raised what ends generators, coroutines or threads; `raised` is that."""
+
+    def __init__(self, raised: BaseException) -> None:
+        said = f": {raised}" if str(raised) else ""
+        super().__init__(f"{type(raised).__name__}{said}")
+        self.raised = self.__cause__ = raised
+
+
+def as_failure(error: BaseException) -> Exception:
+    """The error as one that can be raised anywhere: itself, unless it is none for a coroutine."""
+    if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
+        return error
+    return UnraisableError(error)
+
+
+def failing(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, for a thread: whatever it raises is a failure of it."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            raise as_failure(error)  # noqa: B904  # it knows its cause
+
+    return call
+
+
+async def to_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`asyncio.to_thread` for somebody's function."""
+    return await asyncio.to_thread(failing(function), *args, **kwargs)
