@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support.turns_house import House
 
 from afl.kernel.database import Transaction
 from afl.turns import inbox
 from afl.turns.context import context_of_head
+from afl.turns.errors import ProtocolViolation
 from afl.turns.heads import enter_running, suspend
 from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
@@ -72,6 +74,21 @@ def test_a_tool_result_in_the_inbox_has_all_its_fields(house: House) -> None:
         head.turn_epoch,
     )
     assert row.payload.keys() == {"status", "after_execution", "tool_result_card_id"}
+
+
+@pytest.mark.parametrize("which", ["missing", "another turn's", "another agent's", "none"])
+def test_a_turn_is_entered_with_its_own_message_alone(house: House, which: str) -> None:
+    head = house.dispatched()
+    house.enqueue("ada")
+    house.enqueue("bob")
+    rows = house.read(lambda tx: inbox.rows_of_agent(tx, house.project, "ada"))
+    queued = next(row.inbox_id for row in rows if row.inbox_id != head.active_inbox_id)
+    bobs = house.head("bob").active_inbox_id or ""
+    wrong = {"missing": "nope", "another turn's": queued, "another agent's": bobs, "none": ""}[which]
+    before = house.dump()
+    with pytest.raises(ProtocolViolation, match="message"):
+        house.write(lambda tx: enter_running(tx, head, inbox_id=wrong, owner="w", step_id=new_id("step")))
+    assert house.dump() == before
 
 
 def test_a_worker_that_comes_with_a_turn_of_its_own_is_refused(house: House) -> None:

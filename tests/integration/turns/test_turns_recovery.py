@@ -26,8 +26,8 @@ from afl.models.model import OnText
 from afl.models.scripted import Scripted, says
 from afl.turns import inbox
 from afl.turns.errors import ProtocolViolation
-from afl.turns.model import Limits
-from afl.turns.statuses import TaskStatus
+from afl.turns.model import InboxRow, Limits
+from afl.turns.statuses import InboxStatus, MessageType, TaskStatus
 from afl.turns.steps import read_steps
 from afl.turns.tools.local import current_call
 from afl.turns.worker.limits import WorkerLimits
@@ -198,6 +198,58 @@ def test_a_turn_whose_message_is_gone_fails(place: Place) -> None:
             await worker.watch()
             got = await there.agents.wait(turn)
             assert (got.status, got.error_code) == (TaskStatus.FAILED, "dispatch_lost")
+
+    run(work)
+
+
+@pytest.mark.parametrize(("agent", "epoch"), [("ada", 9), ("ada", 2), ("ada", 0), ("bob", 1)])
+@pytest.mark.parametrize("kind", [MessageType.TURN, MessageType.UI_ACTION])
+def test_a_message_of_a_turn_that_l0_never_made_is_an_error(
+    place: Place, agent: str, epoch: int, kind: MessageType
+) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            for name in ("ada", "bob"):
+                await there.agents.define(name)
+            await there.hire(lambda request: "here")
+            await there.agents.ask("ada", "go")  # its first epoch; bob never had one
+            headers = there.head("ada").context_headers
+            row = inbox.message_row(
+                project_id=there.project,
+                inbox_id="turn_forged",
+                agent_id=agent,
+                worker_target="agents",
+                channel_id="public",
+                message_type=kind,
+                agent_turn_id="turn_forged",
+                turn_epoch=epoch,
+                headers=headers,
+                payload={},
+                status=InboxStatus.PENDING,
+            )
+            assert await there.database.run("write", lambda tx: inbox.put(tx, row))
+
+            def refused() -> InboxRow | None:
+                found = there.read(lambda tx: inbox.read_row(tx, there.project, "turn_forged"))
+                return found if found is not None and found.archived_at is not None else None
+
+            done = await until(refused)
+            assert done is not None and done.status is InboxStatus.ERROR
+            assert "turn_forged" in (done.last_error or "") and str(epoch) in (done.last_error or "")
+            assert (await there.agents.ask("ada", "again")).text == "here"
+
+    run(work)
+
+
+def test_a_message_of_a_turn_that_is_over_is_done(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await there.agents.define("ada")
+            turn = await there.agents.send("ada", "go")
+            await there.agents.stop(turn)
+            await there.hire(lambda request: "here")
+            assert (await there.agents.wait(turn)).status is TaskStatus.CANCELED
+            assert there.count("state.agent_inbox", "status = 'error'") == 0
 
     run(work)
 

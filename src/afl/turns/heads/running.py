@@ -35,7 +35,15 @@ class Suspended:
 def enter_running(
     tx: Transaction, head: Head, *, inbox_id: str, owner: str, step_id: str, lease_ms: int = LEASE_MS
 ) -> Head:
-    """dispatched -> running, by the worker that claimed the turn's message; the message is done by that. T3."""
+    """dispatched -> running, by the worker that claimed the turn's message; the message is done by that. T3.
+
+    ProtocolViolation: the message is not the one that L0 dispatched the turn with.
+    """
+    if inbox_id != head.active_inbox_id:
+        raise ProtocolViolation(
+            f"turn {head.active_agent_turn_id} of {head.agent_id} cannot be entered with the message {inbox_id!r}; "
+            f"it was dispatched with {head.active_inbox_id!r}"
+        )
     values = {"owner": owner, "lease_ms": lease_ms}
     move = Move("enter", (HeadStatus.DISPATCHED,), values, open=step_id, consume=inbox_id)
     return make(tx, head, move).head

@@ -116,7 +116,12 @@ class Messages:
 
     def _begin(self, tx: Transaction, row: InboxRow) -> Led:
         head = heads.read_head(tx, row.project_id, row.agent_id)
-        if head is None or not is_to_begin(head, row):
+        made = 0 if head is None else head.turn_epoch
+        if head is None or not 0 < row.turn_epoch <= made:
+            why = f"turn {row.agent_turn_id} has the epoch {row.turn_epoch}; L0 has made {made} for {row.agent_id}"
+            inbox.refuse(tx, row.project_id, row.inbox_id, why)
+            return Led()
+        if not is_to_begin(head, row):
             inbox.consume(tx, row.project_id, row.inbox_id)  # it has begun, or is over
             return Led()
         step_id = new_id("step")
