@@ -33,17 +33,17 @@ def converse(
     *,
     questions: Sequence[str] = (),
     as_json: bool = False,
-) -> None:
-    """Until the input ends; with `questions`, those and no more."""
+) -> bool:
+    """Until the input ends; with `questions`, those and no more. Whether all of these were answered."""
 
-    async def conversing() -> None:
+    async def conversing() -> bool:
         async with _place(settings, module) as agents, Chat(agents, agent, after) as chat:
-            for question in questions:
-                await _answer(chat, agent, question, as_json)
             if not questions:
                 await _talk(chat, agent, as_json)
+            answers = [await _answer(chat, agent, question, as_json) for question in questions]
+        return all(answer.succeeded for answer in answers)
 
-    asyncio.run(conversing())
+    return asyncio.run(conversing())
 
 
 async def _talk(chat: Chat, agent: str, as_json: bool) -> None:
@@ -62,12 +62,15 @@ def _place(settings: Settings, module: TurnModule | None) -> AbstractAsyncContex
     return staffed(settings, module, WorkerOptions(grace=_GRACE_SECONDS))
 
 
-async def _answer(chat: Chat, agent: str, line: str, as_json: bool) -> None:
+async def _answer(chat: Chat, agent: str, line: str, as_json: bool) -> Delivered:
     if as_json:
-        print(json.dumps(asdict(await chat.say(line))), flush=True)
-        return
+        delivered = await chat.say(line)
+        print(json.dumps(asdict(delivered)), flush=True)
+        return delivered
     voice = _Voice(agent if sys.stdout.isatty() else "")
-    voice.end(await chat.say(line, voice.hear))
+    delivered = await chat.say(line, voice.hear)
+    voice.end(delivered)
+    return delivered
 
 
 def _interrupt(chat: Chat, lines: _Lines) -> None:

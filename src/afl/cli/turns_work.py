@@ -94,6 +94,7 @@ def chat(
     With --module everything runs in this process; without it the agent's workers are elsewhere.
 
     Ctrl+C stops the answer under way, Ctrl+D ends the conversation. It is kept: --after goes on from it.
+    With --say, exit code 1 means that a turn did not succeed.
 
     [bold]Examples[/bold]
 
@@ -111,7 +112,9 @@ def chat(
     configure_logging("ERROR")  # what a worker has to say would stand between the words
     name = offered.agent(agent).agent_id if offered is not None else agent
     with left_behind():
-        converse(settings, offered, name, after, questions=question or (), as_json=as_json)
+        answered = converse(settings, offered, name, after, questions=question or (), as_json=as_json)
+    if not answered:
+        raise typer.Exit(1)
 
 
 def _greeting(settings: Settings, offered: TurnModule, concurrency: int) -> Text:

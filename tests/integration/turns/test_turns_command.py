@@ -74,7 +74,15 @@ def test_answers_as_json(afl: Afl, folder: Path) -> None:
 
 def test_an_answer_that_failed_is_told(afl: Afl, folder: Path) -> None:
     done = afl(*CHAT, "--say", "fail")
-    assert done.code == 0 and "failed:" in done.err
+    assert done.code == 1 and "failed:" in done.err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_one_failed_answer_of_several_counts(afl: Afl, folder: Path, options: tuple[str, ...]) -> None:
+    done = afl(*CHAT, "--say", "fail", "--say", "remember", *options)
+    assert done.code == 1 and "remember" in done.out
+    assert afl(*CHAT, "--say", "Oslo?", *options).code == 0
+    assert afl(*CHAT, *options, stdin="fail\n").code == 0  # a conversation has not failed by that
 
 
 def test_a_transcript(afl: Afl, folder: Path) -> None:
