@@ -12,6 +12,7 @@ from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus
 from afl.turns.cards import NewCard
 from afl.turns.context import TurnContext
+from afl.turns.events import state_event
 from afl.turns.hosting import Hand, Host
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
@@ -121,8 +122,10 @@ class L0Engine:
                 tracing.tell(result.ended)
         left = [each for result in results for each in result.left]
         stored = sum(result.stored for result in results)
-        if stored:
+        if stored:  # first: many may wait for what it publishes
             self.relay.poke(left if len(left) == stored else ())
+        for over in (result.over for result in results if result.over is not None):
+            self.tell(state_event(over.head, before=over.before, error=over.error))
 
     def tell(self, *messages: Message) -> None:
         """Best effort: `evt.*.state`, `evt.*.step`, wake-ups."""

@@ -18,14 +18,13 @@ from afl.turns.subjects import action_ack_subject, event_subject, wakeup_subject
 def state_event(
     head: Head,
     *,
-    turn_id: str | None = None,
-    channel_id: str | None = None,
+    before: Head | None = None,
     activity: Activity | None = None,
     current_tool: str | None = None,
     waiting: Iterable[str] = (),
     error: str | None = None,
 ) -> Message:
-    """Where an agent is. Of an idle head the caller says which turn it came from, and on which channel."""
+    """Where an agent is. Of an idle head the caller says which turn it came from: the head as it was before."""
     metadata: dict[str, Any] = {"waiting_tool_count": head.waiting_tool_count}
     if activity is not None:
         metadata["activity"] = str(activity)
@@ -37,7 +36,8 @@ def state_event(
         metadata["resume_deadline"] = _iso(head.resume_deadline)
     if error is not None:
         metadata["error"] = error
-    turn = head.active_agent_turn_id or turn_id or ""
+    source = head if head.active_agent_turn_id is not None or before is None else before
+    turn = source.active_agent_turn_id or ""
     payload: dict[str, Any] = {
         "agent_id": head.agent_id,
         "agent_turn_id": turn,
@@ -48,8 +48,7 @@ def state_event(
     }
     if head.output_box_id is not None:
         payload["output_box_id"] = head.output_box_id
-    channel = head.active_channel_id or channel_id or "public"
-    return _event(head, channel, turn, "state", payload)
+    return _event(source, head.turn_epoch, "state", payload)
 
 
 def step_event(
@@ -57,21 +56,18 @@ def step_event(
     step_id: str,
     phase: StepPhase,
     *,
-    turn_id: str | None = None,
-    channel_id: str | None = None,
     new_card_ids: Iterable[str] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Message:
     """How far a step is."""
-    turn = head.active_agent_turn_id or turn_id or ""
     payload = {
-        "agent_turn_id": turn,
+        "agent_turn_id": head.active_agent_turn_id or "",
         "step_id": step_id,
         "phase": str(phase),
         "metadata": dict(metadata or {}),
         "new_card_ids": list(new_card_ids),
     }
-    return _event(head, head.active_channel_id or channel_id or "public", turn, "step", payload)
+    return _event(head, head.turn_epoch, "step", payload)
 
 
 def task_event(
@@ -129,13 +125,15 @@ def wakeup_message(
     return Message(subject, stamped(found, "cmd.agent.wakeup"), payload)
 
 
-def _event(head: Head, channel: str, turn: str, kind: str, payload: Mapping[str, Any]) -> Message:
+def _event(head: Head, epoch: int, kind: str, payload: Mapping[str, Any]) -> Message:
+    """Of the turn that the head has, or had."""
+    channel = head.active_channel_id or "public"
     found = {
         names.PROJECT: head.project_id,
         names.CHANNEL: channel,
         names.AGENT: head.agent_id,
-        names.TURN: turn,
-        names.EPOCH: str(head.turn_epoch),
+        names.TURN: head.active_agent_turn_id or "",
+        names.EPOCH: str(epoch),
     }
     if names.TRACE in head.context_headers:
         found[names.TRACE] = new_span(head.context_headers[names.TRACE])

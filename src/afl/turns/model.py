@@ -171,6 +171,15 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Over:
+    """A turn that is over: its head as it was before, and as it is by that."""
+
+    before: Head
+    head: Head
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class L0Result:
     """What a primitive did. Publish the signals once its transaction has committed: `engine.publish(result)`."""
 
@@ -182,6 +191,7 @@ class L0Result:
     stored: int = 0  # rows left in the outbox: the relay publishes them
     left: tuple[Left, ...] = ()  # these rows, where the store told their places
     ended: Ended | None = None  # a turn that is over, for its trace
+    over: Over | None = None  # the same, for those who watch its agent
     begun: Begun | None = None  # a turn that a worker of this process has from the first moment
 
     @property
@@ -196,9 +206,16 @@ def accepted(
     stored: int = 0,
     left: tuple[Left, ...] = (),
     ended: Ended | None = None,
+    over: Over | None = None,
 ) -> L0Result:
     return L0Result(
-        ResultStatus.ACCEPTED, payload=payload or {}, signals=signals, stored=stored, left=left, ended=ended
+        ResultStatus.ACCEPTED,
+        payload=payload or {},
+        signals=signals,
+        stored=stored,
+        left=left,
+        ended=ended,
+        over=over,
     )
 
 

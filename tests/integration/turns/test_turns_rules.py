@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from support.turns_office import Barrier, Office, Place, office, run, told_first, until, wants
 
 from afl.kernel.database import Transaction
-from afl.models import Request, ScriptedModel, Text
+from afl.models import ModelRejected, Request, ScriptedModel, Text
+from afl.models.scripted import Scripted
 from afl.turns import cards as contents
 from afl.turns.boxes import box_info, create_box, read_box
 from afl.turns.card_store import find_cards, save_cards
@@ -19,6 +21,8 @@ from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
 from afl.turns.statuses import BoxKind, CardType
 from afl.turns.subjects import PREFIX
+from afl.turns.tools.local import local_tool
+from afl.turns.tools.service import ToolService
 
 
 def add(a: int, b: int) -> int:
@@ -156,6 +160,7 @@ def test_turns_at_the_same_time_do_not_share_an_output_box(place: Place) -> None
     run(work)
 
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 FIELDS: dict[str, set[str]] = {
     "state": {"agent_id", "agent_turn_id", "status", "turn_epoch", "updated_at", "metadata"},
     "step": {"agent_turn_id", "step_id", "phase", "metadata", "new_card_ids"},
@@ -186,6 +191,51 @@ def test_what_is_told_has_the_fields_of_the_protocol_and_no_others(place: Place)
                     assert wanted <= payload.keys() <= wanted | OPTIONAL.get(kind, set())
             (task,) = there.told("task")
             assert not {"summary", "fields", "links", "text"} & task.keys()
+
+    run(work)
+
+
+ENDS = ("done", "failed", "stopped", "unreadable", "resumed")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_agent_that_is_idle_again_is_told_of_in_the_trace_of_its_turn(place: Place, end: str) -> None:
+    gate = Barrier()
+
+    def wait() -> str:
+        gate("here")
+        return "waited"
+
+    def model(request: Request) -> Scripted:
+        if end == "failed":
+            return ModelRejected("no key")
+        return "done" if end == "done" else wants(("wait" if end == "stopped" else "last", {}))
+
+    def idle(there: Office) -> list[Message]:
+        told = [each for each in there.heard if each.subject.endswith(".state")]
+        return [each for each in told if each.payload["status"] == "idle"]
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.overhear()
+            last = local_tool(lambda: "the end", name="last", after_execution="terminate")
+            service = ToolService(there.engine, there.project, [last])
+            await service.register()
+            await service.start()
+            await there.hire(model)
+            config = {"llm_config": {"max_tokens": "many"}} if end == "unreadable" else {}
+            await there.agents.define("ada", tools=[wait, "last"], **config)
+            turn = await there.agents.send("ada", "go", traceparent=TRACE)
+            if end == "stopped":
+                await gate.called()
+                await there.agents.stop(turn)
+            await there.agents.wait(turn)
+            gate.open()
+            await until(lambda: idle(there))
+            await service.stop()
+            (message,) = idle(there)
+            assert message.headers["traceparent"].split("-")[1] == TRACE.split("-")[1]
+            assert message.headers["CG-Turn-Id"] == turn.agent_turn_id == message.payload["agent_turn_id"]
 
     run(work)
 

@@ -78,9 +78,7 @@ async def _watch(agents: Agents, agent: str, known: dict[str, Head], heard: asyn
             before = known.get(head.agent_id)
             known[head.agent_id] = head
             if (before is None or before.revision != head.revision) and agent in ("", head.agent_id):
-                turn = head.active_agent_turn_id or (before.active_agent_turn_id if before else None)
-                channel = head.active_channel_id or (before.active_channel_id if before else None)
-                heard.put_nowait(state_event(head, turn_id=turn, channel_id=channel))
+                heard.put_nowait(state_event(head, before=before))
 
 
 async def _heads(agents: Agents) -> list[Head]:

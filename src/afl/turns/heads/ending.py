@@ -18,7 +18,7 @@ from afl.turns.delivering import (
 from afl.turns.errors import CardError, ErrorCode
 from afl.turns.heads.move import Move, make
 from afl.turns.message import Message
-from afl.turns.model import Head, L0Result, Limits, accepted
+from afl.turns.model import Head, L0Result, Limits, Over, accepted
 from afl.turns.statuses import CardType, HeadStatus, TaskStatus
 from afl.turns.steps import StepEnd
 from afl.turns.tracing import turn_ended
@@ -124,6 +124,7 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
         stored=1,
         left=moved.left,
         ended=turn_ended(head, str(ending.status), ending.error),
+        over=Over(head, moved.head, ending.error),
     )
 
 

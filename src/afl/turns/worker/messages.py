@@ -87,7 +87,7 @@ class Messages:
         if not taken.accepted:
             return Led()
         if taken.payload.get("failed"):
-            return Led(results=(taken,), events=(_idle(taken, lost),), over=lost)
+            return Led(results=(taken,), over=lost)
         head: Head = taken.payload["head"]
         scene, failed = self._entered(tx, head, new_id("step"), self.desk.scenes.recall)
         if scene is None:
@@ -225,7 +225,7 @@ class Messages:
         result = heads.fail_turn(
             tx, head, error=why, error_code=code, status=TaskStatus.FAILED, inbox_id=row.inbox_id
         )
-        return Led(results=(result,), events=(_idle(result, head),), over=head)
+        return Led(results=(result,), over=head)
 
     # -- somebody wants it to end -----------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class Messages:
         reason = str(row.payload.get("reason") or "stopped")
         result = heads.stop_turn(tx, head, reason=reason, inbox_id=row.inbox_id)
         children = stop_children(tx, head, reason)
-        return Led(results=(result, *children), events=(_idle(result, head),), over=head)
+        return Led(results=(result, *children), over=head)
 
 
 def stop_children(tx: Transaction, head: Head, reason: str) -> list[L0Result]:
@@ -250,9 +250,3 @@ def stop_children(tx: Transaction, head: Head, reason: str) -> list[L0Result]:
             why = {"reason": f"its parent was stopped: {reason}"}
             found.append(stop(tx, context, AddressIntent(turn, MessageType.STOP, why)))
     return found
-
-
-def _idle(result: L0Result, before: Head) -> Message:
-    return state_event(
-        result.payload["head"], turn_id=before.active_agent_turn_id, channel_id=before.active_channel_id
-    )

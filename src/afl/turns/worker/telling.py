@@ -31,11 +31,5 @@ def events_of(scene: Scene, settled: Settled) -> list[Message]:
 
 def _ended(scene: Scene, settled: Ended, ids: list[str]) -> list[Message]:
     well = settled.ending.status is TaskStatus.SUCCESS
-    idle = state_event(
-        settled.result.payload["head"],
-        turn_id=scene.turn_id,
-        channel_id=scene.head.active_channel_id,
-        error=settled.ending.error,
-    )
     phase = StepPhase.COMPLETED if well else StepPhase.FAILED
-    return [idle, step_event(scene.head, scene.step_id, phase, new_card_ids=ids)]
+    return [step_event(scene.head, scene.step_id, phase, new_card_ids=ids)]
