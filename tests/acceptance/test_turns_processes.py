@@ -137,6 +137,24 @@ def test_workers_that_start_together_bring_the_same_agents(desk: Desk) -> None:
     assert [each.terminate() for each in started] == [0] * 4
 
 
+def test_a_worker_without_a_key_for_its_model_says_so(tmp_path: Path, warm: WarmProcesses) -> None:
+    mute = """from afl.models import ScriptedModel
+from afl.turns import agent
+
+models = {"script": ScriptedModel(["here"])}
+porter = agent("porter")
+clerk = agent("clerk", llm_config={"model": "script"})
+"""
+    (tmp_path / "agents.py").write_text(mute)
+    for key, said in (("", 1), ("sk-test", 0)):
+        worker = warm.start("turns", "worker", "agents.py", folder=tmp_path, ANTHROPIC_API_KEY=key)
+        eventually(lambda worker=worker: "serves porter, clerk" in worker.said(), worker.said)  # type: ignore[misc]
+        assert worker.terminate() == 0
+        lines = [line for line in worker.said().splitlines() if "ANTHROPIC_API_KEY" in line]
+        assert len(lines) == said, worker.said()
+        assert all("porter" in line and "clerk" not in line for line in lines)
+
+
 def test_without_nats_a_turn_is_asked_for_all_the_same(tmp_path: Path, postgres_database: str) -> None:
     (tmp_path / "agents.py").write_text(AGENTS)
     chat = ("turns", "chat", "--module", "agents.py", "--say", "hello")

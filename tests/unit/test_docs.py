@@ -47,6 +47,7 @@ EXECUTED = (
     "runtime",
     "stores",
     "turns",
+    "turns-protocol",
 )
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in EXECUTED)]
 LINKING = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -65,7 +65,7 @@ def worker(
     observe(settings, "afl-turns")
     chosen_options = WorkerOptions(concurrency, max_steps, suspend_timeout, shutdown)
     with left_behind():
-        serve(settings, offered, chosen_options, lambda: say(_greeting(settings, offered, concurrency)))
+        serve(settings, offered, chosen_options, lambda: _greet(settings, offered, concurrency))
         say("Stopped.", "dim")
 
 
@@ -117,10 +117,16 @@ def chat(
         raise typer.Exit(1)
 
 
-def _greeting(settings: Settings, offered: TurnModule, concurrency: int) -> Text:
+def _greet(settings: Settings, offered: TurnModule, concurrency: int) -> None:
     names = ", ".join(agent.agent_id for agent in offered.agents)
-    return Text.assemble(
+    greeting = Text.assemble(
         ("afl-turns", "bold"),
         f" serves {names}\n  of project {settings.project} in {mask_url(settings.store)}, bus "
         f"{mask_url(settings.bus)}, {concurrency} turns at a time; Ctrl+C ends it.",
     )
+    say(greeting)
+    for model, agents in offered.without_key().items():
+        say(
+            f"ANTHROPIC_API_KEY is not set: {model} cannot be asked, and turns of {', '.join(agents)} will fail.",
+            "yellow",
+        )

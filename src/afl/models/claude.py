@@ -73,6 +73,12 @@ class ClaudeModel:
         if self._own:
             self._client.close()
 
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key to ask with; what a given client has is its own business."""
+        kinds = ("api_key", "auth_token", "credentials")
+        return not self._own or any(getattr(self._client, kind, None) for kind in kinds)
+
     def resolve(self, name: str) -> str:
         return self._aliases.get(name, name) or self.name
 

@@ -364,6 +364,30 @@ def test_a_service_for_tools(place: Place) -> None:
     run(work)
 
 
+def test_an_answer_that_no_card_can_hold_is_told_to_the_model(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[int] = []
+
+    def huge() -> str:
+        made.append(1)
+        return "x" * 2_000_000
+
+    async def work() -> None:
+        async with office(place) as there:
+            service = ToolService(there.engine, there.project, [local_tool(huge, timeout=30)])
+            await service.register()
+            await service.start()
+            await there.hire(told_first([("huge", {})]))
+            await there.agents.define("ada", tools=["huge"])
+            assert "card_too_large" in (await there.agents.ask("ada", "go")).text
+            await service.stop()
+
+    run(work)
+    assert made == [1]
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_a_service_makes_its_calls_side_by_side(place: Place) -> None:
     gate = Barrier()
 

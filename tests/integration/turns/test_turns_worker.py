@@ -198,6 +198,21 @@ def test_a_tool_or_a_model_that_stops_an_iteration_fails(place: Place) -> None:
     run(work)
 
 
+def test_words_that_no_card_can_hold_fail_the_turn_in_one_line(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(lambda request: "x" * 2_000_000)
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "go")
+            assert (got.status, got.error_code) == (TaskStatus.FAILED, "card_too_large")
+
+    run(work)
+    (record,) = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert not record.exc_info and "\n" not in record.getMessage()
+
+
 def test_steps_run_out(place: Place) -> None:
     offered: list[list[str]] = []
     warned: list[str] = []

@@ -43,6 +43,16 @@ class TurnModule:
     def targets(self) -> list[str]:
         return sorted({agent.worker_target for agent in self.agents})
 
+    def without_key(self) -> dict[str, list[str]]:
+        """The models that lack a key, each with the agents that cannot think for that."""
+        found: dict[str, list[str]] = {}
+        for agent in self.agents:
+            wanted = str((agent.profile.get("llm_config") or {}).get("model", ""))
+            model = self.models.get(wanted, self.model)
+            if not getattr(model, "has_key", True):
+                found.setdefault(model.resolve(wanted), []).append(agent.agent_id)
+        return found
+
     def agent(self, name: str = "") -> AgentDefinition:
         """The agent of that name, or the only one."""
         names = [agent.agent_id for agent in self.agents]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import msgspec
 
 from afl.kernel import codec
 from afl.kernel.errors import PayloadError
-from afl.turns.cards import tool_result_content
+from afl.turns.cards import NewCard, check_card, tool_result_content
+from afl.turns.errors import CardError
+from afl.turns.model import Limits
 from afl.turns.statuses import AfterExecution, TaskStatus
 
 SUSPEND = AfterExecution.SUSPEND
@@ -49,6 +51,16 @@ def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Out
     except (TypeError, ValueError, PayloadError) as error:
         return failed("result_not_serializable", str(error), after_execution=after_execution)
     return Outcome("success", plain, None, after_execution)
+
+
+def result_card(make: Callable[[Outcome], NewCard], outcome: Outcome, limits: Limits) -> NewCard:
+    """The card of what a call came to; one that is too large for a card came to that."""
+    card = make(outcome)
+    try:
+        check_card(card, limits)
+    except CardError as error:
+        return make(failed(str(error.code), str(error)))
+    return card
 
 
 def checked(status: str, result: Any, error: Any, after_execution: str) -> Outcome:

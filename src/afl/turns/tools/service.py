@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from afl.kernel.database import Transaction
@@ -33,7 +34,7 @@ from afl.turns.statuses import AfterExecution, CardType, HeadStatus
 from afl.turns.subjects import PREFIX
 from afl.turns.tools.calling import THREADS, Caller
 from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, near
-from afl.turns.tools.outcome import Outcome, failed
+from afl.turns.tools.outcome import Outcome, failed, result_card
 
 CONCURRENCY = 10
 _SLACK_MS = 1000  # a command is on its way for a moment
@@ -94,7 +95,8 @@ class ToolService:
             return
         if result is None:
             outcome = await self._outcome(context, call)
-            await self._report(context, _result(context, call, outcome))
+            card = result_card(partial(_result, context, call), outcome, self._engine.limits)
+            await self._report(context, card)
         else:
             await self._report(context, result)
 

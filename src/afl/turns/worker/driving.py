@@ -42,7 +42,8 @@ class Driver:
                 current = await self._again(current)
                 continue
             except Exception as error:
-                _log.exception("turn %s failed", current.turn_id)
+                known = isinstance(error, AgentFlowError)
+                _log.error("turn %s failed: %s", current.turn_id, error, exc_info=not known)
                 again = await self._failed(current, error)
                 if again is None:
                     return current.head

@@ -7,14 +7,13 @@ from typing import Any
 
 from afl.models import Reply
 from afl.turns import cards as contents
-from afl.turns.cards import NewCard, check_card, tool_call_content
+from afl.turns.cards import NewCard, tool_call_content
 from afl.turns.delivery import answer_content, fields_content
-from afl.turns.errors import CardError
 from afl.turns.ids import new_id
 from afl.turns.model import Head, Limits
 from afl.turns.prompting import thought_content
 from afl.turns.statuses import CardType
-from afl.turns.tools.outcome import Outcome, failed
+from afl.turns.tools.outcome import Outcome, result_card
 from afl.turns.tools.submit import Field
 from afl.turns.worker.toolkit import Call
 
@@ -50,15 +49,14 @@ class Writer:
         )
 
     def result(self, call: Call, outcome: Outcome) -> NewCard:
-        """What a tool came to; one that is too large for a card came to that."""
+        """What a tool came to."""
         author = self._agent if call.local is None else f"tool.{call.name}"
         about = {"tool_call_id": call.tool_call_id, "function_name": call.name, "author": author}
-        card = self._card(CardType.TOOL_RESULT, outcome.content(), **about)
-        try:
-            check_card(card, self._limits)
-        except CardError as error:
-            return self._card(CardType.TOOL_RESULT, failed(str(error.code), str(error)).content(), **about)
-        return card
+
+        def made(outcome: Outcome) -> NewCard:
+            return self._card(CardType.TOOL_RESULT, outcome.content(), **about)
+
+        return result_card(made, outcome, self._limits)
 
     def answer(self, text: str) -> NewCard:
         """The deliverable of a turn that ends with words."""
