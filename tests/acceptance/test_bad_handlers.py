@@ -14,7 +14,7 @@ from support.workshop import SOURCE, Workshop, opened
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.types import WorkflowId
 
-FACETS = ("Raise", "Exit", "Text", "WrongType", "Unknown", "Lacks", "Nothing", "NoJson", "NotANumber", "Huge")
+FACETS = ("Raise", "Exit", "Text", "WrongType", "Stop", "Lacks", "Nothing", "NoJson", "NotANumber", "Huge")
 TYPES = {"NoJson": "Json", "NotANumber": "Double", "Huge": "String"}
 BAD = (
     "namespace b {\n"
@@ -54,7 +54,7 @@ raises = answers("Raise", fail)
 exits = answers("Exit", lambda: sys.exit("enough"))
 text = answers("Text", lambda: "seven")
 wrong_type = answers("WrongType", lambda: {"m": "seven"})
-unknown = answers("Unknown", lambda: {"m": 7, "n": 8})
+stops = answers("Stop", lambda: next(iter(())))
 lacks = answers("Lacks", lambda: {})
 nothing = answers("Nothing", lambda: None)
 no_json = answers("NoJson", lambda: {"m": object()})
@@ -91,7 +91,7 @@ def test_each_run_says_what_was_wrong_and_the_agent_goes_on(workshop: Workshop) 
         "Exit": "enough",
         "Text": "b.Text: a result is a map of return values, got str",
         "WrongType": "b.WrongType: return field 'm': expected Long, got String 'seven'",
-        "Unknown": "b.Unknown: unknown return field 'n'; known: m",
+        "Stop": "StopIteration",
         "Lacks": "b.Lacks: the result lacks m",
         "Nothing": "b.Nothing: the result lacks m",
         "NoJson": "the result of b.NoJson is not plain JSON data: ",
