@@ -46,10 +46,8 @@ CapabilityLike = str | Mapping[str, Any] | Capability
 
 async def capabilities_of(agent: object) -> list[Capability]:
     """What an agent declares: what `get_capabilities()` returns, else its attribute `capabilities`."""
-    if hasattr(agent, "get_capabilities"):
-        declared = await call_optional(agent, "get_capabilities")
-    else:
-        declared = getattr(agent, "capabilities", None)
+    told = await call_optional(agent, "get_capabilities")
+    declared = getattr(agent, "capabilities", None) if told is None else told
     return parsed(() if declared is None else declared)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from afl.kernel.errors import InputError
 from afl.runtime.block import MixinUse
 from afl.runtime.dependency import DependencyGraph, GraphBuilder
+from afl.runtime.entities import FACET_INFO
 from afl.runtime.expression import Evaluate, EvaluationContext, compile_expression
 from afl.runtime.values import TypeSpec, type_text
 
@@ -71,14 +72,14 @@ class Declaration:
         """Its returns; None without a return clause."""
         return _fields(self.ast["returns"]) if "returns" in self.ast else None
 
-    @property
-    def info(self) -> dict[str, Any]:
-        """What the task of a call says about its facet; whoever gets it may change it."""
-        return {
+    def task_data(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The data of the task of a call: its parameters, and what the facet is."""
+        info = {
             "name": self.name,
             "params": {each.name: type_text(each.type) for each in self.params},
             "returns": {each.name: type_text(each.type) for each in self.returns or ()},
         }
+        return {FACET_INFO: info, **params}
 
     @cached_property
     def defaults(self) -> tuple[tuple[str, Evaluate], ...]:

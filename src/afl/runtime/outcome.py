@@ -21,9 +21,9 @@ from afl.runtime.values import misfit, unknown_name
 def check_result(program: Program, facet: str, result: Any) -> dict[str, Any]:
     """A result that somebody typed, as returns of the facet; ResultError names the field that does not fit."""
     values, undeclared = fit_result(program, facet, result)
-    for name in undeclared:
+    if undeclared:
         declared = [field.name for field in program.declarations[facet].returns or ()]
-        raise ResultError(f"{facet}: {unknown_name('return field', name, declared)}")
+        raise ResultError(f"{facet}: {unknown_name('return field', undeclared[0], declared)}")
     return values
 
 

@@ -6,12 +6,11 @@ Everything here may be done by several processes at once, and again: each act is
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.runtime import tracing
-from afl.runtime.entities import FACET_INFO, LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.outcome import failed
@@ -122,16 +121,12 @@ def _continue(evaluator: Evaluator, step: StepDefinition) -> None:
         store.save_task(_new_task(evaluator, step, task))
 
 
-def _data_of(evaluator: Evaluator, step: StepDefinition) -> dict[str, Any]:
-    called = evaluator.programs.of_run(step.workflow_id).declarations.get(step.facet_name)
-    params = {name: attribute.value for name, attribute in step.attributes.params.items()}
-    return {**({} if called is None else {FACET_INFO: called.info}), **params}
-
-
 def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | None) -> TaskDefinition:
     """A task in place of one that is gone, with the policies of that one if it is still there."""
     run = evaluator.persistence.get_run(step.workflow_id)
     assert run is not None  # a lost step is one of a run
+    called = evaluator.programs.of_run(step.workflow_id).declarations.get(step.facet_name)
+    params = {name: attribute.value for name, attribute in step.attributes.params.items()}
     new = TaskDefinition(
         uuid=sortable_id(),
         name=step.facet_name,
@@ -142,7 +137,7 @@ def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | 
         created=wall_ms(),
         updated=wall_ms(),
         task_list_name=run.task_list,
-        data=_data_of(evaluator, step),
+        data=params if called is None else called.task_data(params),
     )
     if old is not None:
         for policy in (

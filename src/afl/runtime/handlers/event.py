@@ -7,7 +7,7 @@ from typing import Any
 from afl.kernel.ids import sortable_id
 from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
-from afl.runtime.entities import FACET_INFO, TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import StateHandler
@@ -26,7 +26,7 @@ class EventTransmitHandler(StateHandler):
             return self.transition()
         payload = self._build_payload()
         work_id = sortable_id()
-        task = self._task(work_id, {FACET_INFO: called.info, **payload})
+        task = self._task(work_id, called.task_data(payload))
         policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
         if policies is not None:
             policies.apply(task)
