@@ -156,19 +156,30 @@ def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
 def test_an_interrupt_ends_the_wait_but_nobody_leads_any_more_then(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew, stopped = Crew(store), threading.Event()
+    crew, stopped, interrupts = Crew(store), threading.Event(), threading.Event()
     ended: list[int] = []
 
+    def once(*_: object) -> None:
+        if not interrupts.is_set():
+            interrupts.set()
+            raise KeyboardInterrupt
+
     def interrupted() -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while not interrupts.is_set():  # a signal just before the main thread waits does not end its wait
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            interrupts.wait(0.05)
         assert stopped.wait(SECONDS)
         ended.append(1)
 
     stop = crew.worker.stop
     monkeypatch.setattr(crew.worker, "round", interrupted)
     monkeypatch.setattr(crew.worker, "stop", lambda: (stop(), stopped.set()))
-    with pytest.raises(KeyboardInterrupt):
-        crew.worker.run()
+    before = signal.signal(signal.SIGINT, once)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            crew.worker.run()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [1]
     crew.worker.drain(0)
 
