@@ -72,6 +72,14 @@ def decode(text: str | bytes) -> Any:
     return _decode(text)
 
 
+def decode_map(text: str | bytes) -> dict[str, Any]:
+    """The map of JSON text; ValueError if it is none."""
+    value = _decode(text)
+    if value.__class__ is not dict:
+        raise ValueError(f"expected a map, found {type(value).__name__}")
+    return value
+
+
 def decode_as(text: str | bytes, kind: type[T]) -> T:
     """A dataclass (or any other annotated type) from JSON text."""
     return msgspec.json.decode(text, type=kind)

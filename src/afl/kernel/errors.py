@@ -12,6 +12,7 @@ AgentFlowError
 │   ├── StoreCorrupt      it is not a store, or is damaged
 │   ├── StoreVersionError its schema is newer than this code
 │   └── StoreConflict     a constraint of the schema refused a row
+├── CorruptRow            a stored row is missing, or cannot be read
 ├── FencedError           the caller no longer holds what it wrote to; the write had no effect
 ├── HeldError             somebody else, still alive, holds it
 ├── CapabilityError       this kind of store does not offer it; nothing was stored
@@ -105,6 +106,13 @@ class StoreCorrupt(
     hint="Name another store, or restore this one from a backup; it was left as it is.",
 ):
     """The file or database is damaged, or is no AgentFlow store."""
+
+
+class CorruptRow(
+    AgentFlowError,
+    hint="Restore the row from a backup and resume the run, or cancel the run; all other work goes on.",
+):
+    """A row of the store is missing or cannot be read. The store itself works: trying again is of no use."""
 
 
 class StoreVersionError(

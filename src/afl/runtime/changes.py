@@ -14,7 +14,10 @@ STEP_CONTINUE = "StepContinue"
 
 @dataclass
 class EventDefinition:
-    """An event: external work a step asked for, or (type "StepContinue") word that a step may go on."""
+    """An event: external work a step asked for, or (type "StepContinue") word that a step may go on.
+
+    `unreadable` says why the payload of a stored event could not be read.
+    """
 
     id: EventId
     step_id: StepId
@@ -22,6 +25,8 @@ class EventDefinition:
     state: str
     event_type: str
     payload: dict[str, Any] = field(default_factory=dict)
+
+    unreadable = ""  # without a type: it is no field, and not stored
 
 
 @dataclass

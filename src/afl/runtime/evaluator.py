@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import HeldError, InputError
+from afl.kernel.errors import CorruptRow, HeldError, InputError
 from afl.kernel.ids import sortable_id
 from afl.runtime import tracing
 from afl.runtime.changers import get_state_changer
@@ -219,7 +219,9 @@ class Evaluator:
         return taken
 
     def session(self, run: RunDefinition, serves: Callable[[TaskDefinition], bool] | None) -> Session:
-        """A session on a run that was taken."""
+        """A session on a run that was taken. CorruptRow if it, or its program, cannot be read."""
+        if run.unreadable:
+            raise CorruptRow(run.unreadable)
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
         return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)

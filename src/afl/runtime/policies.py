@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.errors import CorruptRow
 from afl.runtime.block import MixinUse, StatementDefinition
 from afl.runtime.declaration import Declaration, constant_context
 from afl.runtime.entities import TaskDefinition, TaskHold
@@ -77,6 +78,8 @@ def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
 def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
     """After how many milliseconds a task that failed is tried again; None if it is not."""
     policy = task.retry
+    if error_type == CorruptRow.__name__:
+        return None  # nothing that changes by itself
     if policy is None or task.failures + 1 >= policy["attempts"]:
         return None
     if policy["on"] and error_type not in policy["on"]:

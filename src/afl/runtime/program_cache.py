@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, StoreCorrupt
+from afl.kernel.errors import CorruptRow
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
 from afl.runtime.types import WorkflowId
@@ -54,19 +54,24 @@ class ProgramCache:
         if found is None:
             text = self._persistence.get_program(program_hash)
             if text is None:
-                raise StoreCorrupt(f"the program {program_hash[:12]} of a run is missing from the store")
-            found = Program(codec.decode(text))
+                raise CorruptRow(f"the program {program_hash[:12]} of a run is missing from the store")
+            try:
+                found = Program(codec.decode_map(text))
+            except Exception as error:  # whatever somebody has written there
+                raise CorruptRow(
+                    f"the program {program_hash[:12]} of a run cannot be read: {error}"
+                ) from error
             self._keep(self._by_hash, program_hash, found)
         return found
 
     def of_run(self, workflow_id: WorkflowId) -> Program:
-        """The program of a run."""
+        """The program of a run. CorruptRow if one of the two is missing, or cannot be read."""
         with self._lock:
             program_hash = self._by_run.get(workflow_id)
         if program_hash is None:
             run = self._persistence.get_run(workflow_id)
             if run is None:
-                raise InputError(f"there is no run {workflow_id} in this store")
+                raise CorruptRow(f"run {workflow_id} is missing from the store")
             program_hash = run.program_hash
             self._keep(self._by_run, workflow_id, program_hash)
         return self.load(program_hash)

@@ -11,6 +11,7 @@ import time
 
 from afl.kernel import collector
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import CorruptRow
 from afl.runtime import recovery, tracing
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changes import EventDefinition, Outcome
@@ -39,6 +40,8 @@ class Session(RunHold):
         self.context.preload([mark.step_id for mark in marks])
         seen: set[StepId] = set()
         for mark in marks:
+            if mark.unreadable:
+                raise CorruptRow(mark.unreadable)
             self.context.changes.consumed_events.append(mark.id)
             step = self.context.step(mark.step_id)
             if step is None or step.workflow_id != self.run.workflow_id or step.id in seen:

@@ -118,7 +118,10 @@ class BlockProgress:
 
 @dataclass(slots=True)
 class StepDefinition:
-    """One step of a run."""
+    """One step of a run.
+
+    `unreadable` says why the stored step could not be read in full; its values are left out then.
+    """
 
     id: StepId
     object_type: str
@@ -137,6 +140,7 @@ class StepDefinition:
     progress: BlockProgress | None = None
     started: int = 0
     ended: int = 0
+    unreadable: str = ""
 
     @classmethod
     def create(

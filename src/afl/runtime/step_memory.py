@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from afl.kernel.errors import CorruptRow
 from afl.runtime import paths
 from afl.runtime.changes import IterationChanges
-from afl.runtime.errors import StepNotFoundError
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -35,7 +35,7 @@ class StepMemory:
         if found is None:
             found = self.persistence.get_step(step_id)
             if found is not None:
-                self._steps[step_id] = found
+                self.adopt(found)
         return found
 
     def cached(self, step_id: StepId) -> StepDefinition | None:
@@ -53,7 +53,7 @@ class StepMemory:
         """The step, which must exist."""
         found = self.step(step_id)
         if found is None:
-            raise StepNotFoundError(step_id)
+            raise CorruptRow(f"step {step_id} is missing from the store")
         return found
 
     def preload(self, step_ids: list[StepId]) -> list[StepId]:
@@ -62,7 +62,8 @@ class StepMemory:
         if not missing:
             return []
         loaded = self.persistence.get_steps(missing)
-        self._steps.update((step.id, step) for step in loaded)
+        for step in loaded:
+            self.adopt(step)
         return [step.id for step in loaded]
 
     def forget_waiting(self, step_ids: list[StepId]) -> None:
@@ -74,7 +75,9 @@ class StepMemory:
                 del self._steps[step_id]
 
     def adopt(self, step: StepDefinition) -> StepDefinition:
-        """Take a step read from the store into memory, in place of what was there."""
+        """Take a step read from the store into memory, in place of what was there. CorruptRow if it is unreadable."""
+        if step.unreadable:
+            raise CorruptRow(step.unreadable)
         self._steps[step.id] = step
         return step
 

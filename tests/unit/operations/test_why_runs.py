@@ -5,6 +5,7 @@ from __future__ import annotations
 from operated_store import CHAIN, HOUR, begin, double, program_of, refuse, serve
 from support.lives import Lives
 
+from afl.kernel.database import Query
 from afl.operations.program.submission import submit
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why
@@ -14,6 +15,7 @@ from afl.runtime.entities import RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.runner import RunnerService
 from afl.runtime.types import WorkflowId
 
 
@@ -69,6 +71,18 @@ def test_paused_says_by_whom(store: MemoryStore) -> None:
         "it is paused by operator ada.",
         f"Let it go on: afl unpause {run}",
     )
+
+
+def test_a_run_that_cannot_be_evaluated_says_why(store: MemoryStore) -> None:
+    run = submitted(store)
+    nothing_left = Query.of("delete from afl_programs", name="delete_programs")
+    store.database.write(lambda tx: tx.run(nothing_left))
+    RunnerService(store, Evaluator(store)).run_once()
+    reason = why(store, run)
+    assert reason.code == "run-paused"
+    assert reason.sentence.startswith("it is paused, since it cannot be evaluated: the program ")
+    assert reason.sentence.endswith(" is missing from the store.")
+    assert reason.action == f"Mend the cause, then: afl unpause {run}; or end it: afl cancel {run}"
 
 
 def test_a_budget_that_is_used_up(store: MemoryStore) -> None:

@@ -173,16 +173,17 @@ def test_due_runs_that_another_holds_are_left_alone(store: MemoryStore) -> None:
     assert run_of(store, run).owner == "another"
 
 
-def test_a_run_that_cannot_be_evaluated_is_put_off(
+def test_a_run_that_cannot_be_evaluated_is_paused(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, good = submit(store), submit(store)
     telemetry = Faulty(broken)
     evaluations = Evaluations(Evaluator(store, telemetry), None, lambda workflow_id: False)
     assert evaluations.evaluate_due() == 2
-    assert caplog.text.count(f"run {broken} cannot be evaluated; trying again later") == 1
+    assert caplog.text.count(f"run {broken} cannot be evaluated and is paused: ") == 1
     assert run_of(store, good).state == RunnerState.RUNNING
-    assert run_of(store, broken).owner == ""
+    assert (run_of(store, broken).owner, run_of(store, broken).state) == ("", RunnerState.PAUSED)
+    assert run_of(store, broken).reason.startswith("paused, since it cannot be evaluated: ")
     assert evaluations.evaluate_due() == 0, "not at every look"
 
 

@@ -36,7 +36,9 @@ CODES: dict[str, Code] = {
     "run-completed": Code("The run completed.", _O, "`afl show RUN` shows its steps"),
     "run-failed": Code("The run failed; the step, its line and the cause are named.", _O, "`afl retry RUN`"),
     "run-cancelled": Code("Somebody cancelled the run.", _O, "`afl retry RUN` takes it up again"),
-    "run-paused": Code("The run is paused; by whom is said.", _S, "`afl unpause RUN`"),
+    "run-paused": Code(
+        "The run is paused; by whom is said, or why it cannot be evaluated.", _S, "`afl unpause RUN`"
+    ),
     "run-budget": Code("The run reached its budget and paused.", _S, "`afl unpause RUN --budget-usd N`"),
     "run-evaluated": Code("A live process evaluates the run right now.", _M, _WAIT),
     "run-evaluator-silent": Code(

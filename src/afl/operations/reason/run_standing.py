@@ -6,7 +6,7 @@ from afl.kernel.presence import Life
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.scene import Scene, failure_words
 from afl.operations.spans import clock, span
-from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.types import WorkflowId
 
@@ -46,6 +46,10 @@ def _paused(run: RunDefinition) -> Reason:
     if run.reason.startswith(BUDGET):
         unit = "tokens" if "tokens" in run.reason else "usd"  # what it lacks, or what can be counted
         return _reason("run-budget", run, f"it is paused: {run.reason}.", f"{action} --budget-{unit} N")
+    if run.reason.startswith(CANNOT_BE_EVALUATED):
+        action = (
+            f"Mend the cause, then: afl unpause {run.workflow_id}; or end it: afl cancel {run.workflow_id}"
+        )
     return _reason("run-paused", run, f"it is {run.reason or 'paused'}.", action)
 
 

@@ -31,6 +31,7 @@ from afl.runtime.entities.logs import (
     NoteType,
 )
 from afl.runtime.entities.runs import (
+    CANNOT_BE_EVALUATED,
     RunDefinition,
     RunnerDefinition,
     RunnerState,
@@ -53,6 +54,7 @@ from afl.runtime.entities.tasks import (
 )
 
 __all__ = [
+    "CANNOT_BE_EVALUATED",
     "FACET_INFO",
     "SYSTEM_PREFIX",
     "BlockDefinition",

@@ -7,6 +7,8 @@ from typing import Any
 
 from afl.runtime.entities.flows import Parameter, UserDefinition, WorkflowDefinition
 
+CANNOT_BE_EVALUATED = "paused, since it cannot be evaluated"  # how the reason of such a run begins
+
 
 class RunnerState:
     """States of a run's record."""
@@ -26,6 +28,7 @@ class RunDefinition:
 
     `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
     `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
+    `unreadable` says why the stored run could not be read in full; what could not is empty.
     """
 
     workflow_id: str
@@ -48,6 +51,8 @@ class RunDefinition:
     epoch: int = 0
     lease_until: int = 0
     reason: str = ""
+
+    unreadable = ""  # without a type: it is no field, and not stored
 
     @property
     def is_over(self) -> bool:

@@ -51,6 +51,8 @@ class TaskDefinition:
 
     `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
     returns by their names.
+
+    `unreadable` says why the stored task could not be read in full; the fields that could not are None.
     """
 
     uuid: str
@@ -87,6 +89,8 @@ class TaskDefinition:
     via: str = ""
     bridge: dict[str, Any] | None = None
     patience_ms: int = 0
+
+    unreadable = ""  # without a type: it is no field, and not stored
 
     def __copy__(self) -> TaskDefinition:
         """In a sixth of the time that Python takes by itself: every answer makes one."""

@@ -82,7 +82,23 @@ def failure_fields(error: Exception | None) -> Document:
 
 
 def step_from(document: Document) -> StepDefinition:
-    """The step of a document; what an agent of another language left out is its default."""
+    """The step of a document; what an agent of another language left out is its default.
+
+    One that cannot be read says so, and has no values.
+    """
+    try:
+        return _step_from(document)
+    except Exception as error:  # whatever somebody has written there
+        known = {"object_type": "", "workflow_id": "", "state": "", **document}
+        step = _step_from({name: value for name, value in known.items() if name not in _STEP_VALUES})
+        step.unreadable = f"step {step.id} cannot be read: {error}"
+        return step
+
+
+_STEP_VALUES = ("attributes", "failure", "error", "progress", "request", "version")
+
+
+def _step_from(document: Document) -> StepDefinition:
     state, progress = document["state"], document.get("progress")
     attributes = document.get("attributes") or {}
     return StepDefinition(
@@ -136,15 +152,19 @@ def event_document(event: EventDefinition) -> Document:
 
 
 def event_from(document: Document) -> EventDefinition:
-    """The event of a document."""
-    return EventDefinition(
+    """The event of a document; one that cannot be read says so, and has no payload."""
+    event = EventDefinition(
         document["uuid"],
         document["step_id"],
         document["workflow_id"],
         document["state"],
         document["event_type"],
-        map_from(document.get("payload")),
     )
+    try:
+        event.payload = map_from(document.get("payload"))
+    except ValueError as error:
+        event.unreadable = f"event {event.id} cannot be read: {error}"
+    return event
 
 
 def task_document(task: TaskDefinition) -> Document:
@@ -157,10 +177,16 @@ def task_document(task: TaskDefinition) -> Document:
 
 
 def task_from(document: Document) -> TaskDefinition:
-    """The task of a document; what an agent of another language left out is its default."""
+    """The task of a document; what an agent of another language left out is its default.
+
+    One that cannot be read says so, and lacks what cannot.
+    """
     task = TaskDefinition(**{name: document[name] for name in _TASK_FIELDS if name in document})
     for name in _TASK_MAPS:
-        setattr(task, name, optional_map_from(document.get(name)))
+        try:
+            setattr(task, name, optional_map_from(document.get(name)))
+        except ValueError as error:
+            task.unreadable = f"{name} of task {task.uuid} cannot be read: {error}"
     return task
 
 
@@ -174,12 +200,18 @@ def run_document(run: RunDefinition) -> Document:
 
 
 def run_from(document: Document) -> RunDefinition:
-    """The run of a document; what was not read of it, or was not known when it was written, is its default."""
+    """The run of a document; what was not read of it, or was not known when it was written, is its default.
+
+    One that cannot be read says so, and lacks what cannot.
+    """
     run = RunDefinition(
         **{name: document[name] for name in (*_RUN_FIELDS, "lease_until") if name in document}
     )
-    run.inputs, run.outputs = map_from(document.get("inputs")), map_from(document["outputs"])
-    run.error = optional_map_from(document["error"])
+    try:
+        run.inputs, run.outputs = map_from(document.get("inputs")), map_from(document.get("outputs"))
+        run.error = optional_map_from(document.get("error"))
+    except ValueError as error:
+        run.unreadable = f"run {run.workflow_id} cannot be read: {error}"
     return run
 
 

@@ -110,7 +110,8 @@ class RunCollection(Collections):
         for run in runs:
             if run.state == RunnerState.CREATED:
                 stored = self.get_run(WorkflowId(run.workflow_id))
-                run.inputs = stored.inputs if stored is not None else {}
+                if stored is not None:
+                    run.inputs, run.unreadable = stored.inputs, stored.unreadable
         return runs
 
     def _take_free(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:

@@ -46,8 +46,12 @@ def map_value(value: Document | None, what: str) -> Document | str | None:
 
 
 def map_from(stored: Document | str | None) -> Document:
-    """The map of a field; an absent one is empty."""
-    return codec.decode(stored) if isinstance(stored, str) else stored or {}
+    """The map of a field; an absent one is empty. ValueError if there is something else."""
+    if isinstance(stored, str):
+        return codec.decode_map(stored)
+    if not isinstance(stored, dict | None):
+        raise ValueError(f"expected a map, found {type(stored).__name__}")
+    return stored or {}
 
 
 def optional_map_from(stored: Document | str | None) -> Document | None:

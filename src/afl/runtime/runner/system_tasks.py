@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import AgentFlowError, InputError, StoreError
+from afl.kernel.errors import AgentFlowError, CorruptRow, InputError, StoreError
 from afl.language.compiler import compile_source
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -39,6 +39,8 @@ class SystemTasks:
         """Do one and close it; False if it failed."""
         closed = copy(task)
         try:
+            if task.unreadable:
+                raise CorruptRow(task.unreadable)
             closed.result = self._execute(task) if task.name == EXECUTE_TASK_NAME else self._resume(task)
             closed.state = TaskState.COMPLETED
         except StoreError:

@@ -27,12 +27,24 @@ def run_params(run: RunDefinition) -> dict[str, Any]:
 
 
 def run_from(row: Row) -> RunDefinition:
-    """The run of a row."""
+    """The run of a row; one that cannot be read says so, and lacks what cannot."""
     run = RunDefinition(**{name: row[name] for name in _RUN_COLUMNS})
     run.settled = bool(row["settled"])
-    run.inputs, run.outputs = codec.decode(row["inputs"]), codec.decode(row["outputs"])
-    run.error = codec.decode(row["error"]) if row["error"] else None
+    try:
+        read_inputs(run, row["inputs"])
+        run.outputs = codec.decode_map(row["outputs"])
+        run.error = codec.decode_map(row["error"]) if row["error"] else None
+    except ValueError as error:
+        run.unreadable = f"run {run.workflow_id} cannot be read: {error}"
     return run
+
+
+def read_inputs(run: RunDefinition, text: str) -> None:
+    """Give a run its stored inputs, if they can be read."""
+    try:
+        run.inputs = codec.decode_map(text)
+    except ValueError as error:
+        run.unreadable = f"the inputs of run {run.workflow_id} cannot be read: {error}"
 
 
 def runner_from(row: Row) -> RunnerDefinition:

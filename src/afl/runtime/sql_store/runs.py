@@ -10,7 +10,7 @@ from afl.kernel.doorbell import Rings
 from afl.kernel.errors import HeldError
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.sql_store.run_rows import run_from, run_params, runner_from
+from afl.runtime.sql_store.run_rows import read_inputs, run_from, run_params, runner_from
 from afl.runtime.sql_store.tables import LAST_CHARACTER, Q, Tables
 from afl.runtime.topics import RUNS_TOPIC
 from afl.runtime.types import WorkflowId
@@ -91,7 +91,7 @@ class RunTables(Tables):
         runs = [run_from(row) for row in rows]
         new = {run.workflow_id: run for run in runs if run.state == RunnerState.CREATED}
         for row in self.database.select(Q.get_inputs, ids=list(new)) if new else []:
-            new[row["workflow_id"]].inputs = codec.decode(row["inputs"])
+            read_inputs(new[row["workflow_id"]], row["inputs"])
         return runs
 
     def _take(

@@ -114,8 +114,20 @@ def extra_text(step: StepDefinition) -> str | None:
     return codec.encode(extra) if extra else None
 
 
+_NO_VALUES = {"params": "{}", "returns": "{}", "error": None, "progress": None, "extra": None}
+
+
 def step_from(row: Row) -> StepDefinition:
-    """The step of a row."""
+    """The step of a row; one that cannot be read says so, and has no values."""
+    try:
+        return _step_from(row)
+    except Exception as error:  # whatever somebody has written there
+        step = _step_from({**{name: row[name] for name in STEP_COLUMNS}, **_NO_VALUES})
+        step.unreadable = f"step {step.id} cannot be read: {error}"
+        return step
+
+
+def _step_from(row: Row) -> StepDefinition:
     extra = codec.decode(row["extra"]) if row["extra"] else _NOTHING
     progress, state, error = row["progress"], row["state"], row["error"]
     transition = StepTransition(state, state)
@@ -151,7 +163,7 @@ def step_from(row: Row) -> StepDefinition:
 def _attributes(text: str, hints: Mapping[str, str]) -> dict[str, AttributeValue]:
     if text == "{}":
         return {}
-    values = codec.decode(text)
+    values = codec.decode_map(text)
     if not hints:
         return {name: AttributeValue(name, value, infer_type_hint(value)) for name, value in values.items()}
     return {name: AttributeValue(name, value, hints.get(name, "Any")) for name, value in values.items()}
@@ -164,12 +176,10 @@ def event_row(event: EventDefinition) -> tuple[Any, ...]:
 
 
 def event_from(row: Row) -> EventDefinition:
-    """The event of a row."""
-    return EventDefinition(
-        row["id"],
-        row["step_id"],
-        row["workflow_id"],
-        row["state"],
-        row["event_type"],
-        codec.decode(row["payload"]),
-    )
+    """The event of a row; one that cannot be read says so, and has no payload."""
+    event = EventDefinition(row["id"], row["step_id"], row["workflow_id"], row["state"], row["event_type"])
+    try:
+        event.payload = codec.decode_map(row["payload"])
+    except ValueError as error:
+        event.unreadable = f"event {event.id} cannot be read: {error}"
+    return event

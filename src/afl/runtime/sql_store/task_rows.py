@@ -119,9 +119,15 @@ def task_from(row: Row) -> TaskDefinition:
     )
     for name in _NOT_OF_A_TASK:
         del values[name]
+    unreadable = ""
     for name in _TASK_JSON:
         if values[name] is not None:
-            values[name] = codec.decode(values[name])
+            try:
+                values[name] = codec.decode_map(values[name])
+            except ValueError as error:
+                values[name], unreadable = None, f"{name} of task {values['uuid']} cannot be read: {error}"
     task = object.__new__(TaskDefinition)
     task.__dict__ = values  # a third of the time that keyword arguments take; a row has every column
+    if unreadable:
+        task.unreadable = unreadable
     return task

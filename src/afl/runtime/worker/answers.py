@@ -7,6 +7,7 @@ from copy import copy
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import CorruptRow
 from afl.runtime import tracing
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskState
@@ -64,22 +65,36 @@ class Answers:
     def leave(self, programs: ProgramCache, workflow_id: str, group: list[Done]) -> None:
         """The run is somebody else's, or gone: leave the answers for its holder, as marks."""
         steps = {step.id: step for step in self._store.get_steps([StepId(d.task.step_id) for d in group])}
-        known = [each for each in group if each.task.step_id in steps]
-        outcomes = []
-        if known:
+        try:
             program = programs.of_run(WorkflowId(workflow_id))
-            outcomes = [self.outcome(program, steps[StepId(each.task.step_id)], each) for each in known]
+        except CorruptRow as error:
+            for each in group:
+                self._fail(each, error)
+            return
+        known, outcomes = [], []
+        for each in group:
+            step = steps.get(StepId(each.task.step_id))
+            if step is None or step.unreadable:
+                self._fail(each, CorruptRow(step.unreadable if step else _missing(each.task.step_id)))
+            else:
+                known.append(each)
+                outcomes.append(self.outcome(program, step, each))
         crashpoint.reach("finish.before")
         stored = self._store.finish(outcomes) if outcomes else []
         crashpoint.reach("finish.after")
-        good = {}
         for each, outcome, kept in zip(known, outcomes, stored, strict=True):
             if kept:
-                good[each.task.uuid] = outcome
                 self.tell(each, outcome)
-        for each in group:
-            if each.task.uuid not in good:
+            else:
                 self.ignore(each)
+
+    def _fail(self, each: Done, error: CorruptRow) -> None:
+        """The answer cannot be judged, or not be stored where it belongs."""
+        failed_task = copy(each.task)
+        failed_task.state, failed_task.updated = TaskState.FAILED, wall_ms()
+        failed_task.error = {"message": str(error), "type": type(error).__name__}
+        self._store.close_tasks([failed_task])
+        self._tell(each, str(error))
 
     def _retried(self, each: Done) -> bool:
         if each.error is None:
@@ -95,6 +110,10 @@ class Answers:
     def _tell(self, each: Done, problem: str | None) -> None:
         if self._observe is not None:
             self._observe(each, problem)
+
+
+def _missing(step_id: str) -> str:
+    return f"step {step_id} is missing from the store"
 
 
 _LONGEST_TEXT = 100_000

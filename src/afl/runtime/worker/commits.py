@@ -13,13 +13,13 @@ from collections.abc import Callable
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict, StoreError
 from afl.runtime.changes import Outcome
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import CANNOT_BE_EVALUATED, TaskDefinition
 from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.session import Session
+from afl.runtime.types import WorkflowId
 from afl.runtime.worker.answers import Answers
 from afl.runtime.worker.kept_runs import KeptRuns
-from afl.runtime.worker.put_off_runs import PutOffRuns
 from afl.runtime.worker.task_in_hand import Done
 from afl.runtime.worker.undelivered import Undelivered
 
@@ -40,13 +40,11 @@ class Commits:
         store: PersistenceAPI,
         answers: Answers,
         kept: KeptRuns,
-        put_off: PutOffRuns,
         expects: Callable[[str], bool],
     ) -> None:
         self._store = store
         self._answers = answers
         self._kept = kept
-        self._put_off = put_off
         self._expects = expects
         self.fed: dict[str, Fed] = {}
         self.born: list[TaskDefinition] = []
@@ -172,9 +170,16 @@ class Commits:
             return self.fail_unstorable(session, problem)
         self.drop(session)
         if not isinstance(problem, FencedError):
-            _log.error("run %s: %s", session.run.workflow_id, problem)
-            self._put_off.add(session.run.workflow_id)
+            self.pause(session.run.workflow_id, problem)
         return False
+
+    def pause(self, workflow_id: str, problem: Exception) -> None:
+        """The run cannot be evaluated, and trying again would not help: somebody must look at it."""
+        reason = (
+            str(problem) if isinstance(problem, AgentFlowError) else f"{type(problem).__name__}: {problem}"
+        )
+        _log.error("run %s cannot be evaluated and is paused: %s", workflow_id, reason, exc_info=problem)
+        self._store.pause_run(WorkflowId(workflow_id), f"{CANNOT_BE_EVALUATED}: {reason}")
 
     def fail_unstorable(self, session: Session, error: PayloadError) -> bool:
         """A value cannot be stored, and so the run fails; True if that could be stored."""

@@ -7,7 +7,6 @@ somebody else holds gets its answers as StepContinue marks, for its holder to co
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from afl.kernel import collector, crashpoint
@@ -27,11 +26,8 @@ from afl.runtime.worker.answers import Answers, Observe
 from afl.runtime.worker.commits import Commits
 from afl.runtime.worker.foresight import Foresight, foresee
 from afl.runtime.worker.kept_runs import KeptRuns
-from afl.runtime.worker.put_off_runs import PutOffRuns
 from afl.runtime.worker.read_ahead import marks_for, read_ahead
 from afl.runtime.worker.task_in_hand import Done
-
-_log = logging.getLogger(__name__)
 
 _TOGETHER = 100
 
@@ -52,8 +48,7 @@ class Evaluations:
         self._serves = serves
         self._expects = expects
         self._kept = KeptRuns(self._store)
-        self._put_off = PutOffRuns()
-        self._commits = Commits(self._store, self._answers, self._kept, self._put_off, expects)
+        self._commits = Commits(self._store, self._answers, self._kept, expects)
         self._foresight: Foresight | None = None
         self._held: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
@@ -122,8 +117,7 @@ class Evaluations:
 
     def evaluate_due(self) -> int:
         """Go on with runs that need an evaluator and have none; how many were found."""
-        self._put_off.forget_old()
-        due = self._put_off.without([*self._store.get_due_runs(_TOGETHER + len(self._put_off))])[:_TOGETHER]
+        due = self._store.get_due_runs(_TOGETHER)
         self._go_on({run: [] for run in due})
         return len(due)
 
@@ -183,9 +177,9 @@ class Evaluations:
             except StoreUnavailable:
                 self._kept.orphan_run(run)
                 raise
-            except Exception:
+            except Exception as error:
                 self._kept.orphan_run(run)
-                self._try_later(run.workflow_id)
+                self._commits.pause(run.workflow_id, error)
         self._kept.release_orphans()
         return sessions
 
@@ -204,16 +198,16 @@ class Evaluations:
             self._commits.fail_unstorable(session, error)
         except StoreUnavailable:
             raise
-        except Exception:
+        except Exception as error:
             self._commits.drop(session)
-            self._try_later(session.run.workflow_id)
+            self._commits.pause(session.run.workflow_id, error)
         return False
 
     def _feed(self, session: Session, group: list[Done]) -> None:
         fed = self._commits.fed[session.run.workflow_id] = []
         for each in group:
-            step = session.context.step(StepId(each.task.step_id))
-            if step is None or step.state != StepState.EVENT_TRANSMIT:
+            step = session.context.require_step(StepId(each.task.step_id))
+            if step.state != StepState.EVENT_TRANSMIT:
                 session.ground()  # it moved on in memory, and that may not be stored yet
                 self._answers.ignore(each)
             else:
@@ -227,10 +221,6 @@ class Evaluations:
         left = run.workflow_id not in self._kept and not run.is_over and run.waiting > 0
         if left and self._store.get_marks(WorkflowId(run.workflow_id), limit=1):
             self.evaluate(run.workflow_id)
-
-    def _try_later(self, workflow_id: str) -> None:
-        _log.exception("run %s cannot be evaluated; trying again later", workflow_id)
-        self._put_off.add(workflow_id)
 
     # -- letting go -------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class Foresight:
     def __init__(self, session: Session, steps: Sequence[StepDefinition], emptied: int) -> None:
         self._session = session
         self._emptied = emptied
-        self._steps = {step.id: step for step in steps}
+        self._steps = {step.id: step for step in steps if not step.unreadable}
 
     def of(self, session: Session) -> dict[StepId, StepDefinition]:
         """What can be used for a session."""

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from afl.kernel import crashpoint, telemetry
+from afl.kernel.errors import CorruptRow
 from afl.runtime import tracing
 from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
@@ -171,6 +172,8 @@ class HandlerThreads:
 
     def _call(self, working: Working) -> Any:
         task = working.task
+        if task.unreadable:
+            raise CorruptRow(task.unreadable)
         each = self._handlers.find(task.name)
         if each is None:
             raise LookupError(f"No handler for event task '{task.name}'")

@@ -46,4 +46,5 @@ def read_ahead(
                 else:
                     wanted[each] = session
     for step in store.get_steps(list(wanted)) if wanted else []:
-        wanted[step.id].context.adopt(step)
+        if not step.unreadable:  # found again when it is needed, which is the matter of its run alone
+            wanted[step.id].context.adopt(step)
