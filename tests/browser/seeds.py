@@ -19,11 +19,13 @@ from afl.coordination import (
 from afl.coordination.models import AgentMessage, FailureType, MessageType
 from afl.fleet.statuses import Status
 from afl.operations.fleet import fleet
+from afl.operations.program.flows import list_flows
+from afl.operations.program.library import publish_source
 from afl.operations.run import control
 from afl.operations.turn import turns
 from afl.operations.work import timetable
 from afl.runtime.changes import IterationChanges
-from browser.live_system import LiveSystem, shop
+from browser.live_system import SHOP, LiveSystem, shop
 
 MARKUP = "<script>window.marked = true</script><img src=x onerror='window.marked = true'>"
 MANY = 120
@@ -47,6 +49,7 @@ class Seeds:
     approval: str  # what that person is asked: the id of its task
     turn: str
     fleet_run: str
+    flow: str
 
 
 def sow(live: LiveSystem) -> Seeds:
@@ -89,6 +92,7 @@ def sow(live: LiveSystem) -> Seeds:
         approval=live.waiting_task(priced),
         turn=turn.agent_turn_id,
         fleet_run=fleet_run,
+        flow=_flow(live),
     )
 
 
@@ -101,6 +105,12 @@ def _old_runs(live: LiveSystem, pattern: str) -> None:
     batch = [replace(old, workflow_id=f"{number:026}") for number in range(OLD)]
     outcomes = live.store.commit_all([IterationChanges(run=each, new_run=True) for each in batch])
     assert not any(outcomes), outcomes
+
+
+def _flow(live: LiveSystem) -> str:
+    """The shop's source, kept in the store; its name and its first line have markup in them."""
+    publish_source(live.store, f"// {MARKUP}\n{SHOP}", name=f"shop {MARKUP}")
+    return list_flows(live.store).flows[0].id
 
 
 def _until_waiting(live: LiveSystem, run: str) -> None:

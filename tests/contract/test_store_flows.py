@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store_records import a_workflow
+from store_records import a_run, a_workflow
 
 from afl.runtime.entities import (
     BlockDefinition,
@@ -95,6 +95,34 @@ def test_the_newest_flow_of_a_name_or_path_counts(store: PersistenceAPI) -> None
     assert by_path is not None
     assert (by_name.uuid, by_path.uuid) == (uuids[-1], uuids[-1])
     assert [flow.uuid for flow in store.get_all_flows()] == uuids
+
+
+def test_flows_are_listed_newest_first_page_by_page(store: PersistenceAPI) -> None:
+    uuids = [f"f{(7 * number) % 20:02}" for number in range(20)]
+    for uuid in uuids:
+        store.save_flow(a_flow(uuid))
+    newest = uuids[::-1]
+    first = store.find_flows(limit=8)
+    assert [flow.uuid for flow in first] == newest[:8]
+    assert [flow.uuid for flow in store.find_flows(before=first[-1].uuid)] == newest[8:]
+    assert store.find_flows(before=newest[-1]) == []
+    assert store.find_flows(before="gone") == []
+    assert store.find_flows(limit=0) == []
+
+
+def test_flows_are_found_by_the_beginning_of_their_id(store: PersistenceAPI) -> None:
+    for uuid in ("ab1", "ab2", "aB3", "a%4"):
+        store.save_flow(a_flow(uuid))
+    assert [flow.uuid for flow in store.find_flows(prefix="ab")] == ["ab2", "ab1"]
+    assert [flow.uuid for flow in store.find_flows(prefix="a%")] == ["a%4"]
+    assert [flow.uuid for flow in store.find_flows(prefix="ab", before="ab2")] == ["ab1"]
+
+
+def test_the_runs_of_flows_are_counted(store: PersistenceAPI) -> None:
+    for number, flow in enumerate(["f1", "f1", "f2", ""]):
+        store.insert_run(a_run(f"run-{number}", flow_id=flow))
+    assert store.count_runs_of_flows(["f1", "f2", "f3"]) == {"f1": 2, "f2": 1}
+    assert store.count_runs_of_flows([]) == {}
 
 
 def test_a_deleted_flow_is_gone(store: PersistenceAPI) -> None:

@@ -43,6 +43,7 @@ COMMANDS = {
     "pause": Entry("control_command", "pause", "Stop a run where it stands."),
     "unpause": Entry("control_command", "unpause", "Let a paused run go on."),
     "approvals": Entry("approvals_command", "approvals", "List and answer what waits for a person."),
+    "flows": Entry("flows_command", "flows", "List, show and keep flows: stored sources."),
     "schedule": Entry("schedule_command", "schedule", "Have a workflow started by the clock."),
     "schedules": Entry("schedule_command", "schedules", "List, pause and remove schedules."),
     "prune": Entry("prune_command", "prune", "Remove runs that ended long ago."),

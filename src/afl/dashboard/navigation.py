@@ -35,6 +35,7 @@ NAVIGATION = (
         (
             Section("runs", "Runs", "/runs", "r"),
             Section("start", "Start", "/start", "s"),
+            Section("flows", "Flows", "/flows", "o"),
             Section("approvals", "Approvals", "/approvals", "a"),
             Section("schedules", "Schedules", "/schedules", "c"),
         ),

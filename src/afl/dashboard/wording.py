@@ -138,6 +138,11 @@ def step_url(run: str, path: str) -> str:
     return f"{run_url(run)}/steps/{segment(path)}" if path else run_url(run)
 
 
+def flow_url(flow: str) -> str:
+    """The page of a flow."""
+    return f"/flows/{segment(flow)}"
+
+
 def with_query(path: str, **values: Any) -> str:
     """A URL with the parameters that have a value."""
     given = {name: value for name, value in values.items() if value not in ("", None, 0)}
@@ -160,6 +165,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "tone": tone,
 }
 GLOBALS: dict[str, Any] = {
+    "flow_url": flow_url,
     "plural": plural,
     "run_url": run_url,
     "step_url": step_url,

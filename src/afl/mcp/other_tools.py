@@ -11,7 +11,7 @@ from pydantic import Field
 from afl.mcp.desks import Asker
 from afl.mcp.toolbox import ADDS, CHANGES, ENDS, LOOKS, tool
 from afl.operations.people import approvals
-from afl.operations.program import library, source_text
+from afl.operations.program import flows, library, source_text
 from afl.operations.work import task_queue, workers
 
 Source = Annotated[str, Field(description="The text of a program in AFL.")]
@@ -26,6 +26,8 @@ def other_tools(asker: Asker) -> list[Tool]:
         tool(sources.compile, "Compile a source", LOOKS),
         tool(sources.list_workflows, "List workflows", LOOKS),
         tool(sources.show_workflow, "Show a workflow", LOOKS),
+        tool(sources.list_flows, "List flows", LOOKS),
+        tool(sources.show_flow, "Show a flow", LOOKS),
         tool(sources.publish_workflows, "Keep a source in the store", CHANGES),
         tool(work.list_tasks, "List tasks", LOOKS),
         tool(work.list_servers, "List servers", LOOKS),
@@ -75,6 +77,24 @@ class _SourceTools:
     ) -> library.WorkflowView:
         """Show what a workflow takes and gives, and its source if it was published."""
         return await self._do(context, library.show_workflow, workflow)
+
+    async def list_flows(
+        self,
+        context: Context[Any, Any],
+        before: Annotated[str, Field(description="The `next` of the page before.")] = "",
+        limit: Annotated[int, Field(ge=1, le=200)] = 20,
+    ) -> flows.FlowPage:
+        """List the flows, the sources that the store keeps, newest first: workflows, runs, when they were stored."""
+        return await self._do(context, flows.list_flows, before=before, limit=limit)
+
+    async def show_flow(
+        self,
+        context: Context[Any, Any],
+        flow: Annotated[str, Field(description="Its id, enough of its beginning, or its name.")],
+        with_program: Annotated[bool, Field(description="With the compiled JSON, which is long.")] = False,
+    ) -> flows.FlowView:
+        """Show a flow: its source, what its workflows take and give, and the compiled JSON if asked for."""
+        return await self._do(context, flows.show_flow, flow, with_program=with_program)
 
     async def publish_workflows(
         self,

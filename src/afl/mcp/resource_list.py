@@ -21,6 +21,7 @@ _LONGEST = 200
 _LISTS = (
     ("afl://runs", "runs", "Runs", "The newest runs, a page at a time."),
     ("afl://workflows", "workflows", "Workflows", "The workflows that can be started by name."),
+    ("afl://flows", "flows", "Flows", "The sources that the store keeps, newest first, a page at a time."),
     ("afl://approvals", "approvals", "Approvals", "What waits for a person."),
 )
 

@@ -1,4 +1,4 @@
-"""Resources: runs, steps, logs, workflows and approvals, as JSON that a client can attach to a conversation."""
+"""Resources: runs, steps, logs, workflows, flows and approvals, as JSON that a client can attach to a conversation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.mcp.desks import Asker
 from afl.mcp.toolbox import said
 from afl.operations import wire
 from afl.operations.people import approvals
-from afl.operations.program import library
+from afl.operations.program import flows, library
 from afl.operations.run import run_list, run_log, run_view, step_view
 
 _JSON = "application/json"
@@ -53,6 +53,16 @@ def add_resources(server: MCPServer[Any], asker: Asker) -> None:
         """The workflows that can be started by name."""
         found = await _caught(do(context, library.list_workflows))
         return _text([each for each in found if text in each.name])
+
+    @server.resource("afl://flows{?before}", title="Flows", mime_type=_JSON)
+    async def stored(context: Context[Any, Any], before: str = "") -> str:
+        """The sources that the store keeps, newest first, a page at a time."""
+        return await _json(do(context, flows.list_flows, before=before))
+
+    @server.resource("afl://flows/{+flow}", title="A flow", mime_type=_JSON)
+    async def flow(context: Context[Any, Any], flow: str) -> str:
+        """A flow: its workflows, its source, its compiled JSON."""
+        return await _json(do(context, flows.show_flow, flow))
 
     @server.resource("afl://approvals{?group}", title="Approvals", mime_type=_JSON)
     async def waiting(context: Context[Any, Any], group: str = "") -> str:

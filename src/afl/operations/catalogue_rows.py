@@ -54,6 +54,8 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("start_workflow", "program.submission:start_workflow", "POST /workflows/{workflow}/start", ACT, "Start one by name"),
     _row("source_form", "program.starting:source_form", "POST /forms", LOOK, "Show the start form of a source"),
     _row("workflow_form", "program.library:workflow_form", "GET /workflows/{workflow}/form", LOOK, "Show its start form"),
+    _row("list_flows", "program.flows:list_flows", "GET /flows", LOOK, "List stored flows"),
+    _row("show_flow", "program.flows:show_flow", "GET /flows/{flow:path}", LOOK, "Show a flow: source, compiled JSON"),
     _row("show_task", "work.task_queue:show_task", "GET /tasks/{task}", LOOK, "Show a task"),
     _row("list_tasks", "work.task_queue:list_tasks", "GET /tasks", LOOK, "List tasks"),
     _row("list_servers", "work.workers:servers", "GET /servers", LOOK, "List servers"),

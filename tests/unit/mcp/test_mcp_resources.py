@@ -29,7 +29,7 @@ def test_the_newest_runs_are_listed_as_resources(store: MemoryStore, monkeypatch
 
     async def story(client: Client) -> None:
         lists = {each.uri: each for each in (await client.list_resources()).resources}
-        assert set(lists) == {"afl://runs", "afl://workflows", "afl://approvals"}
+        assert set(lists) == {"afl://runs", "afl://workflows", "afl://flows", "afl://approvals"}
         for uri in lists:
             await client.read_resource(uri)
         given = {"source": DOUBLE, "workflow": "ns.Once", "inputs": {"n": 4}}

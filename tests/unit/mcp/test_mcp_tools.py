@@ -53,6 +53,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         tools = {each.name: each for each in (await client.list_tools()).tools}
         assert set(tools) == {
             *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
+            *("list_flows", "show_flow"),
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "why"),
             *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
             *("list_tasks", "list_servers"),
@@ -230,6 +231,11 @@ def test_resources_are_read_by_their_address(store: MemoryStore) -> None:
         assert [each["run"] for each in (await read(client, "afl://runs?state=completed"))["runs"]] == [run]
         assert (await read(client, "afl://workflows/ns.Once"))["source"] == DOUBLE
         assert len(await read(client, "afl://workflows")) == 3
+        (flow,) = (await read(client, "afl://flows"))["flows"]
+        assert (flow["name"], flow["runs"]) == ("double", 1)
+        assert (await read(client, f"afl://flows/{flow['id']}"))["sources"][0]["content"] == DOUBLE
+        assert (await good(client, "list_flows"))["flows"] == [flow]
+        assert (await good(client, "show_flow", flow="double"))["program"] is None
         assert await read(client, "afl://approvals") == []
         templates = (await client.list_resource_templates()).resource_templates
         assert {each.uri_template for each in templates} >= {"afl://runs/{run}", "afl://workflows/{name}"}

@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute
 from afl.dashboard.pages import (
     approvals,
     audit,
+    flows,
     frame,
     run,
     runs,
@@ -28,6 +29,7 @@ ROUTES: list[BaseRoute] = [
     *run.routes,
     *step.routes,
     *start.routes,
+    *flows.routes,
     *approvals.routes,
     *schedules.routes,
     *tasks.routes,

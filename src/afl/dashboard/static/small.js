@@ -1,9 +1,10 @@
 // Small conveniences: copy buttons, questions before actions, forms that send themselves, one submit per click, the
-// theme, colours in JSON.
+// theme, colours in JSON and AFL.
 
 export function startSmallThings(root) {
   for (const button of root.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
-  for (const block of root.querySelectorAll("pre[data-json]:not([data-painted])")) paint(block);
+  for (const [kind, token] of Object.entries(TOKENS))
+    for (const block of root.querySelectorAll(`pre[data-${kind}]:not([data-painted])`)) paint(block, token);
   if (root === document) listen();
 }
 
@@ -89,23 +90,26 @@ function onChange(event) {
   if (form?.dataset.send !== undefined && event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
 }
 
-const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+// Of each token: a key, a string, a keyword, a comment; what has no name is a number.
+const TOKENS = {
+  json: /(?<key>"(?:\\.|[^"\\])*"(?=\s*:))|(?<str>"(?:\\.|[^"\\])*")|(?<kw>\b(?:true|false|null)\b)|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g,
+  afl: /(?<note>\/\*(?:[\s\S]*?\*\/|[\s\S]*)|\/\/[^\n]*)|(?<str>"(?:\\[\s\S]|[^"\\])*"?)|(?<kw>\b(?:namespace|uses?|event|facet|workflow|schema|implicit|prompt|andThen|foreach|in|not|when|case|default|catch|with|as|yield|true|false|null)\b)|(?<key>\$(?:\.\w+)+)|\b\d+(?:\.\d+)?\b/g,
+};
 const LONGEST = 40000;
 
 // Colours are put in by text nodes: whatever stands in a value stays text.
-function paint(block) {
+function paint(block, pattern) {
   block.dataset.painted = "";
   const text = block.textContent;
   if (text.length > LONGEST) return;
   const out = document.createDocumentFragment();
   let at = 0;
-  for (const match of text.matchAll(TOKEN)) {
+  for (const match of text.matchAll(pattern)) {
     out.append(text.slice(at, match.index));
-    const kind = match[1] ? (match[2] ? "key" : "str") : match[3] ? "kw" : "nm";
     const token = document.createElement("span");
-    token.className = kind;
-    token.textContent = match[1] ?? match[0];
-    out.append(token, match[2] ?? "");
+    token.className = Object.keys(match.groups).find((name) => match.groups[name]) ?? "nm";
+    token.textContent = match[0];
+    out.append(token);
     at = match.index + match[0].length;
   }
   out.append(text.slice(at));

@@ -25,12 +25,16 @@ RECENT = 200  # workflows of so many of the newest runs are known
 
 @dataclass(frozen=True)
 class KnownWorkflow:
-    """A workflow that can be started by its name. `origin` is published, or run: then that of its latest run."""
+    """A workflow that can be started by its name. `origin` is published, or run: then that of its latest run.
+
+    `flow` is the id of the flow that it was published in.
+    """
 
     name: str
     origin: str
     run: str = ""
     published: int = 0
+    flow: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,37 @@ def list_workflows(store: PersistenceAPI) -> list[KnownWorkflow]:
 
 def show_workflow(store: PersistenceAPI, workflow: str) -> WorkflowView:
     """What a workflow takes and gives."""
-    known = _find(store, workflow)
-    program = _load(store, known)
+    known = find_workflow(store, workflow)
+    program = load_workflow(store, known)
     source = _text_of(store, known).content if known.origin == "published" else ""
     return WorkflowView(known, signature(program.workflow), source)
 
 
+def find_workflow(store: PersistenceAPI, workflow: str) -> KnownWorkflow:
+    """The workflow of a name; NotFoundError if nobody published it or ran it of late."""
+    known = _known(store)
+    if workflow in known:
+        return known[workflow]
+    near = difflib.get_close_matches(workflow, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
+    raise NotFoundError(f"no workflow {workflow!r} was published or ran of late; {hint}")
+
+
+def load_workflow(store: PersistenceAPI, known: KnownWorkflow) -> Program:
+    """The program that runs of it execute."""
+    if known.origin == "run":
+        run = store.get_run(WorkflowId(known.run))
+        if run is None:
+            raise NotFoundError(f"run {known.run} is no longer in this store")
+        return ProgramCache(store).load(run.program_hash)
+    text = _text_of(store, known)
+    compiled = compile_sources(from_text(text.content, text.name))
+    return choose_workflow(compiled, known.name, source=text.name)
+
+
 def program_named(store: PersistenceAPI, workflow: str) -> Program:
     """The program of a workflow; NotFoundError for a name that nobody published or ran of late."""
-    return _load(store, _find(store, workflow))
+    return load_workflow(store, find_workflow(store, workflow))
 
 
 def workflow_form(store: PersistenceAPI, workflow: str) -> Form:
@@ -105,32 +131,12 @@ def _known(store: PersistenceAPI) -> dict[str, KnownWorkflow]:
     }
     for flow in store.get_all_flows():
         for each in flow.workflows if flow.compiled_sources else ():
-            found[each.name] = KnownWorkflow(each.name, "published", published=each.date)
+            found[each.name] = KnownWorkflow(each.name, "published", published=each.date, flow=flow.uuid)
     return found
 
 
-def _find(store: PersistenceAPI, workflow: str) -> KnownWorkflow:
-    known = _known(store)
-    if workflow in known:
-        return known[workflow]
-    near = difflib.get_close_matches(workflow, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
-    raise NotFoundError(f"no workflow {workflow!r} was published or ran of late; {hint}")
-
-
-def _load(store: PersistenceAPI, known: KnownWorkflow) -> Program:
-    if known.origin == "run":
-        run = store.get_run(WorkflowId(known.run))
-        if run is None:
-            raise NotFoundError(f"run {known.run} is no longer in this store")
-        return ProgramCache(store).load(run.program_hash)
-    text = _text_of(store, known)
-    compiled = compile_sources(from_text(text.content, text.name))
-    return choose_workflow(compiled, known.name, source=text.name)
-
-
 def _text_of(store: PersistenceAPI, known: KnownWorkflow) -> SourceText:
-    for flow in store.get_all_flows():
-        if flow.compiled_sources and any(each.name == known.name for each in flow.workflows):
-            return flow.compiled_sources[0]
-    raise NotFoundError(f"the workflow {known.name!r} is no longer published")
+    flow = store.get_flow(known.flow)
+    if flow is None or not flow.compiled_sources:
+        raise NotFoundError(f"the workflow {known.name!r} is no longer published")
+    return flow.compiled_sources[0]

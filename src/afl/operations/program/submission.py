@@ -11,7 +11,7 @@ from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.bounds import Dollars, Tokens
-from afl.operations.program.library import program_named
+from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.source_text import SourceText, program_of
 from afl.operations.run.spending import set_budget
 from afl.runtime.entities import LockMetaData
@@ -43,6 +43,7 @@ def submit(
     inputs: Mapping[str, Any] | None = None,
     *,
     task_list: str = "default",
+    flow_id: str = "",
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
     key: str = "",
@@ -59,7 +60,7 @@ def submit(
         budget_usd is not None or budget_tokens is not None
     ):  # before the run is there: somebody may begin it at once
         set_budget(store, run, usd=budget_usd, tokens=budget_tokens)
-    Evaluator(store).submit(program, inputs, task_list=task_list, workflow_id=run)
+    Evaluator(store).submit(program, inputs, task_list=task_list, flow_id=flow_id, workflow_id=run)
     return Submitted(run, program.workflow.name, task_list)
 
 
@@ -106,11 +107,13 @@ def start_workflow(
     by: str = "",
 ) -> Submitted:
     """Store a run of a workflow that the store knows already, by its name."""
+    known = find_workflow(store, workflow)
     return submit(
         store,
-        program_named(store, workflow),
+        load_workflow(store, known),
         inputs,
         task_list=task_list,
+        flow_id=known.flow,
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         key=key,

@@ -18,7 +18,11 @@ from afl.runtime.usage import Budget, UsageTotal, total
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run without its steps. `excerpt` is the source around the line that failed, where it is known."""
+    """A run without its steps. `excerpt` is the source around the line that failed, where it is known.
+
+    `program` is what it executes, and `flow` the stored flow that it was started from, if any: `show_flow` takes both.
+    A flow may have been published anew since.
+    """
 
     line: RunLine
     inputs: dict[str, Any]
@@ -29,6 +33,8 @@ class RunSummary:
     budget: Budget | None
     source: str
     is_over: bool
+    program: str = ""
+    flow: str = ""
 
 
 def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
@@ -49,4 +55,6 @@ def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
         budget=get_budget(store, found.workflow_id),
         source=program.source,
         is_over=found.is_over,
+        program=found.program_hash,
+        flow=found.flow_id,
     )

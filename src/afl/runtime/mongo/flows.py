@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from pymongo.database import Database
 
 from afl.runtime.entities import FlowDefinition, WorkflowDefinition
-from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections
+from afl.runtime.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import record_document, record_from
 
@@ -48,6 +49,24 @@ class FlowCollection(Collections):
 
     def get_all_flows(self) -> list[FlowDefinition]:
         return [record_from(each, FlowDefinition) for each in self._all("flows", {}, sort=OLDEST_FIRST)]
+
+    def find_flows(self, *, prefix: str = "", before: str = "", limit: int = 100) -> list[FlowDefinition]:
+        query: Document = {"uuid": beginning(prefix)} if prefix else {}
+        if before:
+            start = self._one("flows", {"uuid": before}, projection={"seq": 1})
+            if start is None:
+                return []
+            query["seq"] = {"$lt": start["seq"]}
+        found = self._all("flows", query, sort=NEWEST_FIRST, limit=limit) if limit > 0 else []
+        return [record_from(each, FlowDefinition) for each in found]
+
+    def count_runs_of_flows(self, uuids: Sequence[str]) -> dict[str, int]:
+        stages = [
+            {"$match": {"flow_id": {"$in": list(uuids), "$gt": ""}}},
+            {"$group": {"_id": "$flow_id", "found": {"$sum": 1}}},
+        ]
+        counted = self.connection.call(lambda db: list(db.runs.aggregate(stages)))
+        return {each["_id"]: int(each["found"]) for each in counted}
 
     def save_flow(self, flow: FlowDefinition) -> None:
         self._save_in_order("flows", record_document(flow, f"flow {flow.uuid}", ("uuid", "name")))

@@ -79,6 +79,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("run_owner_index", "owner"),
         _index("run_unsettled_index", "uuid", partialFilterExpression={"settled": False}),
         _index("run_ended_index", "ended", partialFilterExpression={"ended": {"$gt": 0}}),
+        _index("run_flow_index", "flow_id", partialFilterExpression={"flow_id": {"$gt": ""}}),
     ],
     "programs": [_unique("program_hash_index", "hash")],
     "flows": [

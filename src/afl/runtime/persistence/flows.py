@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from afl.runtime.entities import FlowDefinition, WorkflowDefinition
@@ -27,6 +28,15 @@ class FlowStore(Protocol):
 
     def get_all_flows(self) -> list[FlowDefinition]:
         """Every flow, oldest first."""
+
+    def find_flows(self, *, prefix: str = "", before: str = "", limit: int = 100) -> list[FlowDefinition]:
+        """The newest flows whose id begins with `prefix`, newest first.
+
+        `before` is the id of a flow: only those stored before it, for paging; none if it is gone.
+        """
+
+    def count_runs_of_flows(self, uuids: Sequence[str]) -> dict[str, int]:
+        """How many runs each of these flows has; one without any may be missing."""
 
     def save_flow(self, flow: FlowDefinition) -> None:
         """Insert or replace a flow."""

@@ -589,6 +589,13 @@ select record from afl_flows where path = :path order by seq desc limit 1
 select record from afl_flows where name = :name order by seq desc limit 1
 -- name: get_all_flows
 select record from afl_flows order by seq
+-- name: find_flows
+select record from afl_flows
+where (:prefix = '' or substr(uuid, 1, length(:prefix)) = :prefix)
+    and (:before = '' or seq < (select f.seq from afl_flows f where f.uuid = :before))
+order by seq desc limit :limit
+-- name: count_runs_of_flows
+select flow_id, count(*) as found from afl_runs where flow_id {in:ids} group by flow_id
 -- name: save_flow
 insert into afl_flows (uuid, name, path, record) values (:uuid, :name, :path, :record)
 on conflict (uuid) do update set name = excluded.name, path = excluded.path, record = excluded.record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.kernel import codec
 from afl.kernel.database import Row
 from afl.runtime.entities import FlowDefinition, WorkflowDefinition
@@ -32,6 +34,14 @@ class FlowTables(Tables):
         return [
             codec.decode_as(row["record"], FlowDefinition) for row in self.database.select(Q.get_all_flows)
         ]
+
+    def find_flows(self, *, prefix: str = "", before: str = "", limit: int = 100) -> list[FlowDefinition]:
+        rows = self.database.select(Q.find_flows, prefix=prefix, before=before, limit=limit)
+        return [codec.decode_as(row["record"], FlowDefinition) for row in rows]
+
+    def count_runs_of_flows(self, uuids: Sequence[str]) -> dict[str, int]:
+        rows = self.database.select(Q.count_runs_of_flows, ids=list(uuids)) if uuids else []
+        return {row["flow_id"]: int(row["found"]) for row in rows}
 
     def save_flow(self, flow: FlowDefinition) -> None:
         record = codec.encode(flow, what=f"flow {flow.uuid}")

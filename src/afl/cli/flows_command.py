@@ -1,0 +1,187 @@
+"""`afl flows`: the sources that a store keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import output, print_json, say
+from afl.cli.desks import desk_for
+from afl.cli.findings import print_findings
+from afl.cli.tables import Table
+from afl.operations.program.flows import FlowView, list_flows, show_flow
+from afl.operations.program.library import publish_source
+from afl.operations.program.sources import read_file
+from afl.operations.program.workflow_signature import SignatureField
+from afl.operations.spans import date
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+_HELP = """Flows: sources that the store keeps, so that their workflows can be started by name.
+
+Without a command, they are listed, newest first.
+
+[bold]Examples[/bold]
+
+  afl flows                              what the store keeps
+  afl flows publish news.afl             keep a source
+  afl flows show news.MorningPage        its workflows
+  afl flows show 5b1e --source           its source
+"""
+
+flows = typer.Typer(
+    help=_HELP,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    add_completion=False,
+    invoke_without_command=True,
+)
+
+_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")]
+_Before = Annotated[str, typer.Option("--before", metavar="ID", help="Only older ones than this.")]
+
+
+@flows.callback()
+def _default(
+    context: typer.Context,
+    limit: _Limit = 20,
+    before: _Before = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        _list(limit, before, store, server, as_json)
+
+
+@flows.command("list")
+def list_(
+    limit: _Limit = 20,
+    before: _Before = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the flows, newest first.
+
+    [bold]Examples[/bold]
+
+      afl flows list
+      afl flows list --json
+    """
+    _list(limit, before, store, server, as_json)
+
+
+@flows.command("show")
+def show(
+    flow: Annotated[
+        str, typer.Argument(metavar="ID", help="The flow's id, enough of its beginning, or its name.")
+    ],
+    source: Annotated[bool, typer.Option("--source", help="Print its source, and nothing else.")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Print the compiled program as JSON, and nothing else.")
+    ] = False,
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show a flow: its workflows, its source, its compiled JSON.
+
+    The hash of a run's program is an id, too.
+
+    [bold]Examples[/bold]
+
+      afl flows show news.MorningPage
+      afl flows show 5b1e --source > news.afl
+      afl flows show 5b1e --compiled | jq .workflows
+    """
+    if source + compiled + as_json > 1:
+        raise typer.BadParameter("give one of --source, --compiled and --json")
+    with desk_for(store, server) as desk:
+        view = desk.do(show_flow, flow, with_program=compiled or as_json)
+    if as_json:
+        print_json(asdict(view))
+    elif source:
+        _print_source(view)
+    elif compiled:
+        _print_program(view)
+    else:
+        _print(view)
+
+
+@flows.command("publish")
+def publish(
+    file: options.File,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Its name; that of its first workflow.")
+    ] = "",
+    store: options.Store = None,
+    server: options.Server = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Keep a source in the store. One of the same name is replaced; runs that it started stay as they are.
+
+    [bold]Examples[/bold]
+
+      afl flows publish news.afl
+      afl flows publish news.afl --name news
+    """
+    text = read_file(file).text
+    with desk_for(store, server, create=True) as desk:
+        done = desk.do(publish_source, text, name=name)
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(f"Published {done.name}: {', '.join(done.workflows)}")
+
+
+def _list(limit: int, before: str, store: str | None, server: str | None, as_json: bool) -> None:
+    with desk_for(store, server) as desk:
+        page = desk.do(list_flows, before=before, limit=limit)
+    if as_json:
+        print_json(asdict(page))
+        return
+    shown = Table("FLOW", "STORED", "WORKFLOWS", "RUNS", "ID")
+    for each in page.flows:
+        stored = Text(date(each.stored) if each.stored else "", "dim")
+        shown.add(each.name, stored, f"{each.workflows:,}", f"{each.runs:,}", each.id)
+    shown.print(output()) if page.flows else say("No flows; `afl flows publish FILE` keeps one")
+    if page.next:
+        say(f"More: afl flows --before {page.next}", "dim")
+
+
+def _print(view: FlowView) -> None:
+    line, console = view.line, output()
+    console.print(Text.assemble((line.name, "bold"), ("  " + line.id, "dim")))
+    if line.stored:
+        console.print(Text(f"stored {date(line.stored)}, {line.runs:,} run{'' if line.runs == 1 else 's'}"))
+    shown = Table("WORKFLOW", "TAKES", "GIVES", below=["TAKES", "GIVES"])
+    for each in view.workflows:
+        shown.add(each.name, _fields(each.parameters), _fields(each.returns))
+    if view.workflows:
+        shown.print(console)
+    print_findings(view.findings, {each.name: each.content for each in view.sources})
+
+
+def _fields(fields: Sequence[SignatureField]) -> str:
+    return ", ".join(f"{each.name}: {each.type}" for each in fields)
+
+
+def _print_source(view: FlowView) -> None:
+    if not view.sources:
+        say("Only the compiled program was stored", "red")
+        raise typer.Exit(1)
+    for each in view.sources:
+        sys.stdout.write(each.content if each.content.endswith("\n") else f"{each.content}\n")
+
+
+def _print_program(view: FlowView) -> None:
+    if view.program is None:
+        print_findings(view.findings, {each.name: each.content for each in view.sources})
+        raise typer.Exit(1)
+    print_json(view.program)
