@@ -30,12 +30,12 @@ def parse_file(path: Path) -> dict[str, Any]:
 def find_file(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
     """The configuration file: named by `path`, else by AFL_CONFIG, else the first in the usual places.
 
-    A name that leads to no file ends the search: None.
+    A name that leads to no file ends the search: None. A folder that this user may not enter has none.
     """
     named = path or (os.environ if environ is None else environ).get("AFL_CONFIG")
     folders = (Path(), Path.home() / ".afl", Path("/etc/afl"))
     candidates = [Path(named)] if named else [folder / DEFAULT_CONFIG_FILENAME for folder in folders]
-    return next((file for file in candidates if file.is_file()), None)
+    return next((file for file in candidates if os.path.isfile(file)), None)
 
 
 def require_file(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:

@@ -9,6 +9,7 @@ AgentFlowError
 │   └── ScheduleError     a cron expression, time zone or schedule that cannot be
 ├── StoreError            the store cannot be used
 │   ├── StoreUnavailable  it does not answer
+│   ├── StoreReadOnly     it can be read here, and not written
 │   ├── StoreCorrupt      it is not a store, or is damaged
 │   ├── StoreVersionError its schema is newer than this code
 │   └── StoreConflict     a constraint of the schema refused a row
@@ -99,6 +100,13 @@ class StoreUnavailable(
     status=503,
 ):
     """The store does not answer."""
+
+
+class StoreReadOnly(
+    StoreError,
+    hint="Give this user the right to write the file and its directory, or do it where they can be written.",
+):
+    """The store can be read here and not written: its file system, directory or file allows no more."""
 
 
 class StoreCorrupt(

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterable
 
-from afl.kernel.clock import wall_ms
 from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.presence import Life
@@ -31,7 +30,7 @@ class Registration:
     def enter(self) -> None:
         """Register, first as STARTUP."""
         server = self.server
-        server.start_time = server.ping_time = wall_ms()
+        server.start_time = server.ping_time = self._store.now()
         server.server_ips = _addresses()
         server.manager = self._store.owner_id
         server.state = ServerState.STARTUP
@@ -71,7 +70,8 @@ class Registration:
         return dict(self._counts)
 
     def _save(self, state: str) -> None:
-        self.server.state, self.server.ping_time = state, wall_ms()
+        # By the store's clock: those who compare it do not share this machine's.
+        self.server.state, self.server.ping_time = state, self._store.now()
         self.server.handled = list(self._counts.values())
         self._store.save_server(self.server)
 

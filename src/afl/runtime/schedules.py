@@ -13,9 +13,10 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
+from afl.kernel.database.schema import is_made
 from afl.kernel.doorbell import Rings
 from afl.kernel.errors import CapabilityError
-from afl.kernel.schedule import CatchUp, Firing, Schedule, Schedules, ScheduleStatus
+from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
@@ -134,6 +135,13 @@ class WorkflowSchedules:
         run = self._evaluator.new_run(program, firing.data["inputs"], task_list=firing.data["task_list"])
         tx.run(Q.save_program, hash=program.hash, compiled=program.text)
         self._store.insert_run_in(tx, rings, run)
+
+
+def list_schedules(store: PersistenceAPI) -> list[WorkflowSchedule]:
+    """Every schedule, by name; whoever only looks makes no tables for them."""
+    if isinstance(store, SqlStore) and not is_made(store.database, SCHEMA):
+        return []
+    return WorkflowSchedules(store).all()
 
 
 def _shown(status: ScheduleStatus) -> WorkflowSchedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from operated_store import CHAIN, HOUR, begin, double, program_of, refuse, serve, task_of
@@ -20,6 +21,7 @@ from afl.operations.work.workers import servers
 from afl.runtime.entities import HandledCount, LogDefinition, TaskDefinition, TaskState
 from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.registration import Registration, describe_server
 from afl.runtime.types import WorkflowId
 
 GOOD = Handlers.of({"t.Double": double, "t.Half": double})
@@ -236,3 +238,23 @@ def test_tasks_of_the_system_are_no_handlers_of_a_server(store: MemoryStore) -> 
     (found,) = servers(store)
     assert (found.handlers, found.evaluates) == (["t.Double"], True)
     assert found.serves("afl:resume") and found.serves("t.Double") and not found.serves("t.Half")
+
+
+def test_the_wall_clock_of_a_worker_does_not_say_when_it_pinged(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = 400 * 24 * HOUR * 1_000_000
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() - behind)
+    record = describe_server("s", group="g", service="afl-runner", name="host", handlers=[], topics=[])
+    registration = Registration(store, record, heartbeat_ms=60_000)
+    registration.enter()
+    registration.running()
+    monkeypatch.setattr(time, "time_ns", right)
+    (found,) = servers(store)
+    registration.leave()
+    assert (found.liveness, found.ping_age_ms < HOUR, wall_ms() - found.started < HOUR) == (
+        "running",
+        True,
+        True,
+    )

@@ -20,7 +20,7 @@ _VIEWS = {"source": "Source", "json": "Compiled JSON"}
 async def flow_list(request: Request) -> Response:
     before = request.query_params.get("before", "")
     found = await ask(request, list_flows, before=before, limit=_PAGE)
-    context = {
+    context: dict[str, Any] = {
         "flows": found.flows,
         "first": "/flows" if before else "",
         "next": with_query("/flows", before=found.next) if found.next else "",
@@ -34,7 +34,7 @@ async def flow(request: Request) -> Response:
     view = view if view in _VIEWS else "source"
     found = await ask(request, show_flow, request.path_params["flow"], with_program=view == "json")
     here = flow_url(found.line.id)
-    context = {
+    context: dict[str, Any] = {
         "flow": found,
         "view": view,
         "views": [(name, text, with_query(here, view=name)) for name, text in _VIEWS.items()],

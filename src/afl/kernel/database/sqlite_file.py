@@ -18,6 +18,7 @@ from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Transaction
 from afl.kernel.database.file_lock import FileLock
 from afl.kernel.database.queries import queries
+from afl.kernel.database.sqlite_read_only import ReadOnlyWriter, is_read_only, read_only_address
 from afl.kernel.database.sqlite_transaction import ReadTransaction, failure
 from afl.kernel.database.sqlite_writer import Writer
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
@@ -38,9 +39,16 @@ class SqliteFile:
         self.path = path
         self.users = 0
         self._readers: deque[sqlite3.Connection] = deque()
-        self._lock = _writer_lock(path)
+        self._lock: FileLock | None = None
+        self.writer: Writer | ReadOnlyWriter
         self.presence = FilePresence(f"{path}.live")
-        self.writer = Writer(path, self._lock, self._connect_writer)
+        self._address = path
+        if is_read_only(path):
+            self._address = read_only_address(path)
+            self.writer = ReadOnlyWriter(path)
+        else:
+            self._lock = _writer_lock(path)
+            self.writer = Writer(path, self._lock, self._connect_writer)
         try:
             self._prepare()
         except BaseException:
@@ -72,7 +80,8 @@ class SqliteFile:
             self._readers.pop().close()
         self.presence.close()
         self.writer.close()
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def forked(self) -> None:
         """In the child: SQLite forbids to use or close what the parent opened, so keep it and open anew."""
@@ -90,7 +99,7 @@ class SqliteFile:
             connection.close()
 
     def _connect_reader(self) -> sqlite3.Connection:
-        connection = connect_sqlite(self.path, self.path)
+        connection = connect_sqlite(self._address, self.path, uri=self._address != self.path)
         connection.execute("PRAGMA query_only = on")
         return connection
 
@@ -115,7 +124,10 @@ class SqliteFile:
 
     def _prepare(self) -> None:
         """Make sure the file is ours, and find how its clock relates to this boot of the machine."""
-        self.writer.shift = self.writer.write(lambda tx: _set_clock(tx, self.path))
+        if self._lock is None:
+            self.writer.shift = self.read(lambda tx: _read_clock(tx, self.path)[0])
+        else:
+            self.writer.shift = self.writer.write(lambda tx: _set_clock(tx, self.path))
         self._inode = os.stat(self.path).st_ino
 
     def check(self) -> None:
@@ -126,7 +138,7 @@ class SqliteFile:
             )
 
 
-def connect_sqlite(target: str, path: str) -> sqlite3.Connection:
+def connect_sqlite(target: str, path: str, *, uri: bool = False) -> sqlite3.Connection:
     """A connection without Python's own transaction handling, for any thread that has it to itself."""
     try:
         connection = sqlite3.connect(
@@ -135,6 +147,7 @@ def connect_sqlite(target: str, path: str) -> sqlite3.Connection:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=512,
+            uri=uri,
         )
     except sqlite3.Error as error:
         raise failure(error, path, "open") from error
@@ -190,21 +203,25 @@ def _writer_lock(path: str) -> FileLock:
 
 
 def _set_clock(tx: Transaction, path: str) -> int:
+    if not tx.all(Q.tables):
+        tx.run(Q.create_clock)
+    shift, stale = _read_clock(tx, path)
+    if stale:
+        tx.run(Q.set_clock, boot=boot_id(), shift=shift, seen=steady_ms() + shift)
+    return shift
+
+
+def _read_clock(tx: Transaction, path: str) -> tuple[int, bool]:
+    """What to add to the steady clock, and whether the store should be told."""
     tables = {row["name"] for row in tx.all(Q.tables)}
     if "afl_clock" not in tables:
-        if tables:
-            raise StoreCorrupt(
-                f"{path} is the SQLite database of another program (it has a table {min(tables)}); "
-                "name another file"
-            )
-        tx.run(Q.create_clock)
+        what = f"the SQLite database of another program (it has a table {min(tables)})" if tables else "empty"
+        raise StoreCorrupt(f"{path} is {what}; name another file")
     known = tx.one(Q.read_clock)
     boot, steady, wall = boot_id(), steady_ms(), wall_ms()
     seen = known["seen"] if known is not None else 0
     shift: int = known["shift"] if known is not None and known["boot"] == boot else max(wall, seen) - steady
-    if known is None or known["boot"] != boot or steady + shift > seen + _SEEN_EVERY_MS:
-        tx.run(Q.set_clock, boot=boot, shift=shift, seen=steady + shift)
-    return shift
+    return shift, known is None or known["boot"] != boot or steady + shift > seen + _SEEN_EVERY_MS
 
 
 _registry = threading.Lock()

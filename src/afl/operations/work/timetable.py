@@ -14,7 +14,7 @@ from afl.operations.program.library import program_named
 from afl.operations.program.source_text import SourceText, program_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
-from afl.runtime.schedules import WorkflowSchedule, WorkflowSchedules
+from afl.runtime.schedules import WorkflowSchedule, WorkflowSchedules, list_schedules
 
 __all__ = [
     "CatchUp",
@@ -88,7 +88,7 @@ def schedule_workflow(
 
 def schedules(store: PersistenceAPI) -> list[WorkflowSchedule]:
     """Every schedule, by name."""
-    return WorkflowSchedules(store).all()
+    return list_schedules(store)
 
 
 def preview(cron: str, zone: str = "UTC", count: int = 5) -> list[int]:

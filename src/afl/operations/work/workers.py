@@ -97,11 +97,13 @@ def servers(store: PersistenceAPI) -> list[Server]:
     """Every server that ever registered, oldest start first."""
     running = store.find_tasks(state=TaskState.RUNNING, limit=_COUNTED_TASKS)
     load = Counter(task.owner for task in running)
-    return [_server(store, record, load) for record in store.get_all_servers()]
+    now = store.now()
+    return [_server(store, record, load, now) for record in store.get_all_servers()]
 
 
-def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str]) -> Server:
-    age = max(0, wall_ms() - record.ping_time)
+def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str], now: int) -> Server:
+    """Servers stamp their records with the store's clock; what people read is in the wall clock of whoever asks."""
+    age = max(0, now - record.ping_time)
     return Server(
         id=record.uuid,
         service=record.service_name,
@@ -118,7 +120,7 @@ def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str])
         handled=sum(count.handled for count in record.handled),
         not_handled=sum(count.not_handled for count in record.handled),
         counts=list(record.handled),
-        started=record.start_time,
+        started=wall_ms() - max(0, now - record.start_time),
         ping_age_ms=age,
         error=record.error,
         addresses=list(record.server_ips),

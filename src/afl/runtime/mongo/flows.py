@@ -61,7 +61,7 @@ class FlowCollection(Collections):
         return [record_from(each, FlowDefinition) for each in found]
 
     def count_runs_of_flows(self, uuids: Sequence[str]) -> dict[str, int]:
-        stages = [
+        stages: list[Document] = [
             {"$match": {"flow_id": {"$in": list(uuids), "$gt": ""}}},
             {"$group": {"_id": "$flow_id", "found": {"$sum": 1}}},
         ]
