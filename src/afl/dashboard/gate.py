@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from afl.dashboard.api.answers import is_api
 from afl.dashboard.outside import METRICS, refuse
 from afl.dashboard.sessions import COOKIE, Doorkeeper
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations import audit
@@ -112,7 +113,9 @@ class Gate:
             return
         caller = Caller("anonymous", Role.VIEWER, client_address(request))
         place = f"{request.method} {request.url.path}"
-        audit.note(request.app.state.store, caller, place[:_LONGEST_PLACE], "", audit.REFUSED, str(error))
+        audit.note(
+            request.app.state.store, caller, place[:_LONGEST_PLACE], "", audit.REFUSED, error_text(error)
+        )
 
 
 _LONGEST_PLACE = 200

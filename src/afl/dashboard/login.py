@@ -11,6 +11,7 @@ from afl.dashboard.gate import client_address
 from afl.dashboard.navigation import page_of_ours
 from afl.dashboard.rendering import page
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError
 from afl.operations import audit
 from afl.operations.access import Caller, Role
@@ -33,8 +34,10 @@ async def login(request: Request) -> Response:
     except AccessError as error:
         if keeper.worth_noting(where):
             stranger = Caller("anonymous", Role.VIEWER, where)
-            await _note(request, stranger, "login", audit.REFUSED, str(error))
-        return await page(request, "login.html", status=error.status, target=target, problem=str(error))
+            await _note(request, stranger, "login", audit.REFUSED, error_text(error))
+        return await page(
+            request, "login.html", status=error.status, target=target, problem=error_text(error)
+        )
     await _note(request, Caller(user.name, user.role, where), "login", audit.DONE)
     response = RedirectResponse(target, 303)
     response.set_cookie(

@@ -21,7 +21,7 @@ from afl.dashboard.navigation import NAVIGATION, badges, desk_of
 from afl.dashboard.sessions import COOKIE
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
-from afl.kernel.setting_kinds import mask_urls
+from afl.kernel.error_text import error_text
 from afl.operations.access import Role
 from afl.operations.catalogue import operation_of
 from afl.operations.desk import LocalDesk
@@ -83,7 +83,7 @@ def flash_redirect(request: Request, url: str, text: str = "", kind: str = "good
     """Go to a page (after an action), which then shows the text once. `kind` is good, bad or note."""
     response = RedirectResponse(url, status_code=303)
     if text:
-        message = json.dumps([kind, mask_urls(text)[:_LONGEST_FLASH]]).encode()
+        message = json.dumps([kind, error_text(text)[:_LONGEST_FLASH]]).encode()
         response.set_cookie(
             FLASH_COOKIE,
             base64.urlsafe_b64encode(message).decode(),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from afl.fleet.errors import ProtocolError
+from afl.kernel.error_text import error_text
 
 SOH = "\x01"
 
@@ -56,11 +57,11 @@ def success(payload: str) -> Reply:
 
 
 def client_error(message: str) -> Reply:
-    return Reply(Kind.CLIENTERROR, message)
+    return Reply(Kind.CLIENTERROR, error_text(message))
 
 
 def server_error(message: str) -> Reply:
-    return Reply(Kind.SERVERERROR, message)
+    return Reply(Kind.SERVERERROR, error_text(message))
 
 
 def parse_reply(frame: bytes) -> Reply:

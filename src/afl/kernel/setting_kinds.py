@@ -11,6 +11,12 @@ import msgspec
 
 _MASK = "***"
 
+# Linear, for they meet texts from outside: what repeats cannot run past the place where the next match may begin.
+_WORD = re.compile(r"\S+")
+_USER_PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):[^/?#]*@")
+_LONE_TOKEN = re.compile(r"(?i)\b((?:nats|tls)://)[^/?#:@]+@")  # NATS takes a token in the place of a user
+_SECRET_PARAMETER = re.compile(r"(?i)([?&](?=[^=&?]*?(?:password|token|secret))[^=&?]*=)[^&#]*")
+
 
 class Kind(ABC):
     """Reads and checks one value."""
@@ -169,14 +175,16 @@ class Pairs(Kind):
 
 def mask_url(url: str) -> str:
     """The address without what must stay secret: the password or token before the host, and any in the query."""
-    url = re.sub(r"(?<=://)([^/?#:@]*):[^/?#]*@", rf"\1:{_MASK}@", url)
-    url = re.sub(r"(?i)^(nats|tls)://[^/?#:@]+@", rf"\1://{_MASK}@", url)  # a token stands there alone
-    return re.sub(r"(?i)([?&][^=&]*(?:password|token|secret)[^=&]*=)[^&#]*", rf"\1{_MASK}", url)
+    url = _USER_PASSWORD.sub(rf"\1:{_MASK}@", url)
+    url = _LONE_TOKEN.sub(rf"\1{_MASK}@", url)
+    return _SECRET_PARAMETER.sub(rf"\1{_MASK}", url)
 
 
 def mask_urls(text: str) -> str:
     """A text without the secrets of the addresses in it."""
-    return re.sub(r"[a-z][a-z0-9+]*://\S+", lambda found: mask_url(found.group()), text)
+    if "://" not in text:
+        return text
+    return _WORD.sub(lambda found: mask_url(found[0]) if "://" in found[0] else found[0], text)
 
 
 def _listed(words: list[str]) -> str:

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import Forbidden
-from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role, operator
@@ -76,7 +76,7 @@ class LocalDesk:
                 bound.arguments[next(iter(bound.arguments))] = given
                 result = function(*bound.args, **bound.kwargs)
         except Exception as error:
-            self._note(operation, subject, audit.FAILED, mask_urls(str(error)))
+            self._note(operation, subject, audit.FAILED, error_text(error))
             raise
         self._note(operation, subject or str(getattr(result, operation.subject, "")), audit.DONE)
         return result

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.setting_kinds import mask_urls
-from afl.language.diagnostics import CompileError
+from afl.language.diagnostics import CompileError, Diagnostic
 from afl.operations import wire
 from afl.operations.people.forms import FormError
 from afl.operations.run.run_store import UnknownRun
@@ -49,8 +49,8 @@ class ServerDiffers(AgentFlowError, hint="Use the same version of AgentFlow on b
 
 
 def problem_of(error: AgentFlowError) -> Problem:
-    """An error in that shape; passwords in addresses are not shown."""
-    return Problem(type(error).code, mask_urls(str(error)), error.hint, _details(error))
+    """An error in that shape; texts are cut, and passwords in addresses are not shown."""
+    return Problem(type(error).code, error_text(error), error.hint, _details(error))
 
 
 def error_of(problem: Problem) -> AgentFlowError:
@@ -67,12 +67,16 @@ def error_of(problem: Problem) -> AgentFlowError:
 
 def _details(error: AgentFlowError) -> dict[str, Any]:
     if isinstance(error, CompileError):
-        return {"findings": wire.plain(error.diagnostics)}
+        return {"findings": [_finding(each) for each in error.diagnostics]}
     if isinstance(error, FormError):
-        return {"problems": dict(error.problems)}
+        return {"problems": {name: error_text(text) for name, text in error.problems.items()}}
     if isinstance(error, UnknownRun):
         return {"name": error.name, "latest": [_known(run) for run in error.latest]}
     return {}
+
+
+def _finding(found: Diagnostic) -> Any:
+    return wire.plain(replace(found, message=error_text(found.message)))
 
 
 def _known(run: RunDefinition) -> dict[str, Any]:

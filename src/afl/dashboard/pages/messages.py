@@ -21,6 +21,7 @@ from afl.dashboard.pages.parts import ask_soon, of_part
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.dashboard.wording import plural
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.message import coordination
 from afl.operations.message.coordination import Action, Where, agent_text
@@ -117,7 +118,7 @@ async def _dead(request: Request) -> dict[str, Any]:
     try:
         found = await ask_soon(request, coordination.dead_letters, agent, limit=_LETTERS + 1)
     except InputError as error:  # no name of an agent
-        problem = str(error)
+        problem = error_text(error)
     letters = [_letter(owner, letter) for owner, letter in found]
     return {
         "agent": agent,

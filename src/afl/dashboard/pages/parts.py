@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.rendering import ask, fragment, page
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, CapabilityError, MissingExtraError, StoreError
-from afl.kernel.setting_kinds import mask_urls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +85,7 @@ def of_part(part: Part) -> Callable[[Handler], Handler]:
 
 async def away(request: Request, part: Part, error: Exception) -> Response:
     """The page, or the fragment, of a part that cannot be asked. No error of ours, so it is an ordinary answer."""
-    problem = mask_urls(str(error))
+    problem = error_text(error)
     if "/fragment/" in request.url.path:
         return await fragment(request, "_part_away.html", part=part, problem=problem)
     return await page(request, "part_away.html", active=part.section, part=part, problem=problem)

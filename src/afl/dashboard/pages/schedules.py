@@ -16,6 +16,7 @@ from starlette.routing import Route
 from afl.dashboard.pages.actions import shown_texts, submitted, text_of
 from afl.dashboard.pages.parts import Part, of_part
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.people.forms import Form, FormError, parse
 from afl.operations.program.library import list_workflows, workflow_form
@@ -74,7 +75,7 @@ class Preview:
         try:
             times = timetable.preview(cron, zone)
         except InputError as error:
-            return cls([], str(error))
+            return cls([], error_text(error))
         return cls([(moment, _wall(moment, zone)) for moment in times])
 
 
@@ -155,7 +156,7 @@ async def add(request: Request) -> Response:
     except FormError as error:
         return await _form(request, wish, form, texts, error.problems)
     except InputError as error:
-        return await _form(request, wish, form, texts, {"": str(error)})
+        return await _form(request, wish, form, texts, {"": error_text(error)})
     return flash_redirect(request, "/schedules", f"Schedule {made.name} was added.")
 
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from afl.dashboard.pages.parts import ask_soon
 from afl.dashboard.rendering import page
 from afl.dashboard.wording import run_url, step_url
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.setting_kinds import mask_urls
 from afl.operations.search import Hit, search_store
 
 SEARCHES: dict[str, Callable[[Any, str], list[Hit]]] = {"runs": search_store}
@@ -45,7 +45,7 @@ async def _asked(request: Request, part: str, wanted: str) -> tuple[str, list[Hi
     try:
         return part, await ask_soon(request, SEARCHES[part], wanted), ""
     except AgentFlowError as error:
-        return part, [], mask_urls(str(error))
+        return part, [], error_text(error)
 
 
 def url_of(hit: Hit) -> str:

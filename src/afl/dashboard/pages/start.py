@@ -12,6 +12,7 @@ from starlette.routing import Route
 from afl.dashboard.pages.actions import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, page
 from afl.dashboard.wording import run_url
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, AgentFlowError, InputError
 from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
@@ -109,7 +110,7 @@ async def submit(request: Request) -> Response:
     except AccessError:
         raise
     except AgentFlowError as error:
-        return await _form(request, form, texts, **{**again, "key": ""}, problems={"": str(error)})
+        return await _form(request, form, texts, **{**again, "key": ""}, problems={"": error_text(error)})
     return flash_redirect(request, run_url(done.run), f"Started {done.workflow}.")
 
 

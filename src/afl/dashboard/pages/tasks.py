@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from afl.dashboard.pages.actions import number_of
 from afl.dashboard.rendering import ask, fragment, page
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.reason.why import why
 from afl.operations.work.task_queue import TaskLine, list_tasks, show_task
@@ -88,7 +89,7 @@ async def _found(request: Request) -> dict[str, Any]:
     try:
         found = await ask(request, list_tasks, **asdict(wanted), skip=skip, limit=PAGE + 1)
     except InputError as error:  # a run that there is not, or that several begin with
-        problem = str(error)
+        problem = error_text(error)
     return {
         "tasks": found[:PAGE],
         "wanted": wanted,
