@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.kernel import collector
 from afl.language.ast.declarations import Program
 from afl.language.diagnostics import CompileError, Diagnostic
 from afl.language.emitter import JSONEmitter
@@ -42,13 +41,12 @@ def compile_input(compiler_input: CompilerInput) -> Compiled:
 
 
 def _compile(sources: Mapping[str, str]) -> Compiled:
-    with collector.paused():
-        program = _parse(sources)
-        names = Names(program)
-        result = AFLValidator().validate(program, names)
-        if not result.is_valid:
-            raise CompileError(result.errors + result.warnings, sources)
-        return Compiled(JSONEmitter().emit_program(program, names), program, names, result.warnings, sources)
+    program = _parse(sources)
+    names = Names(program)
+    result = AFLValidator().validate(program, names)
+    if not result.is_valid:
+        raise CompileError(result.errors + result.warnings, sources)
+    return Compiled(JSONEmitter().emit_program(program, names), program, names, result.warnings, sources)
 
 
 def _parse(sources: Mapping[str, str]) -> Program:

@@ -102,10 +102,6 @@ class IterationChanges:
         """The steps that are to be written."""
         return {*self._created_ids, *self._updated_ids}
 
-    def writes(self, step_id: StepId) -> bool:
-        """Whether a step is to be written."""
-        return step_id in self._created_ids or step_id in self._updated_ids
-
     @property
     def step_count(self) -> int:
         """How many steps are to be written."""

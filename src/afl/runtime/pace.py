@@ -17,4 +17,3 @@ class Pace:
     commit_seconds: float = 0.100
     foreach_window: int = 256
     cached_steps: int = 50_000
-    launch_tasks: int = 16  # so many answers take the store a while

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Row, Schema, Statement, connect
@@ -27,8 +26,6 @@ _ID = STEP_VALUES.index("id")
 
 class PostgresStore(SqlStore):
     """`postgresql://...`; needs the extra `postgres`."""
-
-    launches: ClassVar[bool] = True
 
     def __init__(self, url: str) -> None:
         super().__init__(connect(url))
@@ -59,22 +56,6 @@ class PostgresStore(SqlStore):
             return
         described = codec.encode_rows(self._described(changes, run, rows))
         self._stored(self.database.atomic(Q.commit_changes, changes=described), rows)
-
-    def launch(self, changes: IterationChanges) -> Callable[[], None]:
-        run = changes.run
-        rows = ChangeRows(changes)
-        if run is None or rows.keys:
-            return super().launch(changes)
-        described = codec.encode_rows(self._described(changes, run, rows))
-        fencing = partial(_fencing, f"run {run.workflow_id} or one of its tasks")
-        with fencing():
-            land = self.database.launch(Q.commit_changes, changes=described)
-
-        def landed() -> None:
-            with fencing():
-                self._stored(land(), rows)
-
-        return landed
 
     def _stored(self, answer: Sequence[Row], rows: ChangeRows) -> None:
         if not answer[0]["held"]:

@@ -14,7 +14,6 @@ from afl.runtime.context import ExecutionContext
 from afl.runtime.ending import end_failed, end_if_over
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.flight import Flight, Ground
 from afl.runtime.in_hand import claiming
 from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
@@ -44,12 +43,10 @@ class RunHold:
         self.observe: Callable[[list[StepDefinition]], None] | None = None
         self.timed_out = False
         self._pace = pace or Pace()
-        self._store = persistence
-        self._ground = Ground(persistence)
-        self._persistence = self._ground.api
+        self._persistence = persistence
         self._last_commit = time.monotonic()
         self.context = ExecutionContext(
-            persistence=self._persistence,
+            persistence=persistence,
             telemetry=telemetry,
             changes=IterationChanges(run=run, new_run=new),
             workflow_id=WorkflowId(run.workflow_id),
@@ -89,56 +86,14 @@ class RunHold:
         tasks = len(changes.created_tasks)
         changes.clear()
         self._last_commit = time.monotonic()
-        self._take_note(written, tasks)
+        context.telemetry.log_commit(self.run.workflow_id, len(written), tasks)
+        if self.observe is not None:
+            self.observe(written)
+        context.forget_closed(written)
         if context.cached_steps > self._pace.cached_steps or not self.run.owner:
             context.forget_all()  # of a run that is let go, too: its steps and frames know each other, and would stay
         if self.run.is_over:
             tracing.run_ended(self.run)
-
-    def _take_note(self, written: list[StepDefinition], tasks: int) -> None:
-        self.context.telemetry.log_commit(self.run.workflow_id, len(written), tasks)
-        if self.observe is not None:
-            self.observe(written)
-        self.context.forget_closed(written)
-
-    @property
-    def may_fly(self) -> bool:
-        """Whether the next commit is a large one of a run that goes on, and nothing begins or ends with it."""
-        changes = self.context.changes
-        outward = changes.created_tasks or changes.consumed_events or changes.logs or changes.new_run
-        return (
-            self._store.launches
-            and not (outward or self.run.is_over)
-            and len(changes.updated_tasks) >= self._pace.launch_tasks
-            and self.context.cached_steps <= self._pace.cached_steps
-        )
-
-    def launch(self) -> None:
-        """Have what was gathered stored, without waiting for it. What was launched before must have landed."""
-        changes = self.context.changes
-        crashpoint.reach("commit.before")
-        land = self._store.launch(changes)
-        self._ground.flight = Flight(land, [*changes.created_steps, *changes.updated_steps])
-        self.context.changes = IterationChanges(run=self.run)
-        self._last_commit = time.monotonic()
-
-    def ground(self) -> None:
-        """As whoever asks the store does: wait for what was launched. FencedError if it came to nothing."""
-        self._ground.land()
-
-    def land(self) -> None:
-        """Wait for what was launched. Until then its steps must stay in memory: the store does not have them yet.
-
-        Those that have changed since must stay until that is stored, too.
-        """
-        flight = self._ground.flight
-        if flight is not None:
-            flight.land()
-            crashpoint.reach("commit.after")
-            self._ground.flight = None
-            telemetry.record("afl.commit.seconds", time.monotonic() - flight.begun)
-            changes = self.context.changes
-            self._take_note([step for step in flight.steps if not changes.writes(step.id)], 0)
 
     def conclude(self, *, keep: bool) -> IterationChanges:
         """At a fixed point: record where the run stands, and whether it is kept. What is to be stored now."""

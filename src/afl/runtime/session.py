@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 
-from afl.kernel import collector
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow
 from afl.runtime import recovery, tracing
@@ -94,7 +93,7 @@ class Session(RunHold):
         """Evaluate to a fixed point: until nothing changes any more."""
         self._recover()
         self._last_commit = time.monotonic()  # it may have waited for its turn
-        with collector.paused(), tracing.evaluating(self.run):
+        with tracing.evaluating(self.run):
             while max_iterations is None or self.iterations < max_iterations:
                 self.iterations += 1
                 changed = self._iterate()
@@ -103,7 +102,6 @@ class Session(RunHold):
                         return
                 elif self._commit_due():  # with nothing on the agenda the caller's commit follows at once
                     self.commit(settled=False)
-                    collector.sweep_young()
         self.timed_out = True
 
     def _recover(self) -> None:

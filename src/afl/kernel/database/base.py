@@ -23,7 +23,6 @@ from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
 from afl.kernel.database.statement import Statement
 from afl.kernel.errors import FencedError, StoreError
-from afl.kernel.heap import keep_freed_memory
 from afl.kernel.unraisable import failing
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ class Database(ABC):
         self._inside: set[int] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._executor_guard = threading.Lock()
-        keep_freed_memory()
         _databases.add(self)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -100,15 +98,6 @@ class Database(ABC):
     def atomic(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole write transaction."""
         return self.write(lambda tx: tx.all(query, **params))
-
-    def launch(self, query: Query, /, **params: Any) -> Callable[[], list[Row]]:
-        """`atomic`, but that the caller may do something else meanwhile, where the store can.
-
-        What is returned waits for the end of it, and gives its rows or raises what went wrong. It is to be called once,
-        whatever happens: only then is the connection free for others.
-        """
-        rows = self.atomic(query, **params)
-        return lambda: rows
 
     def passing(self, query: Query, /, **params: Any) -> list[Row]:
         """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes."""

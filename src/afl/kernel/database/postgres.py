@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
@@ -24,7 +23,6 @@ try:
 
     from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
     from afl.kernel.database.postgres_pool import Connection, Pool
-    from afl.kernel.database.postgres_prepared import Answer
     from afl.kernel.database.postgres_transaction import PostgresTransaction
     from afl.kernel.presence.postgres import SessionPresence
 except ModuleNotFoundError as missing:
@@ -36,7 +34,6 @@ T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
 POOL_SIZE = 10
 # As TRY_AGAIN, and what was prepared before its table changed.
-_UNDONE = (*TRY_AGAIN, psycopg.errors.FeatureNotSupported)
 ATTEMPTS = 5
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -107,37 +104,6 @@ class PostgresDatabase(Database):
     def atomic(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement in one round trip; it is its own transaction."""
         return self._single(query, params, repeat_if_lost=False)
-
-    def launch(self, query: Query, /, **params: Any) -> Callable[[], list[Row]]:
-        """The server does it while the caller does something else."""
-        self._inside.discard(self._enter())
-        connection = self._pool.take_for_long()
-        if connection is None:
-            return super().launch(query, **params)
-        try:
-            hear = connection.single.send(query, params)
-        except BaseException as error:
-            self._pool.give(connection)
-            if not isinstance(error, psycopg.Error | UnicodeEncodeError):
-                raise
-            if lost(error, connection):
-                raise _unknown_outcome(self.name) from error
-            return super().launch(query, **params)  # which knows what to do about it
-        return partial(self._land, connection, hear, query, params)
-
-    def _land(
-        self, connection: Connection, hear: Callable[[], Answer], query: Query, params: dict[str, Any]
-    ) -> list[Row]:
-        try:
-            return hear().rows
-        except psycopg.Error as error:
-            if lost(error, connection):
-                raise _unknown_outcome(self.name) from error
-            if not isinstance(error, _UNDONE):
-                raise failure(error, f"query {query.name}", self.name) from error
-        finally:
-            self._pool.give(connection)
-        return self.atomic(query, **params)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement in one round trip. Reading twice does no harm, so a lost connection is replaced."""

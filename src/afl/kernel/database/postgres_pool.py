@@ -21,7 +21,6 @@ class Connection(psycopg.Connection[dict[str, Any]]):
 
     single: Prepared  # for one statement at a time
     together: Pipeline  # for several at once
-    is_out_for_long = False
     _poll: select.poll | None = None
 
     def furnish(self, *, prepares: bool) -> None:
@@ -45,18 +44,13 @@ class Connection(psycopg.Connection[dict[str, Any]]):
 
 
 class Pool:
-    """At most `size` connections are out at a time; whoever comes later waits.
-
-    Who has one for long may need another meanwhile. So at most half of them are out for long, lest all wait for each
-    other.
-    """
+    """At most `size` connections are out at a time; whoever comes later waits."""
 
     def __init__(self, connect: Callable[[], Connection], size: int) -> None:
         self._connect = connect
         self._size = size
         self._idle: list[Connection] = []
         self._slots = threading.Semaphore(size)
-        self._long_slots = threading.Semaphore(size // 2)
         self._closed = False
 
     def take(self) -> Connection:
@@ -75,22 +69,9 @@ class Pool:
             self._slots.release()
             raise
 
-    def take_for_long(self) -> Connection | None:
-        """A connection whose user may need another before it comes back; None if there are too many such."""
-        if not self._long_slots.acquire(blocking=False):
-            return None
-        try:
-            connection = self.take()
-        except BaseException:
-            self._long_slots.release()
-            raise
-        connection.is_out_for_long = True
-        return connection
-
     def give(self, connection: Connection) -> None:
         """Take a connection back. One in the middle of anything is closed, and the server then undoes it."""
         pgconn = connection.pgconn
-        was_long, connection.is_out_for_long = connection.is_out_for_long, False
         is_idle = (
             pgconn.transaction_status == TransactionStatus.IDLE
             and pgconn.pipeline_status == PipelineStatus.OFF
@@ -100,8 +81,6 @@ class Pool:
         else:
             self._idle.append(connection)
         self._slots.release()
-        if was_long:
-            self._long_slots.release()
 
     def close(self) -> None:
         self._closed = True
@@ -111,7 +90,6 @@ class Pool:
     def forked(self) -> None:
         inherited, self._idle = self._idle, []
         self._slots = threading.Semaphore(self._size)
-        self._long_slots = threading.Semaphore(self._size // 2)
         for connection in inherited:
             abandon(connection)
 

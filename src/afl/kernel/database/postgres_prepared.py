@@ -6,8 +6,7 @@ server. Here a statement is prepared once for a connection, and knows from then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -103,30 +102,6 @@ class Prepared:
             self._left(error)
             raise
         return self.ask(query, params)
-
-    def send(self, query: Query, params: Mapping[str, Any]) -> Callable[[], Answer]:
-        """Have it executed, and nothing else until what is returned has been called: that waits for the answer."""
-        key, texts = _words(query, params)
-        known = self._known.get(key)
-        try:
-            if known is None:
-                known = self._first(key)
-                self._line.send(*key, texts)
-            else:
-                if not known.name:
-                    known = self._known[key] = self._prepare(key)
-                self._line.send_prepared(known.name, texts)
-        except BaseException as error:
-            self._left(error)
-            raise
-        return partial(self._hear, known)
-
-    def _hear(self, known: Known) -> Answer:
-        try:
-            return known.read(self._line.hear())
-        except BaseException as error:
-            self._left(error)
-            raise
 
     def _first(self, key: Kind) -> Known:
         known = Known(self._connection)

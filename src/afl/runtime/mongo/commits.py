@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
@@ -30,8 +30,6 @@ from afl.runtime.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topi
 class CommitCollection(Collections):
     """`commit` of PersistenceAPI."""
 
-    launches: ClassVar[bool] = False
-
     def commit(self, changes: IterationChanges) -> None:
         _refuse_concurrency(changes)
         writes = _Writes(changes, self.lease_ms)
@@ -39,10 +37,6 @@ class CommitCollection(Collections):
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
         self._ring(_topics(changes))
-
-    def launch(self, changes: IterationChanges) -> Callable[[], None]:
-        self.commit(changes)
-        return lambda: None
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         return [self._problem(changes) for changes in batch]

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from afl.runtime.changes import IterationChanges
@@ -60,18 +60,11 @@ class PersistenceAPI(
     max_deliveries: int  # how many owners may die on a task
     doorbell: str  # how other processes hear of a commit: the setting AFL_DOORBELL
     capabilities: ClassVar[frozenset[str]]  # of concurrency, schedules, budgets, retention
-    launches: ClassVar[bool]  # whether the caller of `launch` gains anything by it
 
     def commit(self, changes: IterationChanges) -> None:
         """Store the changes atomically; FencedError, and nothing stored, if `changes.run` lost its epoch.
 
         A committed task wakes whoever listens for its task list; a committed run, whoever waits for it.
-        """
-
-    def launch(self, changes: IterationChanges) -> Callable[[], None]:
-        """`commit`, but that the caller may go on meanwhile, where the store can.
-
-        What is returned is to be called once: it waits for the end, and raises what `commit` would have raised.
         """
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:

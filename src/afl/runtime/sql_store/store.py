@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
@@ -53,8 +52,6 @@ class SqlStore(
 ):
     """PersistenceAPI over the kernel's database."""
 
-    launches: ClassVar[bool] = False
-
     def __init__(self, database: Database) -> None:
         self.database = database
         database.ensure(SCHEMA)
@@ -63,10 +60,6 @@ class SqlStore(
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
         self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
-
-    def launch(self, changes: IterationChanges) -> Callable[[], None]:
-        self.commit(changes)
-        return _landed
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         if len(batch) > 1:
@@ -144,10 +137,6 @@ class SqlStore(
             self.bell.close()
             del self.bell
         self.database.close()
-
-
-def _landed() -> None:
-    """It was stored before anybody asked."""
 
 
 class ChangeRows:

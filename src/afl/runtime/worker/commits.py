@@ -1,4 +1,4 @@
-"""Storing what came of evaluations: several runs together, or the large commit of one run while its next answers come.
+"""Storing what came of evaluations, several runs together.
 
 What handlers answered stays here until it is stored. When the store fails on the way, nobody knows whether it was:
 storing it again does no harm, since it is fenced.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from afl.kernel import crashpoint, telemetry
-from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict, StoreError
+from afl.kernel.errors import AgentFlowError, FencedError, PayloadError
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import CANNOT_BE_EVALUATED, TaskDefinition
 from afl.runtime.in_hand import claiming
@@ -26,14 +26,10 @@ from afl.runtime.worker.undelivered import Undelivered
 _log = logging.getLogger(__name__)
 
 Fed = list[tuple[Done, Outcome]]
-_MOST_CAREFUL = 1000
 
 
 class Commits:
-    """`fed` has the answers that a session was given and that are not stored, by run; `born` the tasks that came of it.
-
-    At most one commit is under way at a time.
-    """
+    """`fed` has the answers that sessions were given and that are not stored, by run; `born` the tasks made by them."""
 
     def __init__(
         self,
@@ -49,37 +45,20 @@ class Commits:
         self.fed: dict[str, Fed] = {}
         self.born: list[TaskDefinition] = []
         self.undelivered = Undelivered()
-        self._airborne: tuple[Session, Fed] | None = None
-        self._flies = True
-        self._careful: set[str] = (
-            set()
-        )  # runs of which a flight came to nothing: their next commit is waited for
-
-    @property
-    def airborne(self) -> str:
-        """The run whose commit is under way; empty if there is none."""
-        return "" if self._airborne is None else self._airborne[0].run.workflow_id
 
     def claims(self) -> list[TaskDefinition]:
         """The tasks whose answers are not stored, as far as it is known, and those just born; from any thread."""
-        flights = [self._airborne]
-        waiting = [*self.born, *self.undelivered.tasks()]
-        flights.append(self._airborne)  # once more: some may have gone from one to the other meanwhile
-        return [*waiting, *(each.task for flight in flights if flight is not None for each, _ in flight[1])]
+        return [*self.born, *self.undelivered.tasks()]
 
     # -- storing ----------------------------------------------------------------------------------------------
 
     def store(self, sessions: list[Session]) -> tuple[set[str], list[Session]]:
         """Store what came of these, and keep runs only while there is work for them here.
 
-        Which runs are stored; and the sessions of those that are, unless that is still under way.
+        Which runs are stored; and their sessions.
         """
-        lost = self._settle()
-        sessions = [session for session in sessions if session is not lost]
         kept = {session.run.workflow_id for session in sessions if self._is_kept(session)}
         changes = [session.conclude(keep=session.run.workflow_id in kept) for session in sessions]
-        if len(sessions) == 1 and kept and self._may_fly(sessions[0]):
-            return self._launch(sessions[0]), []
         crashpoint.reach("commit.before")
         begun = time.monotonic()
         with claiming():
@@ -102,65 +81,12 @@ class Commits:
         workflow_id = session.run.workflow_id
         session.stored()
         self.born += session.tasks
-        fed = self.fed.pop(workflow_id, [])
-        self._tell(fed)
-        if fed:
-            self._careful.discard(workflow_id)
+        for each, outcome in self.fed.pop(workflow_id, []):
+            self._answers.tell(each, outcome)
         if keep and not session.run.is_over:
             self._kept.keep(session)
         else:
             self._kept.forget(workflow_id)
-
-    def _tell(self, fed: Fed) -> None:
-        for each, outcome in fed:
-            self._answers.tell(each, outcome)
-
-    # -- a commit under way -----------------------------------------------------------------------------------
-
-    def _may_fly(self, session: Session) -> bool:
-        return self._flies and session.run.workflow_id not in self._careful and session.may_fly
-
-    def ground(self) -> None:
-        """Wait for the commit under way, and from now on for every other. If it fails, its answers are undelivered."""
-        self._flies = False
-        try:
-            self.land()
-        except StoreError as error:
-            _log.warning("a commit under way failed: %s", error)
-
-    def _launch(self, session: Session) -> set[str]:
-        workflow_id = session.run.workflow_id
-        try:
-            session.launch()
-        except (FencedError, PayloadError, StoreConflict) as problem:
-            return {workflow_id} if self._refused(session, problem) else set()
-        self._airborne = session, self.fed.pop(workflow_id, [])
-        self._kept.keep(session)
-        return {workflow_id}
-
-    def land(self) -> None:
-        """Wait for the commit under way, with nothing else in hand."""
-        try:
-            self._settle()
-        except StoreError:
-            if self._airborne is not None:
-                self.orphan(self._airborne[0])
-            raise
-
-    def _settle(self) -> Session | None:
-        """Wait for the commit under way. If it was refused: the session, which is of no use any more."""
-        if self._airborne is None:
-            return None
-        session, fed = self._airborne
-        try:
-            session.land()
-        except (FencedError, PayloadError, StoreConflict) as problem:
-            _log.debug("run %s: %s; storing its answers anew", session.run.workflow_id, problem)
-            self.drop(session)
-            return session
-        self._airborne = None
-        self._tell(fed)
-        return None
 
     # -- what goes wrong --------------------------------------------------------------------------------------
 
@@ -197,23 +123,6 @@ class Commits:
         self._kept.release_orphans()
 
     def orphan(self, session: Session) -> None:
-        """Forget a session, but not that its run is to be released; what it was fed is not stored.
-
-        What it has under way may be stored all the same; if not, those answers are to be delivered again.
-        """
+        """Forget a session, but not that its run is to be released; what it was fed is not stored."""
         self.fed.pop(session.run.workflow_id, None)
         self._kept.orphan(session)
-        if self._airborne is not None and self._airborne[0] is session:
-            fed = self._airborne[1]
-            try:
-                session.land()
-                self._tell(fed)
-            except AgentFlowError:
-                self._be_careful(session.run.workflow_id)
-                self.undelivered.add([each for each, _ in fed])
-            self._airborne = None
-
-    def _be_careful(self, workflow_id: str) -> None:
-        if len(self._careful) >= _MOST_CAREFUL:  # of runs that others have finished long since
-            self._careful.clear()
-        self._careful.add(workflow_id)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from afl.kernel import collector, telemetry
+from afl.kernel import telemetry
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import StoreError
 from afl.runtime.entities import TaskDefinition
@@ -36,7 +36,6 @@ from afl.runtime.worker.workbench import Workbench
 _log = logging.getLogger(__name__)
 
 _DEATH_SECONDS = 0.5  # how often to look for the dead
-_MANY_ANSWERS = 16  # so many take a while to be stored
 _TIDY_SECONDS = 0.06  # how soon to let go of runs that nothing happens to
 
 
@@ -78,8 +77,6 @@ class Worker:
             terms,
             self._hooks,
             lambda: self._hands.mind(),
-            threads,
-            self.evaluations.foresee,
         )
         self._hands = Hands(self._store, terms, self._intake, self.bench, self.evaluations, self._stepless)
         self._strays = StrayClaims(self._store, terms.task_list, self._claims)
@@ -88,7 +85,6 @@ class Worker:
 
     def run(self) -> None:
         """Work until `stop`."""
-        collector.settle()
         topics = [self._topic, CANCEL_TOPIC, RUNS_TOPIC]
         with self._store.listen(topics, early=[self._topic]) as ear:
             self._ear = ear
@@ -135,7 +131,7 @@ class Worker:
 
     def _patience(self) -> float:
         """How long there is nothing to do unless something happens."""
-        if self._look_for_runs or self._intake.is_urgent or self.evaluations.airborne:
+        if self._look_for_runs or self._intake.is_urgent:
             return 0.0
         now = time.monotonic()
         waits = [self._polled + self._terms.poll_seconds - now, self._swept + _DEATH_SECONDS - now]
@@ -182,17 +178,9 @@ class Worker:
     # -- tasks ------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        if self.evaluations.airborne and not self.bench.gather(self._stopping):
-            self.evaluations.deliver([])  # nothing can be stored before what is under way
         done = self.bench.collect_now()
         if done or self.evaluations.undelivered or self._stepless:
-            if len(done) >= _MANY_ANSWERS:
-                self._intake.claim_meanwhile()
-            try:
-                self._store_answers(done)
-            except StoreError:
-                self._intake.return_ahead()
-                raise
+            self._store_answers(done)
             self._intake.begin(self.evaluations.born())
             self._hands.mind()
 
@@ -231,12 +219,10 @@ class Worker:
         now = time.monotonic()
         if now >= self._swept + _DEATH_SECONDS:
             self._swept = now
-            self._intake.claim_meanwhile()
             self._intake.wanted = True  # while awake: a lost ring costs no more than this
             if reclaim(self._evaluator):
                 self._look_for_runs = True
             self._strays.give_back()
-            self._intake.take_up()
             self._hands.mind()
         answering = self.bench.is_quick and self.bench.running > 0
         self._chores.do(now, busy=self._intake.wanted or answering)
@@ -253,7 +239,6 @@ class Worker:
         unbegun = self._unbegun()
         try:
             self._hands.mind()
-            self.evaluations.ground()
             until_done(lambda: self._store.return_tasks(unbegun), until)
             while self._unfinished and (left := until - time.monotonic()) > 0:
                 self._store_last_answers(self.bench.collect(left) if self.bench.running else [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from afl.kernel import collector, crashpoint
+from afl.kernel import crashpoint
 from afl.kernel.errors import (
     FencedError,
     PayloadError,
@@ -24,7 +24,6 @@ from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.answers import Answers, Observe
 from afl.runtime.worker.commits import Commits
-from afl.runtime.worker.foresight import Foresight, foresee
 from afl.runtime.worker.kept_runs import KeptRuns
 from afl.runtime.worker.read_ahead import marks_for, read_ahead
 from afl.runtime.worker.task_in_hand import Done
@@ -49,7 +48,6 @@ class Evaluations:
         self._expects = expects
         self._kept = KeptRuns(self._store)
         self._commits = Commits(self._store, self._answers, self._kept, expects)
-        self._foresight: Foresight | None = None
         self._held: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
 
@@ -75,32 +73,17 @@ class Evaluations:
     @property
     def undelivered(self) -> bool:
         """Whether there are answers that are not stored yet, or could not be; `deliver` sees to it."""
-        return bool(self._commits.undelivered or self._commits.airborne)
-
-    @property
-    def airborne(self) -> bool:
-        """Whether a commit is under way; `deliver` with nothing waits for it."""
-        return bool(self._commits.airborne)
+        return bool(self._commits.undelivered)
 
     def born(self) -> list[TaskDefinition]:
         """Tasks that were created here, claimed at their birth; to be worked on now."""
         tasks, self._commits.born = self._commits.born, []
         return tasks
 
-    def foresee(self, tasks: Sequence[TaskDefinition]) -> None:
-        """These were claimed, and will soon be answered: read what that needs; from any thread."""
-        self._foresight = foresee(self._store, self._kept.sessions(), tasks)
-
     # -- what there is to do ----------------------------------------------------------------------------------
 
     def deliver(self, done: Sequence[Done]) -> None:
-        """Store what handlers answered, and go on with their runs.
-
-        A large commit may still be under way at the end: more answers for the same run can be evaluated meanwhile.
-        Without any it is waited for.
-        """
-        if not done:
-            self._commits.land()
+        """Store what handlers answered, and go on with their runs."""
         undelivered = self._commits.undelivered
         undelivered.add(done)
         while undelivered:
@@ -138,24 +121,20 @@ class Evaluations:
         """Evaluate runs, each with the answers for it; which of them could be had and stored."""
         if not work:
             return set()
-        if not work.get(self._commits.airborne):
-            self._commits.land()
         self._kept.release_orphans()
         kept = self._kept.among(list(work))
         sessions = self._take(list(work), kept)
         self._held = frozenset(sessions)
         try:
-            with collector.paused():  # a batch of answers makes many objects, and leaves few
-                asked = {run: sessions[run] for run in sessions if run not in kept or not work[run]}
-                marks = marks_for(self._store, asked)  # whoever leaves a mark for a kept run rings
-                foresight, self._foresight = self._foresight, None
-                read_ahead(self._store, sessions, work, marks, foresight)
-                advanced = [
-                    session
-                    for run, session in sessions.items()
-                    if self._advance(session, work[run], marks.get(run, []))
-                ]
-                stored, good = self._commits.store(advanced)
+            asked = {run: sessions[run] for run in sessions if run not in kept or not work[run]}
+            marks = marks_for(self._store, asked)  # whoever leaves a mark for a kept run rings
+            read_ahead(self._store, sessions, work, marks)
+            advanced = [
+                session
+                for run, session in sessions.items()
+                if self._advance(session, work[run], marks.get(run, []))
+            ]
+            stored, good = self._commits.store(advanced)
         except StoreError:
             for session in sessions.values():
                 self._commits.orphan(session)
@@ -208,7 +187,6 @@ class Evaluations:
         for each in group:
             step = session.context.require_step(StepId(each.task.step_id))
             if step.state != StepState.EVENT_TRANSMIT:
-                session.ground()  # it moved on in memory, and that may not be stored yet
                 self._answers.ignore(each)
             else:
                 fed.append((each, self._answers.outcome(session.context.program, step, each)))
@@ -230,21 +208,14 @@ class Evaluations:
         for workflow_id in self._kept.stale(self._expects):
             self.let_go(workflow_id)
 
-    def ground(self) -> None:
-        """Wait for the commit under way, and from now on for every other: it comes to an end here."""
-        self._commits.ground()
-
     def let_go_all(self) -> None:
         """Let go of every run."""
-        self.ground()
         self._kept.release_orphans()
         for workflow_id in self._kept.ids:
             self.let_go(workflow_id)
 
     def let_go(self, workflow_id: str) -> None:
         """Let go of a run."""
-        self._commits.land()
-        self._foresight = None
         run = self._kept.let_go(workflow_id)
         if run is not None:
             self._store.release_run(run)

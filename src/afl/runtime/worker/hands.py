@@ -34,8 +34,7 @@ class Hands:
 
     def mind(self) -> None:
         """Renew leases as long as anything is held, and only then."""
-        taken = self._intake.system or self._intake.ahead
-        held = taken or self._bench.running or self._evaluations.busy or self._stepless
+        held = self._intake.system or self._bench.running or self._evaluations.busy or self._stepless
         self.keeper.want(bool(held))
 
     def holding(self) -> Holding:
@@ -43,7 +42,6 @@ class Hands:
         others = [
             *self._evaluations.pending_claims(),
             *self._intake.system,
-            *self._intake.ahead,
             *self._stepless.tasks(),
         ]
         claims = self._bench.claims() | {(task.uuid, task.epoch) for task in others}

@@ -5,19 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import StoreError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.worker.aside import Aside
 from afl.runtime.worker.terms import Hooks, Terms
-from afl.runtime.worker.thread_pool import Job, Threads
+from afl.runtime.worker.thread_pool import Job
 from afl.runtime.worker.workbench import Workbench
 
 T = TypeVar("T")
@@ -29,8 +26,7 @@ class Intake:
     """Claims as many tasks as the bench has room for, and has them begun there; tasks of the system are done at once.
 
     `wanted` says that there may be something to claim, `woken` that the doorbell said so. `taken` is called when
-    tasks have come into our hands (not with the job of `answer`, which is in a hurry), `foresee` on another thread when
-    some have that will be taken up soon.
+    tasks have come into our hands (not with the job of `answer`, which is in a hurry).
     """
 
     def __init__(
@@ -41,8 +37,6 @@ class Intake:
         terms: Terms,
         hooks: Hooks,
         taken: Callable[[], None],
-        threads: Callable[[], Threads],
-        foresee: Callable[[list[TaskDefinition]], None],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -50,7 +44,6 @@ class Intake:
         self._terms = terms
         self._hooks = hooks
         self._taken = taken
-        self._foresee = foresee
         self.wanted = True
         self.woken = False
         self.delayed: float | None = None  # when the first of the tasks that are not due yet will be
@@ -58,9 +51,6 @@ class Intake:
         self._unmarked: list[TaskDefinition] = []
         self._job: Job | None = None
         self._unsure = False  # whether `delayed` is to be looked up
-        self._asking: Aside[list[TaskDefinition]] = Aside(threads)
-        self._asked_for = 0
-        self.ahead: list[TaskDefinition] = []  # ours, and not taken up yet
 
     def answer(self) -> bool:
         """The doorbell rang: claim, and let this thread begin with it (`take_job`). False if there was nothing."""
@@ -79,7 +69,7 @@ class Intake:
     @property
     def is_urgent(self) -> bool:
         """Whether there is something to do at once: to claim, or what an answer to a ring left undone."""
-        undone = self._unsure or self.system or self._asking.begun
+        undone = self._unsure or self.system
         return bool(undone or (self.wanted and self._bench.room > 0))
 
     def take_job(self) -> Job | None:
@@ -94,48 +84,10 @@ class Intake:
             self._begin(tasks)
         self._look_ahead()
 
-    def claim_meanwhile(self) -> None:
-        """Ask for more on another thread; the next claim takes what came of it."""
-        room = self._bench.room
-        if self.wanted and room > 0 and self._bench.is_quick and not self._asking.begun:
-            self._asked_for = room
-            with suppress(RuntimeError):  # no thread is to be had; it can be asked for later
-                self._asking.begin(self._ask_ahead)
-
-    def take_up(self) -> None:
-        """Begin with what came of asking meanwhile, before the next ring: it says nothing about that."""
-        if self._asking.begun:
-            self.claim()
-
-    def _ask_ahead(self) -> list[TaskDefinition]:
-        with claiming():
-            self.ahead = self._ask(self._asked_for)
-        try:
-            self._foresee(self.ahead)
-        except StoreError as error:  # it is read when it is needed
-            _log.debug("cannot read ahead: %s", error)
-        return self.ahead
-
-    def return_ahead(self) -> None:
-        """The store keeps us from going on: let others have what was claimed meanwhile, if it can be told so."""
-        try:
-            self._store.return_tasks(self._take_ahead())
-        except StoreError as error:  # then it is found in nobody's hands
-            _log.warning("tasks could not be given back: %s", error)
-
     def give_up(self) -> list[TaskDefinition]:
         """What is ours and not on the bench; it is so no longer."""
-        given, self.system = [*self._take_ahead(), *self.system], []
+        given, self.system = self.system, []
         return given
-
-    def _take_ahead(self) -> list[TaskDefinition]:
-        try:
-            return self._asking.take() if self._asking.begun else []
-        except Exception as error:  # whatever it was, nothing came of it
-            _log.warning("a claim failed: %s", error)
-            return []
-        finally:
-            self.ahead = []
 
     def begin(self, born: list[TaskDefinition]) -> None:
         """Have these tasks worked on, which were ours from their birth; they waited for nobody."""
@@ -154,14 +106,11 @@ class Intake:
         """What there is for us; None if there is no reason to ask."""
         self.woken, rung = False, self.woken
         late = self.delayed is not None and time.monotonic() >= self.delayed
-        if self._asking.begun:
-            room, tasks = self._asked_for, self._asking.take()
-        else:
-            room = self._bench.room
-            if room < 1 or not (self.wanted or late):
-                return None
-            with claiming():
-                tasks = self._ask(room)
+        room = self._bench.room
+        if room < 1 or not (self.wanted or late):
+            return None
+        with claiming():
+            tasks = self._ask(room)
         crashpoint.reach("claim.after")
         self.wanted = len(tasks) == room
         self._unsure = not self.wanted
@@ -191,8 +140,6 @@ class Intake:
         started = start(mine)
         self._unmarked += [task for task in mine if not task.started]
         self.system += [task for task in tasks if task.name in self._terms.system_tasks]
-        if not self._asking.begun:
-            self.ahead = []
         return started
 
     def _measure(self, tasks: list[TaskDefinition], *, rung: bool) -> None:

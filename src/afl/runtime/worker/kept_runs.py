@@ -36,10 +36,6 @@ class KeptRuns:
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._sessions
 
-    def sessions(self) -> dict[str, Session]:
-        """All of them; from any thread."""
-        return {run: session for run, (session, _) in list(self._sessions.items())}
-
     def among(self, workflow_ids: list[str]) -> dict[str, Session]:
         """The sessions of those of the runs that are kept."""
         return {run: self._sessions[run][0] for run in workflow_ids if run in self._sessions}

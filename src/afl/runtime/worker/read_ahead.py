@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from afl.runtime import paths
 from afl.runtime.changes import EventDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.session import Session
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.worker.foresight import Foresight, missing
 from afl.runtime.worker.task_in_hand import Done
 
 Marks = Mapping[str, list[EventDefinition]]
@@ -29,22 +29,25 @@ def read_ahead(
     sessions: Mapping[str, Session],
     work: Mapping[str, list[Done]],
     marks: Marks,
-    foresight: Foresight | None = None,
 ) -> None:
     """Bring the steps that were answered, and all that is above them, into memory."""
     wanted: dict[StepId, Session] = {}
     for run, session in sessions.items():
         marked = {mark.step_id for mark in marks.get(run, [])}
         session.context.forget_waiting(list(marked))
-        foreseen = {} if foresight is None else foresight.of(session)
         for step_id in {*marked, *(each.task.step_id for each in work[run])}:
-            for each in missing(session, step_id):
+            for each in _missing(session, step_id):
                 if each in wanted:
                     break
-                if each in foreseen and each not in marked:
-                    session.context.adopt(foreseen[each])
-                else:
-                    wanted[each] = session
+                wanted[each] = session
     for step in store.get_steps(list(wanted)) if wanted else []:
         if not step.unreadable:  # found again when it is needed, which is the matter of its run alone
             wanted[step.id].context.adopt(step)
+
+
+def _missing(session: Session, step_id: str) -> Iterator[StepId]:
+    """A step and those above it, up to the first that is in memory."""
+    above = StepId(step_id)
+    while above and session.context.cached(above) is None:
+        yield above
+        above = paths.parent(above)

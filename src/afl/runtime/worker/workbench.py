@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from queue import Empty
-from threading import Event
 
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.handler import HandlerContext, Handlers
@@ -18,7 +17,6 @@ from afl.runtime.worker.thread_pool import Job, Threads
 _QUICK_SECONDS = 0.050
 _AHEAD_SECONDS = 0.1
 _MOST_AHEAD = 256
-_GATHER_SECONDS = (0.002, 0.002, 0.002, 0.0)
 
 
 class Workbench:
@@ -71,15 +69,6 @@ class Workbench:
     def running(self) -> int:
         """How many handlers are at work, or have answered and not been collected."""
         return len(self._working)
-
-    def gather(self, stopping: Event) -> bool:
-        """Let quick handlers answer for a few milliseconds; whether half of those in hand have."""
-        for pause in _GATHER_SECONDS:
-            if self._done.qsize() >= self.running / 2:
-                return True
-            if self.is_quick:
-                stopping.wait(pause)
-        return False
 
     def works_for(self, workflow_id: str) -> bool:
         """Whether a task of this run is in hand."""

@@ -1,4 +1,4 @@
-"""Commits that are under way while the next answers are evaluated: the record is the same, whatever becomes of them."""
+"""A worker whose process dies, or whose store loses a reply or a read: the record is the same."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
 from support.judging import Trial, check
-from support.late_store import LateStore, drive_worker
 from support.lives import Crash, Death, Lives, Outage
+from support.lossy_store import LossyStore, drive_worker
 from support.properties import tries
 from support.random_workflows import cases
 from support.telling_workflows import TELLING, telling
@@ -20,10 +20,10 @@ from afl.kernel.errors import StoreUnavailable
 from afl.runtime.pace import Pace
 
 PACES = {
-    "small": Pace(foreach_window=3, cached_steps=40, launch_tasks=1),
-    "usual": Pace(launch_tasks=1),
+    "small": Pace(foreach_window=3, cached_steps=40),
+    "usual": Pace(),
 }
-FLYING = {
+LOOPS = {
     "two in each": telling(
         """andThen foreach r in $.list {
             a = lib.Echo(p = r)
@@ -57,37 +57,13 @@ def live(lives: Lives, trial: Trial, pace: Pace, seed: int, end: Death | Outage 
 
 
 @pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", {**TELLING, **FLYING})
-def test_what_is_stored_late_is_stored_all_the_same(name: str, pace: str) -> None:
-    trial = Trial.of({**TELLING, **FLYING}[name])
-    for seed in range(8):
-        lives = Lives(kind=LateStore)
-        assert live(lives, trial, PACES[pace], seed)
-        lives.end()
-
-
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", FLYING)
-def test_answers_are_evaluated_while_others_are_stored(name: str, pace: str) -> None:
-    trial, flights = Trial.of(FLYING[name]), 0
-    for seed in range(8):
-        lives = Lives(kind=LateStore)
-        store = lives.next()
-        assert isinstance(store, LateStore)
-        check(trial, store, drive_worker(trial, store, Random(seed), PACES[pace]))
-        flights += store.flights
-        lives.end()
-    assert flights > 8
-
-
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", FLYING)
+@pytest.mark.parametrize("name", LOOPS)
 def test_a_death_at_every_write(name: str, pace: str) -> None:
-    trial = Trial.of(FLYING[name])
+    trial = Trial.of(LOOPS[name])
     for write in count(1):
         survived = []
         for after in (False, True):
-            lives = Lives(kind=LateStore)
+            lives = Lives(kind=LossyStore)
             survived.append(live(lives, trial, PACES[pace], write, Death(write, after)))
             assert survived[-1] or live(lives, trial, PACES[pace], write + 1)
             lives.end()
@@ -98,18 +74,18 @@ def test_a_death_at_every_write(name: str, pace: str) -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", FLYING)
-def test_a_landing_that_nobody_hears_of(name: str, pace: str, after: bool) -> None:
-    trial = Trial.of(FLYING[name])
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_commit_whose_reply_is_lost(name: str, pace: str, after: bool) -> None:
+    trial = Trial.of(LOOPS[name])
     for lost in count(1):
-        lives = Lives(kind=LateStore)
+        lives = Lives(kind=LossyStore)
         store = lives.next()
-        assert isinstance(store, LateStore)
+        assert isinstance(store, LossyStore)
         store.lost, store.after = lost, after
         check(trial, store, drive_worker(trial, store, Random(lost), PACES[pace]))
         lives.end()
-        if store.flights < lost:
-            assert lost > 1, "nothing was launched"
+        if store.commits < lost:
+            assert lost > 1, "nothing was committed"
             return
 
 
@@ -117,12 +93,12 @@ def test_a_landing_that_nobody_hears_of(name: str, pace: str, after: bool) -> No
 @given(
     cases(), st.integers(0, 2**32), st.integers(1, 12), st.booleans(), st.sampled_from(list(PACES.values()))
 )
-def test_random_programs_outlive_a_lost_landing(
+def test_random_programs_outlive_a_lost_reply(
     case: Case, seed: int, lost: int, after: bool, pace: Pace
 ) -> None:
-    trial, lives = Trial.of(case), Lives(kind=LateStore)
+    trial, lives = Trial.of(case), Lives(kind=LossyStore)
     store = lives.next()
-    assert isinstance(store, LateStore)
+    assert isinstance(store, LossyStore)
     store.lost, store.after = lost, after
     check(trial, store, drive_worker(trial, store, Random(seed), pace))
     lives.end()
@@ -131,6 +107,6 @@ def test_random_programs_outlive_a_lost_landing(
 @tries(100)
 @given(cases(), st.integers(0, 2**32), st.integers(1, 40), st.sampled_from(list(PACES.values())))
 def test_random_programs_outlive_a_read_that_fails(case: Case, seed: int, read: int, pace: Pace) -> None:
-    trial, lives = Trial.of(case), Lives(kind=LateStore)
+    trial, lives = Trial.of(case), Lives(kind=LossyStore)
     assert live(lives, trial, pace, seed, Outage(read)) or live(lives, trial, pace, seed + 1)
     lives.end()
