@@ -20,7 +20,7 @@ from afl.runtime.store import open_store
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.topics import run_topic
 from afl.runtime.types import WorkflowId
-from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.held_runs import HeldRuns
 from bench import programs
 from bench.place import Place
 from bench.raw_queue import raw_postgres_loop, raw_sqlite_loop
@@ -130,7 +130,7 @@ def _drain(url: str, size: int, *, queued: bool) -> float:
     program = evaluator.programs.of("W", programs.compiled(programs.foreach("Work")))
     run = evaluator.submit(program, {"xs": list(range(size))})
     if queued:
-        Evaluations(evaluator, None, lambda workflow_id: False).evaluate(run)
+        HeldRuns(evaluator).advance(run)
     took = _until_over(store, service, [run])
     store.close()
     return size / took

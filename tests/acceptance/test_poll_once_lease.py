@@ -27,7 +27,7 @@ from afl.runtime.runner.service import RunnerService
 from afl.runtime.store import open_store
 from afl.runtime.tool_registry import ToolRegistry
 from afl.runtime.types import WorkflowId
-from afl.runtime.worker.inline_work import INLINE_LEASE_MS
+from afl.runtime.worker.worker import POLL_LEASE_MS
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)
@@ -119,7 +119,7 @@ def other_worker(store: PersistenceAPI) -> tuple[RunnerService, list[int]]:
 
 
 def test_the_lease_is_a_minute() -> None:
-    assert (INLINE_LEASE_MS, LEASE_MS) == (60_000, 10_000)
+    assert (POLL_LEASE_MS, LEASE_MS) == (60_000, 10_000)
 
 
 def test_a_handler_of_30_seconds_is_not_robbed(stores: tuple[PersistenceAPI, PersistenceAPI]) -> None:

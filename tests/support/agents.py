@@ -15,7 +15,9 @@ from afl.runtime.entities import RunDefinition, RunnerState, ServerDefinition, T
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import Program
-from afl.runtime.types import WorkflowId
+from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.worker.held_runs import HeldRuns
+from afl.runtime.worker.results import TaskResult
 
 T = TypeVar("T")
 SECONDS = 60.0  # after this long, what should have happened will not
@@ -108,6 +110,17 @@ def heard(store: PersistenceAPI, topic: str, look: Callable[[], T | None]) -> T:
             assert time.monotonic() < until, "it did not happen"
             ear.wait(0.2)
     return found
+
+
+def store_results(evaluator: Evaluator, runs: HeldRuns, results: Iterable[TaskResult]) -> None:
+    """Report results as a worker does, and store them."""
+    with evaluator.batch(runs):
+        for result in results:
+            runs.reporting = result
+            if result.error is None:
+                evaluator.continue_step(StepId(result.task.step_id), result.value)
+            else:
+                evaluator.fail_step(StepId(result.task.step_id), str(result.error))
 
 
 class Gate:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from afl.runtime import local_runner
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.in_flight import InFlightTasks
+from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.thread_pool import Job
-from afl.runtime.worker.workbench import Workbench
 
 
 class Pool:
@@ -21,14 +21,14 @@ class Pool:
         self._calls: list[Job] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        collect = Workbench.collect
+        collect = InFlightTasks.collect
 
-        def answered(work: Workbench, timeout: float | None = None) -> list[Done]:
+        def answered(work: InFlightTasks, timeout: float | None = None) -> list[TaskResult]:
             self._answer()
             return collect(work, timeout)
 
         patch.setattr(local_runner, "ThreadPool", lambda *size, **options: self)
-        patch.setattr(Workbench, "collect", answered)
+        patch.setattr(InFlightTasks, "collect", answered)
 
     def run(self, job: Job) -> None:
         self._calls.append(job)

@@ -13,8 +13,9 @@ from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sql_store import SqlStore
 from afl.runtime.types import WorkflowId
-from afl.runtime.worker.evaluations import Evaluations
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.held_runs import HeldRuns
+from afl.runtime.worker.results import TaskResult
+from support.agents import store_results
 from support.answers import event_returns
 from support.judging import AgentError, Trial
 from support.model_values import Problem
@@ -43,13 +44,15 @@ def drive_worker(
     """Start a run, or go on with the one that is there, as a worker does: answers come in batches, in any order."""
     store.reclaim()
     evaluator = Evaluator(store, pace=pace)
-    evaluations = Evaluations(evaluator, None, lambda run: True)
-    runs = store.get_runs()
+    runs = HeldRuns(evaluator, None, lambda run: True)
+    stored = store.get_runs()
     run = (
-        WorkflowId(runs[0].workflow_id) if runs else evaluator.submit(trial.program, dict(trial.case.inputs))
+        WorkflowId(stored[0].workflow_id)
+        if stored
+        else evaluator.submit(trial.program, dict(trial.case.inputs))
     )
     names = sorted(event_returns(trial.program.compiled["program"]))
-    _evaluate(evaluations, run)
+    _evaluate(runs, run)
     in_hand: list[TaskDefinition] = []
     for _ in range(10_000):
         claimed = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
@@ -58,28 +61,28 @@ def drive_worker(
         ready = random.randint(0 if claimed else min(1, len(in_hand)), len(in_hand))
         tasks, in_hand = in_hand[:ready], in_hand[ready:]
         try:
-            evaluations.deliver([answered(trial, task) for task in tasks])
+            store_results(evaluator, runs, [answered(trial, task) for task in tasks])
         except StoreUnavailable:  # as after any other trouble, the worker tries again
-            evaluations.deliver([])
+            runs.store()
         if not (claimed or tasks):
             found = store.get_run(run)
             assert found is not None
             if found.is_over:
                 return evaluator.result(found, found.iterations)
-            _evaluate(evaluations, run)
+            _evaluate(runs, run)
     raise AssertionError("the run does not come to its end")
 
 
-def _evaluate(evaluations: Evaluations, run: WorkflowId) -> None:
+def _evaluate(runs: HeldRuns, run: WorkflowId) -> None:
     try:
-        evaluations.evaluate(run)
+        runs.advance(run)
     except StoreUnavailable:
-        evaluations.evaluate(run)
+        runs.advance(run)
 
 
-def answered(trial: Trial, task: TaskDefinition) -> Done:
+def answered(trial: Trial, task: TaskDefinition) -> TaskResult:
     """What the agent of a task answers."""
     try:
-        return Done(task, trial.answer(task.name, task.params))
+        return TaskResult(task, trial.answer(task.name, task.params))
     except Problem as problem:
-        return Done(task, error=AgentError(problem.text))
+        return TaskResult(task, error=AgentError(problem.text))

@@ -27,7 +27,7 @@ from afl.operations.work.service import (
     source_folders,
     start_again,
 )
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.results import TaskResult
 
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
 _NAME = typer.Option("--name", help="Its name in `afl ps`; the host's by default.")
@@ -196,7 +196,7 @@ def _stopping(chosen: ServiceOptions) -> Callable[[int], None]:
     return tell
 
 
-def _tell(done: Done, problem: str | None) -> None:
+def _tell(done: TaskResult, problem: str | None) -> None:
     mark = ("✓", "green") if problem is None else ("✗", "red")
     took = (
         f"  {duration(done.seconds * 1000)}" if done.seconds else ""

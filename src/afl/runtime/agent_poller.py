@@ -13,13 +13,11 @@ from afl.kernel.ids import random_id
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Callback, Handlers
-from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
-from afl.runtime.worker.core import Worker
-from afl.runtime.worker.inline_work import INLINE_LEASE_MS, InlineWork
-from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.thread_pool import ThreadPool
+from afl.runtime.worker.worker import Worker
 
 DRAIN_SECONDS = 30.0
 
@@ -87,20 +85,8 @@ class AgentPoller:
         """Register, work until `stop` is called from another thread or by a handler, and sign off."""
         config = self._config
         registration = Registration(self._persistence, self._server(), config.heartbeat_interval_ms)
-        terms = Terms(
-            task_list=config.task_list,
-            slots=config.max_concurrent,
-            poll_seconds=config.poll_interval_ms / 1000,
-        )
         with self._guard:
-            worker = Worker(
-                self._evaluator,
-                self._handlers,
-                terms,
-                lambda: self._pool,
-                Hooks(counted=registration.handled),
-            )
-            self._worker = worker
+            worker = self._worker = self._make_worker(WorkerHooks(counted=registration.handled))
         problem: BaseException | None = None
         try:
             registration.enter()
@@ -131,19 +117,16 @@ class AgentPoller:
 
     def poll_once(self) -> int:
         """One poll without threads: up to `max_concurrent` tasks, one after another. How many."""
+        return self._make_worker().poll_once(self._config.max_concurrent)
+
+    def _make_worker(self, hooks: WorkerHooks | None = None) -> Worker:
         config = self._config
-        work = InlineWork(self._evaluator, self._handlers)
-        dispatched = 0
-        while dispatched < config.max_concurrent:
-            with claiming():
-                task = self._persistence.claim_task(
-                    self.registered_names(), config.task_list, lease_ms=INLINE_LEASE_MS
-                )
-                if task is None:
-                    break
-                work.do(task)
-            dispatched += 1
-        return dispatched
+        options = WorkerOptions(
+            task_list=config.task_list,
+            concurrency=config.max_concurrent,
+            poll_seconds=config.poll_interval_ms / 1000,
+        )
+        return Worker(self._evaluator, self._handlers, options, lambda: self._pool, hooks)
 
     def _server(self) -> ServerDefinition:
         names = self.registered_names()

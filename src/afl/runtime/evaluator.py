@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
@@ -42,6 +44,16 @@ __all__ = [
 _BEFORE_TRANSMIT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
 
 
+class ResultBatch(Protocol):
+    """Results that are stored together; it knows which task each report is about."""
+
+    def report(self, value: Any = None, *, failure: str | None = None) -> None:
+        """The work of the task is done, with this value, or failed."""
+
+    def store(self) -> None:
+        """Store what was reported."""
+
+
 class Evaluator:
     """Evaluates runs in a store. Shared freely: all state of an execution is made for that execution."""
 
@@ -58,6 +70,7 @@ class Evaluator:
         self.max_iterations = max_iterations
         self.programs = ProgramCache(persistence)
         self.pace = pace or Pace()
+        self._local = threading.local()  # the batch of each thread
 
     # -- running ----------------------------------------------------------------------------------------------
 
@@ -255,6 +268,10 @@ class Evaluator:
         fails the step. False, and nothing changes, for a step that has gone on already, or when `task` is a claim
         that is no longer held. Without `task` this is an operator's act and needs no claim.
         """
+        batch = self._batch
+        if batch is not None:
+            batch.report(result)
+            return True
         step = self._step_at_transmit(step_id)
         if step is None:
             return False
@@ -264,6 +281,10 @@ class Evaluator:
 
     def fail_step(self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None) -> bool:
         """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it."""
+        batch = self._batch
+        if batch is not None:
+            batch.report(failure=error_message)
+            return True
         step = self._step_at_transmit(step_id)
         if step is None:
             return False
@@ -277,6 +298,20 @@ class Evaluator:
         if done and outcome.task is not None:
             tracing.task_ended(outcome.task, (outcome.task.error or {}).get("message"))
         return done
+
+    @contextmanager
+    def batch(self, results: ResultBatch) -> Iterator[None]:
+        """Within it `continue_step` and `fail_step`, called by this thread, only report; its end stores all of it."""
+        self._local.batch = results
+        try:
+            yield
+        finally:
+            self._local.batch = None
+        results.store()
+
+    @property
+    def _batch(self) -> ResultBatch | None:
+        return getattr(self._local, "batch", None)
 
     def retry(self, workflow_id: WorkflowId, step_id: StepId | None = None) -> int:
         """Let what failed in a run that is over be tried again: all of it, or what failed in one step.

@@ -29,12 +29,12 @@ from afl.runtime.sweep import reclaim
 from afl.runtime.topics import RUNS_TOPIC, run_topic
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.usage import BudgetExceeded
-from afl.runtime.worker.answers import error_text
-from afl.runtime.worker.evaluations import Evaluations
+from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.lease_keeper import LeaseKeeper
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.options import WorkerOptions
+from afl.runtime.worker.results import TaskResult, error_text
 from afl.runtime.worker.thread_pool import ThreadPool
-from afl.runtime.worker.workbench import Workbench
+from afl.runtime.worker.worker import Worker
 
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)
 _OTHERS_SECONDS = 1.0
@@ -66,8 +66,8 @@ class LocalRunner:
         self._awaits = awaits
         self._put_back = False
         self._over_budget = ""
-        self._last_done: list[Done] = []
-        self._at: tuple[Session, Workbench] | None = None
+        self._last_done: list[TaskResult] = []
+        self._at: tuple[Session, InFlightTasks] | None = None
         self._keeper = LeaseKeeper(evaluator.persistence, holding=self._holding, lost=self._take_away)
 
     @cached_property
@@ -107,8 +107,8 @@ class LocalRunner:
         session.consume(self._store.get_marks(workflow_id))
         return self._drive(session, work)
 
-    def _work(self) -> Workbench:
-        return Workbench(self._store, self._handlers, lambda: self._pool, self._concurrency)
+    def _work(self) -> InFlightTasks:
+        return InFlightTasks(self._store, self._handlers, lambda: self._pool, self._concurrency)
 
     def _holding(self) -> Holding:
         if self._at is None:
@@ -119,9 +119,9 @@ class LocalRunner:
 
     def _take_away(self, claims: set[Claim]) -> None:
         if self._at is not None:
-            self._at[1].take_away(claims)
+            self._at[1].cancel(claims)
 
-    def _drive(self, session: Session, work: Workbench) -> ExecutionResult:
+    def _drive(self, session: Session, work: InFlightTasks) -> ExecutionResult:
         self._at = session, work
         session.observe = lambda steps: self._stored(session, work, steps)
         if self._observer is not None:
@@ -137,7 +137,7 @@ class LocalRunner:
             session.run.state = RunnerState.PAUSED
         return self._evaluator.result(session.run, session.iterations)
 
-    def _work_through(self, session: Session, work: Workbench) -> None:
+    def _work_through(self, session: Session, work: InFlightTasks) -> None:
         with ExitStack() as stack:
             while True:
                 session.advance()
@@ -181,26 +181,27 @@ class LocalRunner:
                     return
                 ear.wait(_OTHERS_SECONDS)
 
-    def _taken_away(self, session: Session, work: Workbench) -> ExecutionResult:
+    def _taken_away(self, session: Session, work: InFlightTasks) -> ExecutionResult:
         """Somebody paused, cancelled or took the run: what handlers answer now is left for whoever goes on."""
-        others = Evaluations(self._evaluator, None, lambda workflow_id: False)
-        others.deliver(self._last_done)
+        others = Worker(self._evaluator, self._handlers, WorkerOptions(), lambda: self._pool)
+        others.store_results(self._last_done)
         while work.running:
-            others.deliver(work.collect())
+            others.store_results(work.collect())
+        others.drain(0)
         run = self._store.get_run(WorkflowId(session.run.workflow_id))
         if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
             return self._evaluator.result(run, session.iterations)
         # It was only shaken off; HeldError if it is not free.
         return self.resume(WorkflowId(session.run.workflow_id))
 
-    def _stored(self, session: Session, work: Workbench, steps: list[StepDefinition]) -> None:
+    def _stored(self, session: Session, work: InFlightTasks, steps: list[StepDefinition]) -> None:
         """After a commit: what was created in it may begin, though the evaluation goes on."""
         if self._observer is not None:
             self._observer.stored(steps)
         if not session.run.settled:
             self._hand_out(session.tasks, work)
 
-    def _start(self, session: Session, work: Workbench) -> None:
+    def _start(self, session: Session, work: InFlightTasks) -> None:
         tasks = session.tasks
         room = work.running < self._concurrency and not self._over_budget
         if not tasks and room and session.run.waiting > work.running:
@@ -212,13 +213,13 @@ class LocalRunner:
         else:
             self._hand_out(tasks, work, here=alone)
 
-    def _hand_out(self, tasks: list[TaskDefinition], work: Workbench, *, here: bool = False) -> None:
+    def _hand_out(self, tasks: list[TaskDefinition], work: InFlightTasks, *, here: bool = False) -> None:
         if self._observer is not None:
             for task in tasks:
                 self._observer.task_started(task)
         work.start(tasks, here=here)
 
-    def _claim(self, session: Session, work: Workbench) -> list[TaskDefinition]:
+    def _claim(self, session: Session, work: InFlightTasks) -> list[TaskDefinition]:
         """Tasks of this run that there was no room for, or that an earlier process left behind."""
         run, lease_ms = session.run, self._store.lease_ms
         limits: dict[str, Any] = {"limit": work.room, "lease_ms": lease_ms, "workflow_id": run.workflow_id}
@@ -243,7 +244,7 @@ class LocalRunner:
             return _DUE_SECONDS  # its delay ended since we looked for something to claim
         return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None
 
-    def _put_off(self, done: Done, work: Workbench) -> bool:
+    def _put_off(self, done: TaskResult, work: InFlightTasks) -> bool:
         """Put a task back whose failure the workflow forgives, or which the run has no budget for."""
         if isinstance(done.error, BudgetExceeded):
             self._over_budget = str(done.error)
@@ -260,7 +261,7 @@ class LocalRunner:
             self._observer.task_retried(done.task, message, delay)
         return True
 
-    def _collect(self, session: Session, work: Workbench, wait: float | None) -> None:
+    def _collect(self, session: Session, work: InFlightTasks, wait: float | None) -> None:
         """Deliver what the handlers have answered, and what others did for this run meanwhile."""
         marks: list[EventDefinition] = []
         while not marks:
@@ -280,13 +281,13 @@ class LocalRunner:
         if marks:
             session.consume(marks)
 
-    def _outcome(self, session: Session, done: Done) -> Outcome:
+    def _outcome(self, session: Session, done: TaskResult) -> Outcome:
         task, error = done.task, done.error
         step = session.context.require_step(StepId(task.step_id))
         if error is not None:
             outcome = failed(step, task, error_text(error), done.error_type)
         else:
-            outcome = completed(session.context.program, step, task, done.answer)
+            outcome = completed(session.context.program, step, task, done.value)
         closed = outcome.task or task
         problem = closed.error["message"] if closed.error else None
         tracing.task_ended(closed, problem)

@@ -70,7 +70,7 @@ def committing(path: Path, uuid: str) -> Iterator[sqlite3.Connection]:
 def test_an_idle_worker_asks_while_the_commit_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afl.runtime.worker.core._DEATH_SECONDS", 3600.0)  # no look without a ring
+    monkeypatch.setattr("afl.runtime.worker.worker._SWEEP_SECONDS", 3600.0)  # no look without a ring
     for place in ("afl.runtime.sql_store.claims._QUIET_SECONDS", "afl.kernel.doorbell.sqlite.QUIET_SECONDS"):
         monkeypatch.setattr(place, -1.0)  # it is quiet at any time
     monkeypatch.setattr(SqliteWire, "ring_everyone", lambda self: None)  # and no ring after a commit, either

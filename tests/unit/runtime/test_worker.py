@@ -36,9 +36,9 @@ from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import EventId, StepId
-from afl.runtime.worker.core import Worker
-from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.thread_pool import ThreadPool
+from afl.runtime.worker.worker import Worker
 
 Work = Callable[[dict[str, Any]], Any]
 
@@ -55,12 +55,12 @@ class Crew:
     ) -> None:
         self.store, self.recorder, self.telemetry = store, recorder or Recorder(store), Telemetry()
         handlers = work if isinstance(work, Handlers) else Handlers([Callback("Double", work)])
-        self.hooks = Hooks(counted=self._count)
+        self.hooks = WorkerHooks(counted=self._count)
         self.counted: list[tuple[str, bool]] = []
         given = {"poll_seconds": 0.02, "evaluates": True, **terms}
         self.pool = ThreadPool("crew")
         evaluator = Evaluator(self.recorder.api, self.telemetry)
-        self.worker = Worker(evaluator, handlers, Terms(**given), lambda: self.pool, self.hooks)
+        self.worker = Worker(evaluator, handlers, WorkerOptions(**given), lambda: self.pool, self.hooks)
 
     def _count(self, name: str, good: bool) -> None:
         self.counted.append((name, good))
@@ -93,7 +93,7 @@ def test_no_more_is_in_hand_than_can_be_worked_on_while_nobody_knows_how_long_it
 ) -> None:
     gate = Gate()
     run = begin(store, "ns.Many", {"list": list(range(50))})
-    with Crew(store, gate, slots=3).at_work():
+    with Crew(store, gate, concurrency=3).at_work():
         gate.called(3)
         assert len(store.find_tasks(state=TaskState.RUNNING)) == len(gate.calls) == 3
         gate.open()
@@ -122,7 +122,7 @@ class Watched(Recorder):
 def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
     gate, watched = Gate(), Watched(store)
     begin(store, "ns.Many", {"list": [1, 2]})
-    with Crew(store, gate, watched, slots=1).at_work():
+    with Crew(store, gate, watched, concurrency=1).at_work():
         gate.called()
         polls = watched.count("get_due_runs")
         watched.until(lambda r: r.count("get_due_runs") > polls)  # it polls while all hands are full
@@ -147,7 +147,7 @@ def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
         assert ended(store, begin(store, "ns.Twice")).outputs == {"m": 12}
         return born == [TaskState.RUNNING]
 
-    with Crew(store, slots=2, poll_seconds=LONG).at_work():
+    with Crew(store, concurrency=2, poll_seconds=LONG).at_work():
         eventually(
             stays
         )  # just after a sweep it does not: a ring may have been lost, and somebody older wait
@@ -187,8 +187,8 @@ def test_an_interrupt_ends_the_wait_but_nobody_leads_any_more_then(
 def test_chores_are_done_though_all_hands_are_full(store: MemoryStore) -> None:
     gate, done = Gate(), threading.Semaphore(0)
     begin(store)
-    crew = Crew(store, gate, slots=1)
-    crew.hooks.chores = [done.release]
+    crew = Crew(store, gate, concurrency=1)
+    crew.hooks.periodic_jobs = [done.release]
     with crew.at_work():
         gate.called()
         while done.acquire(blocking=False):
@@ -208,7 +208,7 @@ def test_quick_work_is_taken_ahead_and_given_back_at_the_end(store: MemoryStore)
         return gate(payload)
 
     run = begin(store, "ns.Many", {"list": list(range(100))})
-    with Crew(store, work, slots=1).at_work() as crew:
+    with Crew(store, work, concurrency=1).at_work() as crew:
         assert begun.wait(SECONDS)
         crew.worker.stop()
         opener = threading.Thread(target=_open_when_given_back, args=(crew, gate))
@@ -227,7 +227,7 @@ def test_the_older_task_goes_first_though_a_newer_one_is_born_here(store: Memory
 
     first = begin(store, "ns.Twice", {"n": 1})
     others = [begin(store, inputs={"n": 10 + number}) for number in range(30)]
-    with Crew(store, work, slots=1).at_work():
+    with Crew(store, work, concurrency=1).at_work():
         for run in [first, *others]:
             ended(store, run)
     assert order[0] == 1
@@ -244,7 +244,7 @@ def test_with_nobody_waiting_a_task_is_born_claimed(store: MemoryStore) -> None:
 
 
 def test_a_thousand_tasks_cost_few_resumes(store: MemoryStore) -> None:
-    with Crew(store, slots=10).at_work() as crew:
+    with Crew(store, concurrency=10).at_work() as crew:
         run = submit(store, "ns.Many", {"list": list(range(1000))})
         assert ended(store, run).outputs == {"all": [n * 2 for n in range(1000)]}
     assert crew.resumes <= 120
@@ -347,7 +347,7 @@ def test_cancelling_a_run_tells_its_handlers_and_drops_their_answers(store: Memo
 
 def test_the_slot_of_a_cancelled_task_is_free_for_others(store: MemoryStore) -> None:
     waiting, run = Waiting(), begin(store)
-    with Crew(store, waiting.handlers, slots=1).at_work():
+    with Crew(store, waiting.handlers, concurrency=1).at_work():
         assert waiting.began.wait(SECONDS)
         store.cancel_run(run, "enough")
         assert waiting.told.wait(SECONDS)
@@ -374,13 +374,13 @@ def test_pausing_a_run_lets_its_work_finish_and_its_results_wait(store: MemorySt
 
 def test_the_answer_for_a_task_that_another_has_now_is_dropped(store: MemoryStore) -> None:
     gate, run = Gate(), begin(store)
-    with Crew(store, gate, slots=1).at_work() as crew:
+    with Crew(store, gate, concurrency=1).at_work() as crew:
         gate.called()
         assert store.release_tasks(store.owner_id, died=True) == 1
         other = store.claim_task(["Double"], owner="other", lease_ms=LONG)
         assert other is not None
         gate.open()
-        heard(store, "nothing", lambda: crew.worker.bench.running == 0)
+        heard(store, "nothing", lambda: crew.worker.in_flight.running == 0)
     task = only_task(store, run)
     assert (task.state, task.owner, task.epoch) == (TaskState.RUNNING, "other", other.epoch)
     assert Evaluator(store).continue_step(StepId(task.step_id), {"m": 1}, task=other)
@@ -408,7 +408,7 @@ def test_the_time_a_task_waits_for_a_slot_is_not_its_handlers(store: MemoryStore
     """
     gate, first = Gate(), begin(store)
     second = begin(store, "Once", {"n": 4}, source)
-    with Crew(store, gate, slots=1).at_work() as crew:
+    with Crew(store, gate, concurrency=1).at_work() as crew:
         gate.called()
         crew.recorder.until(lambda r: r.count("claim_tasks") > 0)
         until = store.now() + 600
@@ -538,7 +538,7 @@ def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> N
         task.state = TaskState.COMPLETED
         store.close_tasks([task])
 
-    crew.hooks.system = system
+    crew.hooks.run_system_task = system
     with crew.at_work():
         heard(store, "nothing", lambda: len(store.find_tasks(state=TaskState.COMPLETED)) == 3)
     assert sorted(set(begun)) == ["t0", "t1", "t2"]
@@ -562,7 +562,7 @@ def test_a_task_of_the_system_that_a_ring_brought_keeps_its_lease(store: MemoryS
         store.close_tasks([task])
         done.set()
 
-    crew.hooks.system = system
+    crew.hooks.run_system_task = system
     with crew.at_work():
         eventually(lambda: any(watched.waits))  # it has looked, and there was nothing
         store.save_task(TaskDefinition("t", "afl:test", "", "", "", ""))
@@ -602,7 +602,7 @@ def test_a_chore_that_fails_does_not_keep_the_worker_from_its_work(
     def broken() -> None:
         raise error
 
-    crew.hooks.chores = [broken]
+    crew.hooks.periodic_jobs = [broken]
     with crew.at_work():
         crew.recorder.until(lambda r: told in caplog.text)
         assert ended(store, submit(store)).outputs == {"m": 6}
@@ -646,7 +646,7 @@ def test_draining_gives_back_tasks_of_the_system_too(store: MemoryStore) -> None
         stopped.set()
         raise StoreUnavailable("away")
 
-    crew.hooks.system = system
+    crew.hooks.run_system_task = system
     with crew.at_work():
         assert stopped.wait(SECONDS)
     (task,) = store.get_all_tasks()

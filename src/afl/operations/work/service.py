@@ -17,7 +17,7 @@ from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.results import TaskResult
 
 _LOOK_SECONDS = 0.5
 
@@ -39,7 +39,7 @@ class Notices:
     """Who is called when a service works, when a handler has answered, and when it waits for tasks before it ends."""
 
     started: Callable[[], None] | None = None
-    told: Callable[[Done, str | None], None] | None = None
+    told: Callable[[TaskResult, str | None], None] | None = None
     stopping: Callable[[int], None] | None = None
 
 

@@ -14,7 +14,6 @@ from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.figures import StoreFigures
 from afl.runtime.handler import Handlers
-from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registration import Registration, describe_server
 from afl.runtime.runner.chores import chores_of
@@ -25,12 +24,10 @@ from afl.runtime.runner.stop_signals import StopSignals
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
 from afl.runtime.sweep import continue_lost_steps, reclaim
 from afl.runtime.tool_registry import ToolRegistry
-from afl.runtime.worker.core import Worker
-from afl.runtime.worker.evaluations import Evaluations
-from afl.runtime.worker.inline_work import INLINE_LEASE_MS, InlineWork
-from afl.runtime.worker.task_in_hand import Done
-from afl.runtime.worker.terms import Hooks, Terms
+from afl.runtime.worker.options import WorkerHooks, WorkerOptions
+from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.thread_pool import ThreadPool
+from afl.runtime.worker.worker import Worker
 
 __all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
 
@@ -51,7 +48,7 @@ class RunnerService:
         tool_registry: ToolRegistry | None = None,
         *,
         handlers: Handlers | None = None,
-        told: Callable[[Done, str | None], None] | None = None,
+        told: Callable[[TaskResult, str | None], None] | None = None,
         started: Callable[[], None] | None = None,
         stopping: Callable[[int], None] | None = None,
         hosts: Sequence[str] = (),
@@ -152,7 +149,7 @@ class RunnerService:
 
     def _drain(self, worker: Worker) -> None:
         if self._stopping is not None:
-            self._stopping(worker.bench.running)
+            self._stopping(worker.in_flight.running)
         try:
             worker.drain(self._config.shutdown_timeout_ms / 1000)
         except KeyboardInterrupt:  # asked again: wait no longer, but give back what is in hand
@@ -166,20 +163,20 @@ class RunnerService:
 
     def _make_worker(self) -> Worker:
         config = self._config
-        terms = Terms(
+        options = WorkerOptions(
             task_list=config.task_list,
-            slots=config.max_concurrent,
+            concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
             lock_ms=config.lock_duration_ms,
             lock_every_ms=config.lock_extend_interval_ms,
             evaluates=True,
             system_tasks=SystemTasks.names,
         )
-        hooks = Hooks(counted=self._registration_handled, told=self._told)
-        worker = Worker(self._evaluator, self._handlers, terms, lambda: self._pool, hooks)
-        system = SystemTasks(self._evaluator, worker.evaluations.evaluate)
-        hooks.system = lambda task: self._registration_handled(task.name, system.do(task))
-        hooks.chores = chores_of(self._persistence, self._evaluator, config.retention_days)
+        hooks = WorkerHooks(counted=self._registration_handled, stored=self._told)
+        worker = Worker(self._evaluator, self._handlers, options, lambda: self._pool, hooks)
+        system = SystemTasks(self._evaluator, worker.runs.advance)
+        hooks.run_system_task = lambda task: self._registration_handled(task.name, system.do(task))
+        hooks.periodic_jobs = chores_of(self._persistence, self._evaluator, config.retention_days)
         return worker
 
     def _registration_handled(self, name: str, good: bool) -> None:
@@ -189,33 +186,11 @@ class RunnerService:
 
     def run_once(self) -> int:
         """One poll cycle on the calling thread: up to `max_concurrent` tasks, and steps that wait. How many tasks."""
-        config = self._config
+        worker = self._make_worker()
         reclaim(self._evaluator)
         continue_lost_steps(self._evaluator)
-        evaluations = Evaluations(self._evaluator, None, lambda workflow_id: False)
-        evaluations.evaluate_due()
-        system = SystemTasks(self._evaluator, evaluations.evaluate)
-        work = InlineWork(self._evaluator, self._handlers, self._registration_handled)
-        dispatched = 0
-        while dispatched < config.max_concurrent:
-            with claiming():
-                claimed = self._persistence.claim_tasks(
-                    [*self._handlers.names, *SystemTasks.names],
-                    config.task_list,
-                    limit=1,
-                    lease_ms=INLINE_LEASE_MS,
-                    lock_ms=config.lock_duration_ms,
-                    any_event=self._handlers.any_event,
-                )
-                if not claimed:
-                    break
-                task = claimed[0]
-                if task.name in SystemTasks.names:
-                    self._registration_handled(task.name, system.do(task))
-                else:
-                    work.do(task)
-            dispatched += 1
-        return dispatched
+        worker.runs.advance_due()
+        return worker.poll_once(self._config.max_concurrent)
 
     # -- how it is --------------------------------------------------------------------------------------------
 
@@ -240,7 +215,7 @@ class RunnerService:
                 name: {"handled": count.handled, "not_handled": count.not_handled}
                 for name, count in counts.items()
             },
-            "active_work_items": worker.bench.running if worker is not None else 0,
+            "active_work_items": worker.in_flight.running if worker is not None else 0,
             "config": {name: getattr(config, name) for name in shown},
         }
 

@@ -17,7 +17,7 @@ from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, Ta
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.program import Program
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.worker.answers import error_text
+from afl.runtime.worker.results import error_text
 
 EXECUTE_TASK_NAME = "afl:execute"
 RESUME_TASK_NAME = "afl:resume"

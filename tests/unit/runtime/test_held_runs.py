@@ -1,11 +1,11 @@
-"""Runs in a worker's hands: answers delivered to them or left as marks, runs kept and let go, trouble put off."""
+"""Runs that a worker holds: results delivered to them or left as marks, runs kept and released, trouble."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from support.agents import LONG, Recorder, begin, only_task, run_of, submit
+from support.agents import LONG, Recorder, begin, only_task, run_of, store_results, submit
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.changes import IterationChanges
@@ -15,22 +15,31 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId
-from afl.runtime.worker.evaluations import Evaluations
-from afl.runtime.worker.task_in_hand import Done
+from afl.runtime.worker.held_runs import HeldRuns
+from afl.runtime.worker.results import TaskResult
 
 Told = list[tuple[str, str | None]]
 
 
-def evaluations_on(
-    store: PersistenceAPI, *, keeps: bool = False, expects: bool = False, told: Told | None = None
-) -> Evaluations:
-    def observe(done: Done, problem: str | None) -> None:
-        if told is not None:
-            told.append((done.task.uuid, problem))
+class Runs(HeldRuns):
+    """With a short way to report results."""
 
-    return Evaluations(
-        Evaluator(store), (lambda task: True) if keeps else None, lambda workflow_id: expects, observe
-    )
+    def __init__(self, evaluator: Evaluator, *args: Any) -> None:
+        super().__init__(evaluator, *args)
+        self.evaluator = evaluator
+
+    def deliver(self, *results: TaskResult) -> None:
+        store_results(self.evaluator, self, results)
+
+
+def runs_on(
+    store: PersistenceAPI, *, keeps: bool = False, expects: bool = False, told: Told | None = None
+) -> Runs:
+    def stored(result: TaskResult, problem: str | None) -> None:
+        if told is not None:
+            told.append((result.task.uuid, problem))
+
+    return Runs(Evaluator(store), (lambda task: True) if keeps else None, lambda workflow_id: expects, stored)
 
 
 class Faulty(Telemetry):
@@ -63,9 +72,9 @@ def held_by_another(store: MemoryStore, run: str) -> None:
 def test_an_answer_and_all_that_follows_is_one_commit(store: MemoryStore) -> None:
     run = begin(store, "ns.Twice")
     recorder, told = Recorder(store), Told()
-    evaluations = evaluations_on(recorder.api, told=told)
+    runs = runs_on(recorder.api, told=told)
     task = take(store)
-    evaluations.deliver([Done(task, {"m": 6})])
+    runs.deliver(TaskResult(task, {"m": 6}))
     assert recorder.count("commit_all") + recorder.count("commit") == 1
     assert [each.state for each in store.get_tasks_by_workflow(run)] == [
         TaskState.COMPLETED,
@@ -77,26 +86,26 @@ def test_an_answer_and_all_that_follows_is_one_commit(store: MemoryStore) -> Non
 
 def test_tasks_born_here_are_handed_out_claimed(store: MemoryStore) -> None:
     run = submit(store, "ns.Twice")
-    evaluations = evaluations_on(store, keeps=True)
-    assert evaluations.evaluate_due() == 1
-    (task,) = evaluations.born()
-    assert evaluations.born() == []
+    runs = runs_on(store, keeps=True)
+    assert runs.advance_due() == 1
+    (task,) = runs.take_claimed()
+    assert runs.take_claimed() == []
     assert (task.state, task.owner, task.deliveries) == (TaskState.RUNNING, store.owner_id, 1)
     assert only_task(store, run).epoch == task.epoch
-    evaluations.deliver([Done(task, {"m": 6})])
-    (second,) = evaluations.born()
-    evaluations.deliver([Done(second, {"m": 12})])
+    runs.deliver(TaskResult(task, {"m": 6}))
+    (second,) = runs.take_claimed()
+    runs.deliver(TaskResult(second, {"m": 12}))
     assert run_of(store, run).outputs == {"m": 12}
 
 
 def test_a_run_is_kept_while_answers_are_to_come_and_let_go_then(store: MemoryStore) -> None:
     run = submit(store, "ns.Many", {"list": [1, 2]})
-    evaluations = evaluations_on(store, keeps=True, expects=True)
-    evaluations.evaluate_due()
-    kept = evaluations.busy
+    runs = runs_on(store, keeps=True, expects=True)
+    runs.advance_due()
+    kept = runs.holds_anything
     assert run_of(store, run).owner == store.owner_id
-    evaluations.let_go_all()
-    assert (kept, evaluations.busy) == (True, False)
+    runs.release_all()
+    assert (kept, runs.holds_anything) == (True, False)
     assert run_of(store, run).owner == ""
 
 
@@ -105,7 +114,7 @@ def test_answers_for_a_run_that_another_holds_are_left_as_marks(store: MemorySto
     task = take(store)
     held_by_another(store, run)
     told = Told()
-    evaluations_on(store, told=told).deliver([Done(task, {"m": 6})])
+    runs_on(store, told=told).deliver(TaskResult(task, {"m": 6}))
     assert only_task(store, run).state == TaskState.COMPLETED
     assert len(store.get_marks(run)) == 1
     assert run_of(store, run).owner == "another"
@@ -124,7 +133,7 @@ def test_an_answer_for_a_step_that_moved_on_is_ignored(store: MemoryStore) -> No
     while claimed is not None and claimed.uuid != "t9":
         claimed = store.claim_task(["Double"], lease_ms=LONG)
     assert claimed is not None
-    evaluations_on(store).deliver([Done(claimed, {"m": 100})])
+    runs_on(store).deliver(TaskResult(claimed, {"m": 100}))
     ignored = store.get_task("t9")
     assert ignored is not None
     assert (ignored.state, ignored.result) == (TaskState.IGNORED, None)
@@ -136,10 +145,10 @@ def test_an_answer_under_a_claim_that_is_over_changes_nothing(store: MemoryStore
     stale = take(store, owner="first")
     store.release_tasks("first", died=True)
     fresh = take(store, owner="second")
-    evaluations_on(store).deliver([Done(stale, {"m": 100})])
+    runs_on(store).deliver(TaskResult(stale, {"m": 100}))
     assert only_task(store, run).owner == "second"
     assert run_of(store, run).state == RunnerState.RUNNING
-    evaluations_on(store).deliver([Done(fresh, {"m": 6})])
+    runs_on(store).deliver(TaskResult(fresh, {"m": 6}))
     assert run_of(store, run).outputs == {"m": 6}
 
 
@@ -147,29 +156,29 @@ def test_a_stale_answer_does_not_keep_the_others_from_being_stored(store: Memory
     run = begin(store, "ns.Many", {"list": [1, 2, 3]})
     tasks = store.claim_tasks(["Double"], limit=3, owner="me", lease_ms=LONG)
     assert store.return_tasks([tasks[1]]) == 1
-    evaluations_on(store).deliver([Done(task, {"m": (task.data or {})["n"] * 2}) for task in tasks])
+    runs_on(store).deliver(*[TaskResult(task, {"m": (task.data or {})["n"] * 2}) for task in tasks])
     states = sorted(task.state for task in store.get_tasks_by_workflow(run))
     assert states == [TaskState.COMPLETED, TaskState.COMPLETED, TaskState.PENDING]
 
 
 def test_answers_are_kept_until_they_are_stored(store: MemoryStore) -> None:
-    runs = [begin(store), begin(store)]
+    ids = [begin(store), begin(store)]
     tasks = [take(store), take(store)]
     recorder = Recorder(store)
-    evaluations = evaluations_on(recorder.api)
+    runs = runs_on(recorder.api)
     recorder.fail("commit_all", StoreUnavailable("away"))
     with pytest.raises(StoreUnavailable):
-        evaluations.deliver([Done(task, {"m": 6}) for task in tasks])
-    kept = evaluations.undelivered
-    evaluations.deliver([])
-    assert (kept, evaluations.undelivered) == (True, False)
-    assert [run_of(store, run).outputs for run in runs] == [{"m": 6}] * 2
+        runs.deliver(*[TaskResult(task, {"m": 6}) for task in tasks])
+    kept = runs.has_unstored
+    runs.store()
+    assert (kept, runs.has_unstored) == (True, False)
+    assert [run_of(store, run).outputs for run in ids] == [{"m": 6}] * 2
 
 
 def test_due_runs_that_another_holds_are_left_alone(store: MemoryStore) -> None:
     run = begin(store)
     held_by_another(store, run)
-    assert not evaluations_on(store).evaluate(run)
+    assert not runs_on(store).advance(run)
     assert run_of(store, run).owner == "another"
 
 
@@ -178,21 +187,21 @@ def test_a_run_that_cannot_be_evaluated_is_paused(
 ) -> None:
     broken, good = submit(store), submit(store)
     telemetry = Faulty(broken)
-    evaluations = Evaluations(Evaluator(store, telemetry), None, lambda workflow_id: False)
-    assert evaluations.evaluate_due() == 2
+    runs = HeldRuns(Evaluator(store, telemetry))
+    assert runs.advance_due() == 2
     assert caplog.text.count(f"run {broken} cannot be evaluated and is paused: ") == 1
     assert run_of(store, good).state == RunnerState.RUNNING
     assert (run_of(store, broken).owner, run_of(store, broken).state) == ("", RunnerState.PAUSED)
     assert run_of(store, broken).reason.startswith("paused, since it cannot be evaluated: ")
-    assert evaluations.evaluate_due() == 0, "not at every look"
+    assert runs.advance_due() == 0, "not at every look"
 
 
 def test_failures_are_told_with_their_reason(store: MemoryStore) -> None:
     begin(store)
     begin(store)
     told = Told()
-    evaluations = evaluations_on(store, told=told)
+    runs = runs_on(store, told=told)
     first, second = take(store), take(store)
-    evaluations.deliver([Done(first, error=ValueError("no")), Done(second, {"m": "x"})])
+    runs.deliver(TaskResult(first, error=ValueError("no")), TaskResult(second, {"m": "x"}))
     assert dict(told)[first.uuid] == "no"
     assert "return field 'm'" in str(dict(told)[second.uuid])

@@ -1,0 +1,82 @@
+"""Claims tasks for a worker: when there is a reason to ask the store, and no more than there is room for."""
+
+from __future__ import annotations
+
+import time
+
+from afl.kernel import crashpoint, telemetry
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.handler import Handlers
+from afl.runtime.in_hand import claiming
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.worker.options import WorkerOptions
+
+
+class Claimer:
+    """`wanted` says that there may be a task to claim: after a notification, a full batch, or at a poll."""
+
+    def __init__(self, store: PersistenceAPI, handlers: Handlers, options: WorkerOptions) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._options = options
+        self.wanted = True
+        self._notified = False
+        self._next_due: float | None = (
+            None  # when the first delayed task may be claimed, on the monotonic clock
+        )
+        self._next_due_is_known = False
+
+    def notify(self) -> None:
+        """A task was committed."""
+        self.wanted = self._notified = True
+
+    def timeout(self, room: int) -> float | None:
+        """In how many seconds there is a reason to claim; None without any."""
+        if not self._next_due_is_known or (self.wanted and room > 0):
+            return 0.0
+        return None if self._next_due is None else max(0.0, self._next_due - time.monotonic())
+
+    def claim(self, room: int) -> list[TaskDefinition]:
+        """Claim tasks, if there is a reason to ask and room for them."""
+        is_due = self._next_due is not None and time.monotonic() >= self._next_due
+        tasks: list[TaskDefinition] = []
+        if room > 0 and (self.wanted or is_due):
+            with claiming():
+                tasks = self._claim(room)
+            crashpoint.reach("claim.after")
+            self.wanted = len(tasks) == room
+            self._next_due_is_known = self.wanted
+            self.measure(tasks, notified=self._notified)
+            self._notified = False
+        if not self._next_due_is_known:
+            self._look_up_next_due()
+        return tasks
+
+    def _claim(self, room: int) -> list[TaskDefinition]:
+        return self._store.claim_tasks(
+            [*self._handlers.names, *self._options.system_tasks],
+            self._options.task_list,
+            limit=room,
+            lease_ms=self._store.lease_ms,
+            lock_ms=self._options.lock_ms,
+            any_event=self._handlers.any_event,
+        )
+
+    def _look_up_next_due(self) -> None:
+        wait = self._store.next_due(self._options.task_list)
+        self._next_due = None if wait is None else time.monotonic() + wait / 1000
+        self._next_due_is_known = True
+
+    def measure(self, tasks: list[TaskDefinition], *, notified: bool = False) -> None:
+        """Record how many were claimed, and how long they waited for their first claim."""
+        if not tasks or not telemetry.is_metering():
+            return
+        task_list, now = self._options.task_list, wall_ms()
+        telemetry.count("afl.claims", len(tasks), list=task_list)
+        for task in tasks:
+            if task.deliveries <= 1:
+                waited = max(0, now - task.created) / 1000
+                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
+                if notified:
+                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)

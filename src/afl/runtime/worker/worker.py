@@ -1,0 +1,453 @@
+"""The worker: wait, claim, run the handler, store the results and advance the runs, release.
+
+One thread does all of that but the handlers, which have threads of their own. AgentPoller, RunnerService and `afl run`
+configure it. Everything that it asks of the evaluator goes through `continue_step` and `fail_step`, once per task; what
+is batched is the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+
+from afl.kernel import codec, telemetry
+from afl.kernel.backoff import Backoff
+from afl.kernel.clock import wall_ms
+from afl.kernel.companion import Companion
+from afl.kernel.doorbell import Ear
+from afl.kernel.errors import PayloadError, StoreError
+from afl.runtime import tracing
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler import Handlers
+from afl.runtime.in_hand import Holding, claiming
+from afl.runtime.log_writer import LogWriter
+from afl.runtime.policies import retry_delay
+from afl.runtime.sweep import reclaim
+from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.usage import BudgetExceeded
+from afl.runtime.worker.claimer import Claimer
+from afl.runtime.worker.held_runs import HeldRuns
+from afl.runtime.worker.in_flight import InFlightTasks
+from afl.runtime.worker.lease_keeper import LeaseKeeper
+from afl.runtime.worker.options import WorkerHooks, WorkerOptions
+from afl.runtime.worker.periodic_jobs import PeriodicJobs
+from afl.runtime.worker.results import TaskResult, error_text
+from afl.runtime.worker.stray_claims import StrayClaims
+from afl.runtime.worker.thread_pool import Threads
+
+_log = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = 0.5  # how often to look for dead owners
+_RELEASE_SECONDS = 0.06  # how soon to release runs that do not change
+_RETRY = Backoff(0.1, cap=5.0)
+POLL_LEASE_MS = 60_000  # nothing renews the lease of a task that is run without threads
+
+
+class Worker:
+    """See the module. `threads` gives those of the handlers, once it is asked."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        handlers: Handlers,
+        options: WorkerOptions,
+        threads: Callable[[], Threads],
+        hooks: WorkerHooks | None = None,
+    ) -> None:
+        self._evaluator = evaluator
+        self._store = evaluator.persistence
+        self._handlers = handlers
+        self._options = options
+        self._hooks = hooks or WorkerHooks()
+        self._topic = tasks_topic(options.task_list)
+        self._subscription: Ear | None = None
+        self._stopping = threading.Event()
+        self._failures = 0  # of the store, in a row
+        self.abandoned = 0  # handlers that had not returned when `drain` ended
+        self._logs = LogWriter(self._store)
+        self.in_flight = InFlightTasks(
+            self._store, handlers, threads, options.concurrency, write=self._logs.write, notify=self.wake
+        )
+        self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._result_stored)
+        self._claimer = Claimer(self._store, handlers, options)
+        self._results: list[TaskResult] = []  # collected, and not reported yet
+        self._to_close: list[
+            tuple[TaskResult, TaskDefinition]
+        ] = []  # of tasks without a step; not stored yet
+        self._system_tasks: list[TaskDefinition] = []
+        self._not_marked: list[TaskDefinition] = []  # started, which the store does not know yet
+        self._keeper = LeaseKeeper(
+            self._store,
+            options.lock_ms,
+            every_ms=options.lock_every_ms,
+            holding=self._holding,
+            lost=self.in_flight.cancel,
+        )
+        self._stray_claims = StrayClaims(self._store, options.task_list, self._may_claim)
+        self._periodic_jobs = PeriodicJobs(lambda: self._hooks.periodic_jobs)
+        self._renews_leases = True
+        self._look_for_runs = True
+        self._polled = self._swept = -1e9
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until `stop`, on a thread of its own: an interrupt of the caller ends the wait, not a commit."""
+        problems: list[BaseException] = []
+
+        def loop() -> None:
+            try:
+                self._loop()
+            except BaseException as error:
+                problems.append(error)
+
+        thread = Companion(loop, "afl-worker")
+        try:
+            thread.start()
+            thread.join()
+        finally:
+            self.stop()
+            thread.join()
+        if problems:
+            raise problems[0]
+
+    def _loop(self) -> None:
+        topics = [self._topic, CANCEL_TOPIC, RUNS_TOPIC]
+        with self._store.listen(topics, early=[self._topic]) as subscription:
+            self._subscription = subscription
+            while not self._stopping.is_set():
+                try:
+                    self._keep_leases()
+                    self._receive(subscription.wait(self._timeout()))
+                    if not self._stopping.is_set():
+                        self.round()
+                    self._failures = 0
+                except StoreError as error:
+                    self._failures += 1
+                    self._stray_claims.suspect(self.runs.take_unanswered())
+                    telemetry.count("afl.store.errors")
+                    _log.warning("the store fails, trying again: %s", error)
+                    self._stopping.wait(_RETRY.delay(self._failures))
+
+    def stop(self) -> None:
+        """End `run` after the present round; from any thread."""
+        self._stopping.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait for a notification; from any thread."""
+        subscription = self._subscription
+        if subscription is not None:
+            subscription.wake()
+
+    def _receive(self, topics: frozenset[str]) -> None:
+        if CANCEL_TOPIC in topics and self.in_flight.running:
+            self._keeper.check_now()
+        if RUNS_TOPIC in topics:
+            self._look_for_runs = True
+        if self._topic in topics:
+            self._claimer.notify()
+
+    def _timeout(self) -> float:
+        """How long there is nothing to do unless a notification comes."""
+        if self._look_for_runs or self._system_tasks or self._results or self.runs.has_unstored:
+            return 0.0
+        now = time.monotonic()
+        timeouts = [self._polled + self._options.poll_seconds - now, self._swept + _SWEEP_SECONDS - now]
+        for timeout in (self.in_flight.next_deadline(), self._claimer.timeout(self.in_flight.room)):
+            if timeout is not None:
+                timeouts.append(timeout)
+        if self.runs.holds_anything and not self.in_flight.running:
+            timeouts.append(_RELEASE_SECONDS)
+        return max(0.0, min(timeouts))
+
+    def round(self) -> None:
+        """One pass through the pipeline."""
+        now = time.monotonic()
+        if now >= self._polled + self._options.poll_seconds:
+            self._polled = now
+            self._look_for_runs = self._claimer.wanted = True
+            self._periodic_jobs.fall_due(now)
+        self.store_results(self.in_flight.collect_now())
+        self._claim()
+        self._sweep(now)
+        if self._look_for_runs:
+            self._advance_runs()
+        self.runs.release_idle()
+        self._start_claimed()
+        self._mark_started()
+        self._logs.flush()
+
+    # -- claiming ---------------------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        self._start(self._claimer.claim(self.in_flight.room))
+        self._run_system_tasks()
+
+    def _start(self, tasks: list[TaskDefinition]) -> None:
+        """Run the handlers of claimed tasks; tasks of the system are put aside for this thread."""
+        self.in_flight.forget_offers()
+        if tasks:
+            system = [task for task in tasks if task.name in self._options.system_tasks]
+            others = [task for task in tasks if task.name not in self._options.system_tasks]
+            self._system_tasks += system
+            self._not_marked += [task for task in others if not task.started]
+            self.in_flight.start(others)
+            self._keep_leases()
+
+    def _start_claimed(self) -> None:
+        """Run the handlers of tasks that were claimed at their creation."""
+        tasks = self.runs.take_claimed()
+        self._claimer.measure(tasks)
+        self._start(tasks)
+
+    def _run_system_tasks(self) -> None:
+        """Run the tasks of the system; what the store kept from being done is tried again."""
+        while self._system_tasks and self._hooks.run_system_task is not None:
+            self._hooks.run_system_task(self._system_tasks[0])
+            del self._system_tasks[0]
+
+    def _mark_started(self) -> None:
+        """Store that handlers have started; those that have returned by now need no mark."""
+        if self._not_marked and not self._claimer.wanted:
+            running = self.in_flight.unfinished()
+            self._store.start_tasks([t for t in self._not_marked if (t.uuid, t.epoch) in running])
+            self._not_marked = []
+        elif len(self._not_marked) > self.in_flight.limit:
+            self._not_marked = self._not_marked[-self.in_flight.limit :]
+
+    def _may_claim(self, name: str) -> bool:
+        return name in self._options.system_tasks or self._handlers.serves(name)
+
+    def _claims_at_creation(self, task: TaskDefinition) -> bool:
+        """Whether a task that is created here is claimed by its commit: only when nobody older waits for a slot."""
+        return (
+            not self._claimer.wanted
+            and not self._stopping.is_set()
+            and task.task_list_name == self._options.task_list
+            and self.in_flight.serves(task)
+        )
+
+    # -- results ----------------------------------------------------------------------------------------------
+
+    def store_results(self, results: list[TaskResult]) -> None:
+        """Report results to the evaluator and store them. What could not be stored is kept for the next call."""
+        self._results += results
+        if not self._results and not self._to_close and not self.runs.has_unstored:
+            return
+        with self._evaluator.batch(self.runs):
+            while self._results:
+                self._report(self._results[0])
+                del self._results[0]
+        self._close_tasks()
+        self._start_claimed()
+        self._keep_leases()
+
+    def _report(self, result: TaskResult) -> None:
+        """Say what is to become of a result: the step continues or fails, or the task is tried again."""
+        task, error = result.task, result.error
+        if isinstance(error, BudgetExceeded):
+            self._store.return_tasks([task])
+            self._store.pause_run(WorkflowId(task.workflow_id), str(error))
+        elif error is not None and self._retry(result, error):
+            return
+        elif not task.step_id:
+            self._to_close.append((result, _closed(result)))
+        else:
+            self._report_step(result, StepId(task.step_id))
+
+    def _report_step(self, result: TaskResult, step_id: StepId) -> None:
+        self.runs.reporting = result
+        try:
+            if result.error is None:
+                self._evaluator.continue_step(step_id, result.value)
+            else:
+                self._evaluator.fail_step(step_id, error_text(result.error))
+        except StoreError:
+            raise
+        except Exception as error:  # of an evaluator that somebody has extended
+            self.runs.report(failure=error_text(error), error_type=type(error).__name__)
+
+    def _retry(self, result: TaskResult, error: BaseException) -> bool:
+        delay = retry_delay(result.task, result.error_type)
+        if delay is None:
+            return False
+        message = error_text(error)
+        self._store.requeue(result.task, delay, {"message": message, "type": result.error_type})
+        self._result_stored(result, f"{message}; next attempt in {delay} ms")
+        return True
+
+    def _close_tasks(self) -> None:
+        """Store the results of tasks that no step waits for."""
+        if self._to_close:
+            self._store.close_tasks([task for _, task in self._to_close])
+            closed, self._to_close = self._to_close, []
+            for result, task in closed:
+                problem = task.error["message"] if task.error else None
+                tracing.task_ended(task, problem)
+                self._result_stored(result, problem)
+
+    def _result_stored(self, result: TaskResult, problem: str | None) -> None:
+        if self._hooks.counted is not None:
+            self._hooks.counted(result.task.name, problem is None)
+        if self._hooks.stored is not None:
+            self._hooks.stored(result, problem)
+
+    # -- runs -------------------------------------------------------------------------------------------------
+
+    def _advance_runs(self) -> None:
+        """Advance held runs that others stored results for, and runs that nobody holds."""
+        self._look_for_runs = False
+        self._keeper.want(True)  # a large batch may take longer than a lease
+        self.runs.advance_marked()
+        if self._options.evaluates:
+            self._look_for_runs = self.runs.advance_due() > 0  # there may be more
+        self._start_claimed()
+        self._claim()
+        self._keep_leases()
+
+    def _expects_results(self, workflow_id: str) -> bool:
+        """Whether results for a run will come soon: its tasks are in flight, or there is more to claim."""
+        return self._claimer.wanted or self.in_flight.has_task_of(workflow_id)
+
+    # -- leases and sweeps ------------------------------------------------------------------------------------
+
+    def _keep_leases(self) -> None:
+        """Renew leases as long as anything is held, and only then; `poll_once` has no thread that could."""
+        if not self._renews_leases:
+            return
+        held = self.in_flight.running or self.runs.holds_anything
+        self._keeper.want(bool(held or self._system_tasks or self._results or self._to_close))
+
+    def _holding(self) -> Holding:
+        """What is held, for the thread that renews it."""
+        others = [
+            *self.runs.unstored_tasks(),
+            *list(self._system_tasks),
+            *(result.task for result in list(self._results)),
+            *(task for _, task in list(self._to_close)),
+        ]
+        claims = self.in_flight.claims() | {(task.uuid, task.epoch) for task in others}
+        return Holding(frozenset(claims), self.runs.run_ids)
+
+    def _sweep(self, now: float) -> None:
+        """Take away the work of dead owners, and do what is due periodically."""
+        if now >= self._swept + _SWEEP_SECONDS:
+            self._swept = now
+            self._claimer.wanted = True  # a lost notification costs no more than this
+            if reclaim(self._evaluator):
+                self._look_for_runs = True
+            self._stray_claims.give_back()
+        busy = self.in_flight.is_quick and self.in_flight.running > 0
+        self._periodic_jobs.run(now, busy=self._claimer.wanted or busy)
+
+    # -- without threads --------------------------------------------------------------------------------------
+
+    def poll_once(self, limit: int) -> int:
+        """Claim up to `limit` tasks and run their handlers one after another on the calling thread; how many."""
+        done, self._renews_leases = 0, False
+        try:
+            while done < limit and self._poll_one():
+                done += 1
+        finally:
+            self.runs.release_all()
+        return done
+
+    def _poll_one(self) -> bool:
+        task_list, lock_ms = self._options.task_list, self._options.lock_ms
+        names = [*self._handlers.names, *self._options.system_tasks]
+        with claiming():
+            task = self._store.claim_task(names, task_list, lease_ms=POLL_LEASE_MS, lock_ms=lock_ms)
+            if task is None and self._handlers.any_event:
+                found = self._store.claim_tasks(
+                    [], task_list, limit=1, lease_ms=POLL_LEASE_MS, lock_ms=lock_ms, any_event=True
+                )
+                task = found[0] if found else None
+            if task is None:
+                return False
+            self._run_here(task)
+        return True
+
+    def _run_here(self, task: TaskDefinition) -> None:
+        if task.name in self._options.system_tasks:
+            self._system_tasks.append(task)
+            self._run_system_tasks()
+        else:
+            self._store.start_tasks([task])
+            self.in_flight.start([task], here=True)
+            self.store_results(self.in_flight.collect_now())
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def drain(self, seconds: float) -> None:
+        """Claim no more, return what has not started, wait for the rest, and then give up what is not done.
+
+        What is given up is fenced: another worker does it again, and a late result is refused.
+        """
+        self._stopping.set()
+        until = time.monotonic() + seconds
+        not_started = [*self._system_tasks, *self.in_flight.unstarted(), *self.runs.take_claimed()]
+        self._system_tasks = []
+        try:
+            self._keep_leases()
+            _retry_until(until, partial(self._store.return_tasks, not_started))
+            while self._is_unfinished and (left := until - time.monotonic()) > 0:
+                self._store_last_results(self.in_flight.collect(left) if self.in_flight.running else [])
+            given_up = self.in_flight.give_up()
+            self.abandoned = len(given_up)
+            self._store.return_tasks(given_up, begun=True)
+            self._logs.flush()
+            self.runs.release_all()
+        finally:
+            self._keeper.close()
+
+    @property
+    def _is_unfinished(self) -> bool:
+        return bool(self.in_flight.running or self._results or self._to_close or self.runs.has_unstored)
+
+    def _store_last_results(self, results: list[TaskResult]) -> None:
+        try:
+            self.store_results(results)
+            self._logs.flush()
+        except StoreError as error:
+            _log.warning("the store fails, trying again: %s", error)
+            time.sleep(_RETRY.delay(1))
+
+
+def _closed(result: TaskResult) -> TaskDefinition:
+    """The task as its result leaves it; no step waits for it, so that the result is its own."""
+    task = copy(result.task)
+    task.state, task.updated = TaskState.COMPLETED, wall_ms()
+    if result.error is not None:
+        task.error = {"message": error_text(result.error), "type": result.error_type}
+    else:
+        value = result.value if isinstance(result.value, dict) else {"result": result.value}
+        try:
+            task.result = codec.decode(codec.encode(value, what=f"the result of {task.name}"))
+        except PayloadError as error:
+            task.error = {"message": str(error), "type": type(error).__name__}
+    if task.error is not None:
+        task.state = TaskState.FAILED
+    return task
+
+
+def _retry_until(until: float, work: Callable[[], object]) -> None:
+    """Do it, and again while the store fails, as long as there is time (`until`, on the monotonic clock)."""
+    failures = 0
+    while True:
+        try:
+            work()
+            return
+        except StoreError as error:
+            failures += 1
+            wait = min(_RETRY.delay(failures), until - time.monotonic())
+            if wait <= 0:
+                raise
+            _log.warning("the store fails, trying again: %s", error)
+            time.sleep(wait)
