@@ -59,7 +59,7 @@ class HeldRuns:
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
-        self._serves = serves
+        self.serves = serves
         self._expects = expects
         self._sessions: dict[str, tuple[Session, float]] = {}  # by run, with the time of the last change
         self._to_release: list[RunDefinition] = []
@@ -125,6 +125,16 @@ class HeldRuns:
                 reports.remove(run, group)
             self._advance({run: [] for run in batch})  # if its holder has released it meanwhile
 
+    # -- holding -------------------------------------------------------------------------------------------------
+
+    def hold(self, session: Session) -> None:
+        """Hold a run that the caller has taken or begun."""
+        self._sessions[session.run.workflow_id] = session, time.monotonic()
+
+    def holds(self, session: Session) -> bool:
+        """Whether the run is still held by this session: it is not over, and nobody took it away."""
+        return self._sessions.get(session.run.workflow_id, (None, 0.0))[0] is session
+
     # -- runs without results ---------------------------------------------------------------------------------
 
     def advance(self, workflow_id: str) -> bool:
@@ -176,7 +186,7 @@ class HeldRuns:
         self._asked = []
         for run in taken:
             try:
-                sessions[run.workflow_id] = self._evaluator.session(run, self._serves)
+                sessions[run.workflow_id] = self._evaluator.session(run, self.serves)
             except StoreUnavailable:
                 self._to_release.append(run)
                 raise

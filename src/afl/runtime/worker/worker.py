@@ -21,12 +21,13 @@ from afl.kernel.companion import Companion
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import PayloadError, StoreError
 from afl.runtime import tracing
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import Holding, claiming
 from afl.runtime.log_writer import LogWriter
 from afl.runtime.policies import retry_delay
+from afl.runtime.session import Session
 from afl.runtime.sweep import reclaim
 from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.types import StepId, WorkflowId
@@ -50,7 +51,10 @@ POLL_LEASE_MS = 60_000  # nothing renews the lease of a task that is run without
 
 
 class Worker:
-    """See the module. `threads` gives those of the handlers, once it is asked."""
+    """See the module. `threads` gives those of the handlers, once it is asked.
+
+    What handlers log is stored in batches, or at once by `write_log`.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,8 @@ class Worker:
         options: WorkerOptions,
         threads: Callable[[], Threads],
         hooks: WorkerHooks | None = None,
+        *,
+        write_log: Callable[[LogDefinition], None] | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
@@ -72,7 +78,12 @@ class Worker:
         self.abandoned = 0  # handlers that had not returned when `drain` ended
         self._logs = LogWriter(self._store)
         self.in_flight = InFlightTasks(
-            self._store, handlers, threads, options.concurrency, write=self._logs.write, notify=self.wake
+            self._store,
+            handlers,
+            threads,
+            options.concurrency,
+            write=write_log or self._logs.write,
+            notify=self.wake,
         )
         self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._result_stored)
         self._claimer = Claimer(self._store, handlers, options)
@@ -198,8 +209,14 @@ class Worker:
             others = [task for task in tasks if task.name not in self._options.system_tasks]
             self._system_tasks += system
             self._not_marked += [task for task in others if not task.started]
+            self._tell_started(others)
             self.in_flight.start(others)
             self._keep_leases()
+
+    def _tell_started(self, tasks: list[TaskDefinition]) -> None:
+        if self._hooks.started is not None:
+            for task in tasks:
+                self._hooks.started(task)
 
     def _start_claimed(self) -> None:
         """Run the handlers of tasks that were claimed at their creation."""
@@ -280,7 +297,10 @@ class Worker:
             return False
         message = error_text(error)
         self._store.requeue(result.task, delay, {"message": message, "type": result.error_type})
-        self._result_stored(result, f"{message}; next attempt in {delay} ms")
+        if self._hooks.retried is not None:
+            self._hooks.retried(result, message, delay)
+        else:
+            self._result_stored(result, f"{message}; next attempt in {delay} ms")
         return True
 
     def _close_tasks(self) -> None:
@@ -300,6 +320,17 @@ class Worker:
             self._hooks.stored(result, problem)
 
     # -- runs -------------------------------------------------------------------------------------------------
+
+    def hold(self, session: Session) -> None:
+        """Hold a run that the caller has taken or begun, and advance it."""
+        self.runs.hold(session)
+        self.advance(session.run.workflow_id)
+
+    def advance(self, workflow_id: str) -> None:
+        """Advance a run, and run the handlers of the tasks that it creates."""
+        self._keep_leases()
+        self.runs.advance(workflow_id)
+        self._start_claimed()
 
     def _advance_runs(self) -> None:
         """Advance held runs that others stored results for, and runs that nobody holds."""
