@@ -46,6 +46,9 @@ COMMANDS = {
     "flows": Entry("flows_command", "flows", "List, show and keep flows: stored sources."),
     "schedule": Entry("schedule_command", "schedule", "Have a workflow started by the clock."),
     "schedules": Entry("schedule_command", "schedules", "List, pause and remove schedules."),
+    "doctor": Entry(
+        "doctor_command", "doctor", "Look for what is wrong with the store and its surroundings."
+    ),
     "prune": Entry("prune_command", "prune", "Remove runs that ended long ago."),
     "check": Entry("compile_command", "check", "Look for mistakes in sources."),
     "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),

@@ -19,7 +19,7 @@ from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
 from afl.runtime.sql_store.store import ChangeRows, topics_of
 from afl.runtime.sql_store.tables import Q
 
-_FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
+FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
 _FENCED = "afl: fenced"  # what the function raises
 _ID = STEP_VALUES.index("id")
 
@@ -29,7 +29,7 @@ class PostgresStore(SqlStore):
 
     def __init__(self, url: str) -> None:
         super().__init__(connect(url))
-        self.database.ensure(_FUNCTIONS)
+        self.database.ensure(FUNCTIONS)
 
     def commit(self, changes: IterationChanges) -> None:
         run = changes.run

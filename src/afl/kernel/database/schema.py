@@ -106,6 +106,16 @@ def is_made(database: Database, schema: Schema) -> bool:
     return database.read(lambda tx: _version(tx, schema, schema.version(database.dialect), database)) > 0
 
 
+def stored_versions(database: Database) -> dict[str, int]:
+    """The version of each part's tables that a store has; nothing is made or brought forward."""
+
+    def look(tx: Transaction) -> dict[str, int]:
+        rows = tx.all(Q.schema_versions) if tx.one(Q.schema_table) is not None else []
+        return {row["component"]: int(row["version"]) for row in rows}
+
+    return database.read(look)
+
+
 def replay(database: Database, schema: Schema) -> None:
     """Make the tables in an empty store by the migrations alone: what a test compares with the fresh ones."""
     database.write(lambda tx: _climb(tx, schema, database.dialect, 0))

@@ -2,6 +2,6 @@
 
 from afl.kernel.doorbell.bell import Doorbell, Rings
 from afl.kernel.doorbell.ear import Ear
-from afl.kernel.doorbell.opening import open_doorbell
+from afl.kernel.doorbell.opening import open_doorbell, separate_doorbell
 
-__all__ = ["Doorbell", "Ear", "Rings", "open_doorbell"]
+__all__ = ["Doorbell", "Ear", "Rings", "open_doorbell", "separate_doorbell"]

@@ -34,6 +34,12 @@ def open_doorbell(database: Database, url: str | None = None) -> Doorbell:
     return Doorbell(wire, _release)
 
 
+def separate_doorbell(database: Database, url: str | None = None) -> Doorbell:
+    """As `open_doorbell`, on a wire of its own: it hears this process as another process would."""
+    _, make = _choose(database, url or "auto")
+    return Doorbell(make(), lambda wire: wire.close())
+
+
 def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Wire]]:
     if url == "none" or (url == "auto" and database.url == "memory://"):
         # By the object itself: every database in memory is another one.

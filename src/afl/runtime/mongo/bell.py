@@ -17,7 +17,7 @@ from afl.kernel.setting_kinds import mask_url
 def open_bell(place: str, url: str) -> Doorbell:
     """The doorbell of a database, named by its place; `url` as in AFL_DOORBELL."""
     if url.startswith(("nats://", "tls://")):
-        return Doorbell(_nats_wire(url), Wire.close)
+        return Doorbell(_nats_wire(url), lambda wire: wire.close())
     if url not in ("auto", "none"):
         raise InputError(
             f"doorbell {mask_url(url)!r}: expected auto, none or an address nats://... or tls://..."

@@ -33,6 +33,9 @@ class Collections:
     @cached_property
     def bell(self) -> Doorbell:
         """The doorbell; it has no thread before somebody listens."""
+        return self._new_bell()
+
+    def _new_bell(self) -> Doorbell:
         return open_bell(f"{self.connection.where} {self.connection.name}", self.doorbell)
 
     def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:

@@ -22,6 +22,7 @@ from afl.runtime.mongo.errors import unreadable
 from afl.runtime.mongo.events import EventCollection
 from afl.runtime.mongo.flows import FlowCollection
 from afl.runtime.mongo.indexes import create_all
+from afl.runtime.mongo.inspection import InspectionCollection
 from afl.runtime.mongo.leases import LeaseCollection
 from afl.runtime.mongo.locks import LockCollection
 from afl.runtime.mongo.logs import LogCollection
@@ -51,6 +52,7 @@ class MongoStore(
     RetentionCollection,
     FlowCollection,
     ServerCollection,
+    InspectionCollection,
     LockCollection,
     LogCollection,
     PulseCollection,

@@ -22,6 +22,7 @@ from afl.runtime.changes import IterationChanges
 from afl.runtime.persistence.claims import ClaimStore
 from afl.runtime.persistence.elsewhere import ElsewhereStore
 from afl.runtime.persistence.flows import FlowStore
+from afl.runtime.persistence.inspection import InspectionStore
 from afl.runtime.persistence.pulses import CensusStore, PulseStore
 from afl.runtime.persistence.retention import RetentionStore
 from afl.runtime.persistence.runs import ControlStore, RunnerStore, RunStore
@@ -52,6 +53,7 @@ class PersistenceAPI(
     LogStore,
     PulseStore,
     CensusStore,
+    InspectionStore,
     Protocol,
 ):
     """Everything the runtime asks of a store."""

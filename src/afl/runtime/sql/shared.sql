@@ -712,3 +712,34 @@ select task_list_name as task_list, name, state, hold, via, count(*) as count, m
 select state, count(*) as count from afl_runs group by state
 -- name: get_tasks_by_step
 select * from afl_tasks where step_id = :step_id and step_id <> '' order by seq
+
+-- Rows that refer to what is not there: some ids, and on each row how many there are in all.
+-- name: tasks_without_run
+select t.uuid as id, count(*) over () as found from afl_tasks t
+where t.state in ('pending', 'running') and t.workflow_id <> '' and substr(t.name, 1, 4) <> 'afl:'
+    and not exists (select 1 from afl_runs r where r.workflow_id = t.workflow_id)
+order by t.seq limit :limit
+-- name: tasks_without_step
+select t.uuid as id, count(*) over () as found from afl_tasks t
+where t.state in ('pending', 'running') and t.step_id <> '' and substr(t.name, 1, 4) <> 'afl:'
+    and not exists (select 1 from afl_steps s where s.id = t.step_id)
+order by t.seq limit :limit
+-- name: tasks_without_flow
+select t.uuid as id, count(*) over () as found from afl_tasks t
+where t.state in ('pending', 'running') and t.flow_id <> ''
+    and not exists (select 1 from afl_flows f where f.uuid = t.flow_id)
+order by t.seq limit :limit
+-- name: steps_without_run
+select s.id as id, count(*) over () as found from afl_steps s
+where not exists (select 1 from afl_runs r where r.workflow_id = s.workflow_id)
+order by s.id limit :limit
+-- name: runs_without_program
+select r.workflow_id as id, count(*) over () as found from afl_runs r
+where r.state in ('created', 'running', 'paused')
+    and not exists (select 1 from afl_programs p where p.hash = r.program_hash)
+order by r.workflow_id limit :limit
+-- name: runs_without_steps
+select r.workflow_id as id, count(*) over () as found from afl_runs r
+where r.state in ('running', 'paused') and r.settled = 1
+    and not exists (select 1 from afl_steps s where s.workflow_id = r.workflow_id)
+order by r.workflow_id limit :limit

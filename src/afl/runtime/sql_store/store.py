@@ -19,6 +19,7 @@ from afl.runtime.sql_store.control import ControlTables
 from afl.runtime.sql_store.elsewhere import ElsewhereTables
 from afl.runtime.sql_store.events import EventTables
 from afl.runtime.sql_store.flows import FlowTables
+from afl.runtime.sql_store.inspection import InspectionTables
 from afl.runtime.sql_store.pulses import PulseTables
 from afl.runtime.sql_store.retention import RetentionTables
 from afl.runtime.sql_store.run_rows import run_params
@@ -45,6 +46,7 @@ class SqlStore(
     RetentionTables,
     FlowTables,
     ServerTables,
+    InspectionTables,
     LockTables,
     LogTables,
     PulseTables,

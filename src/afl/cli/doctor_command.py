@@ -1,0 +1,95 @@
+"""`afl doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from afl.cli import options
+from afl.cli.console import errors, output, print_json, say
+from afl.kernel.setting_kinds import mask_url
+from afl.kernel.settings import load_settings
+from afl.operations.doctor.diagnosis import diagnose
+from afl.operations.doctor.finding import Finding, Level
+
+_MARKS = {
+    Level.OK: ("✓", "green"),
+    Level.NOTE: ("·", "cyan"),
+    Level.WARNING: ("!", "yellow"),
+    Level.ERROR: ("✗", "red"),
+}
+_WIDTH = 17  # of the longest name of a check, and a blank
+
+
+def doctor(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Take away the rights of other users on the files of the store.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what takes long on a large SQLite file.")
+    ] = False,
+    store: options.Store = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Look for what is wrong with the store and its surroundings, and say what to do about it.
+
+    Integrity, versions of tables, orphaned rows, leases of dead processes, clocks, disk space, permissions,
+    harmful settings of servers, and whether notifications arrive; also of the Redis server (AFL_REDIS) and
+    the NATS server (AFL_BUS, AFL_DOORBELL) that are configured. Exit code 1 if anything is wrong.
+
+    [bold]Examples[/bold]
+
+      afl doctor
+      afl doctor --fix
+      afl doctor --store postgresql://db/afl --json | jq '.findings\\[] | select(.level == "error")'
+    """
+    settings = load_settings({"store": store})
+    found: list[Finding] = []
+    with errors().status("") as status:
+        for each in diagnose(
+            settings, fix=fix, quick=quick, begin=lambda what: status.update(f"Checking {what}")
+        ):
+            found.append(each)
+            if not as_json:
+                _print(each)
+    wrong = sum(each.is_wrong for each in found)
+    if as_json:
+        print_json(
+            {
+                "store": mask_url(settings.store),
+                "wrong": wrong,
+                "findings": [asdict(each) for each in found],
+            }
+        )
+    else:
+        say(_summary(wrong), "red" if wrong else "green")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _print(finding: Finding) -> None:
+    mark, colour = _MARKS[finding.level]
+    console = output()
+    text = Text(finding.text)
+    remedy = Text(f"→ {finding.remedy}", "dim")
+    if not console.is_terminal:
+        console.print(Text(f"{mark} {finding.check.ljust(_WIDTH)}").append_text(text))
+        if finding.remedy:
+            console.print(Text(" " * (_WIDTH + 2)).append_text(remedy))
+        return
+    shown = Table.grid(padding=(0, 1))
+    shown.add_column(width=1)
+    shown.add_column(width=_WIDTH - 1)
+    shown.add_column(overflow="fold")
+    shown.add_row(Text(mark, colour), Text(finding.check, "bold"), text)
+    if finding.remedy:
+        shown.add_row("", "", remedy)
+    console.print(shown)
+
+
+def _summary(wrong: int) -> str:
+    return f"{wrong} problem{'' if wrong == 1 else 's'} found." if wrong else "No problems found."
