@@ -13,7 +13,6 @@ dataclasses, typed dicts and pydantic models, in each other as well. `async def`
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from afl.kernel import codec
+from afl.kernel import codec, event_loop
 from afl.kernel.errors import InputError
 from afl.models.docstring import described
 from afl.models.messages import Tool
@@ -48,7 +47,7 @@ class PythonTool:
         arguments = self.arguments(given)
         answer = self.function(**arguments)
         if inspect.isawaitable(answer):
-            answer = asyncio.run(_outcome(answer))
+            answer = event_loop.run(_outcome(answer))
         return (
             answer if isinstance(answer, str) else codec.encode(_plain(answer), what=f"what {self.name} gave")
         )

@@ -10,6 +10,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from afl.kernel import event_loop
 from afl.kernel.ids import random_id
 from afl.models.conversation import CORRECTIONS, ROUNDS
 from afl.models.messages import MAX_TOKENS
@@ -125,8 +126,9 @@ class ClaudeAgentRunner:
                 break
             left -= len(waiting)
             try:
-                for step in waiting:
-                    self._dispatch(step, task)
+                with event_loop.in_calling_thread():
+                    for step in waiting:
+                        self._dispatch(step, task)
             except BudgetExceeded as reached:
                 return self._paused(result.workflow_id, reached)
             result = self._evaluator.resume(result.workflow_id)

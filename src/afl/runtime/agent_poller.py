@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
@@ -39,7 +40,10 @@ class AgentPollerConfig:
 
 
 class AgentPoller:
-    """Claims tasks of the facets it has callbacks for, and continues their steps with what the callbacks answer."""
+    """Claims tasks of the facets it has callbacks for, and continues their steps with what the callbacks answer.
+
+    One that is made within a running event loop runs coroutine callbacks there; start it by `asyncio.to_thread`.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,7 @@ class AgentPoller:
         self._config = config or AgentPollerConfig()
         self._handlers = Handlers()
         self._server_id = random_id()
+        self._loop = embedding_loop()
         self._worker: Worker | None = None
         self._guard = threading.Lock()
 
@@ -126,7 +131,9 @@ class AgentPoller:
             concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
         )
-        return Worker(self._evaluator, self._handlers, options, lambda: self._pool, hooks)
+        return Worker(
+            self._evaluator, self._handlers, options, lambda: self._pool, hooks, loop=other_thread(self._loop)
+        )
 
     def _server(self) -> ServerDefinition:
         names = self.registered_names()

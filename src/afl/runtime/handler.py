@@ -11,12 +11,12 @@ pydantic model of the facet's returns. `async def` works as well.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from afl.kernel import event_loop
 from afl.kernel.errors import InputError
 from afl.runtime.entities import params_of
 from afl.runtime.errors import WorkCancelled
@@ -63,7 +63,7 @@ class Handler:
         if self._wants_context:
             given["context"] = context
         answer = self._function(**given)
-        return plain(asyncio.run(_awaited(answer, context)) if self._is_async else answer)
+        return plain(_awaited(answer, context) if self._is_async else answer)
 
 
 class Callback:
@@ -87,19 +87,12 @@ class TaskHandler(Protocol):
         """Do the work; the answer is plain data."""
 
 
-async def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
-    """Await an answer; if the work is cancelled, so is the coroutine."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(answer)
-
-    def stop() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the answer is there
-            loop.call_soon_threadsafe(task.cancel)
-
-    with context.on_cancel(stop):
-        try:
-            return await task
-        except asyncio.CancelledError as error:
-            raise WorkCancelled("the work was cancelled") from error
+def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
+    """What a coroutine returns; if the work is cancelled, so is the coroutine."""
+    try:
+        return event_loop.run(answer, context.on_cancel)
+    except asyncio.CancelledError as error:
+        raise WorkCancelled("the work was cancelled") from error
 
 
 def plain(answer: Any) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from afl.kernel import event_loop
 from afl.runtime.handler import plain
 
 Result = dict[str, Any] | None
@@ -56,7 +56,7 @@ class ToolRegistry:
             answer = self._default(event_type, payload)
         else:
             return None
-        given = asyncio.run(_outcome(answer)) if inspect.isawaitable(answer) else answer
+        given = event_loop.run(_outcome(answer)) if inspect.isawaitable(answer) else answer
         result: Result = plain(given)
         return result
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
 from afl.kernel.meters import process_meters
 from afl.runtime.entities import ServerDefinition
@@ -37,7 +38,8 @@ class RunnerService:
 
     `started` is called once it works; `told` with whatever a handler answered, and what was wrong with it; `stopping`,
     when the service is to end, with the number of tasks in hand that it waits for. `hosts` names what else its process
-    does, for the registry of servers.
+    does, for the registry of servers. One that is made within a running event loop runs coroutine handlers there; start
+    it by `asyncio.to_thread`.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class RunnerService:
         self._hosts = list(hosts)
         self.abandoned = 0  # handlers that had not returned when the service ended
         self._server_id = random_id()
+        self._loop = embedding_loop()
         self._began = 0
         self._worker: Worker | None = None
         self._status: StatusServer | None = None
@@ -173,7 +176,9 @@ class RunnerService:
             system_tasks=SystemTasks.names,
         )
         hooks = WorkerHooks(counted=self._registration_handled, stored=self._told)
-        worker = Worker(self._evaluator, self._handlers, options, lambda: self._pool, hooks)
+        worker = Worker(
+            self._evaluator, self._handlers, options, lambda: self._pool, hooks, loop=other_thread(self._loop)
+        )
         system = SystemTasks(self._evaluator, worker.runs.advance)
         hooks.run_system_task = lambda task: self._registration_handled(task.name, system.do(task))
         hooks.periodic_jobs = chores_of(self._persistence, self._evaluator, config.retention_days)

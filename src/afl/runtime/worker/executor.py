@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from afl.kernel import crashpoint, telemetry
+from afl.kernel import crashpoint, event_loop, telemetry
 from afl.kernel.errors import CorruptRow
 from afl.runtime import tracing
 from afl.runtime.entities import TaskDefinition
@@ -39,8 +40,9 @@ class Execution:
 class HandlerExecutor:
     """Runs at most `slots` handlers at a time; other tasks wait for a free slot.
 
-    Results are put into `results`, and then `notify` is called, on the handler's thread. `guard` protects what the
-    threads and their owner share: whether an execution is over, and whether any of them is `timed`.
+    Coroutines run on `loop`, or on that of the process. Results are put into `results`, and then `notify` is called, on
+    the handler's thread. `guard` protects what the threads and their owner share: whether an execution is over, and
+    whether any of them is `timed`.
     """
 
     def __init__(
@@ -50,12 +52,14 @@ class HandlerExecutor:
         threads: Callable[[], Threads],
         slots: int,
         notify: Callable[[], None] | None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._store = store
         self._handlers = handlers
         self._threads = threads
         self._slots = slots
         self._notify = notify
+        self._loop = loop
         self._queue: deque[Execution] = deque()
         self._suspects: deque[Execution] = deque()
         self._suspect: Execution | None = None
@@ -183,7 +187,7 @@ class HandlerExecutor:
         if each is None:
             raise LookupError(f"No handler for event task '{task.name}'")
         crashpoint.reach("handler.before")
-        with tracing.handling(task):
+        with tracing.handling(task), event_loop.using(self._loop):
             answer = each(task.data or {}, execution.context)
         crashpoint.reach("handler.after")
         return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from queue import Empty
@@ -36,6 +37,7 @@ class InFlightTasks:
         *,
         write: Callable[[LogDefinition], None] | None = None,
         notify: Callable[[], None] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -44,7 +46,7 @@ class InFlightTasks:
         self.accepts = True
         self._offered = 0
         self._executions: dict[Claim, Execution] = {}
-        self._executor = HandlerExecutor(store, handlers, threads, slots, notify)
+        self._executor = HandlerExecutor(store, handlers, threads, slots, notify, loop)
         self._results = self._executor.results
 
     @property

@@ -7,6 +7,7 @@ is batched is the commit.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 
-from afl.kernel import codec, telemetry
+from afl.kernel import codec, event_loop, telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.companion import Companion
@@ -53,7 +54,8 @@ POLL_LEASE_MS = 60_000  # nothing renews the lease of a task that is run without
 class Worker:
     """See the module. `threads` gives those of the handlers, once it is asked.
 
-    What handlers log is stored in batches, or at once by `write_log`.
+    What handlers log is stored in batches, or at once by `write_log`. Coroutine handlers run on `loop`, or on the loop
+    that all handlers of the process share.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Worker:
         hooks: WorkerHooks | None = None,
         *,
         write_log: Callable[[LogDefinition], None] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
@@ -84,6 +87,7 @@ class Worker:
             options.concurrency,
             write=write_log or self._logs.write,
             notify=self.wake,
+            loop=loop,
         )
         self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._result_stored)
         self._claimer = Claimer(self._store, handlers, options)
@@ -384,8 +388,9 @@ class Worker:
         """Claim up to `limit` tasks and run their handlers one after another on the calling thread; how many."""
         done, self._renews_leases = 0, False
         try:
-            while done < limit and self._poll_one():
-                done += 1
+            with event_loop.in_calling_thread():
+                while done < limit and self._poll_one():
+                    done += 1
         finally:
             self.runs.release_all()
         return done
