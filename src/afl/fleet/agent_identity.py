@@ -8,6 +8,7 @@ import secrets
 import socket
 
 from afl.fleet.spool_folder import StreamName
+from afl.kernel.bounds import check_name
 from afl.kernel.ids import sortable_id
 
 
@@ -17,7 +18,8 @@ def new_identity(suffix: str | None = None) -> StreamName:
     Without a suffix the agent gets a random one: agents on one machine must never look like one.
     """
     tail = f"-{secrets.token_hex(3)}" if suffix is None else suffix
-    return StreamName(f"{_user()}@{_printable(socket.gethostname())}/AG{_printable(tail)}", sortable_id())
+    name = f"{_user()}@{_printable(socket.gethostname())}/AG{_printable(tail)}"
+    return StreamName(check_name(name, "the agent's id"), sortable_id())
 
 
 def _user() -> str:

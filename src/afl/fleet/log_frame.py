@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from afl.fleet.errors import ProtocolError
 from afl.fleet.protocol import SOH
+from afl.kernel.bounds import LAST_MS, LONGEST_NAME
 
 _FIELDS = 8
 _MARK = re.compile(r"(?:STDOUT|STDERR)(\+?) ")
-LAST_MS = 253_402_300_799_999  # the end of the year 9999: no later time can be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ def parse_log_frame(frame: bytes) -> LogFrame:
         raise ProtocolError(f"a log frame has {len(fields)} fields; expected {_FIELDS}")
     if not re.fullmatch(r"[0-9]{1,15}", fields[5]) or int(fields[5]) > LAST_MS:
         raise ProtocolError(f"the time of a log frame is {fields[5]!r}; expected milliseconds")
+    if max(map(len, fields[:-1])) > LONGEST_NAME:
+        raise ProtocolError(f"a name in a log frame has more than {LONGEST_NAME} characters")
     workflow_id, workflow_name, instance_id, task_name, task_instance_id, moment, level, payload = fields
     names = (workflow_id, workflow_name, instance_id, task_name, task_instance_id)
     return LogFrame(*names, int(moment), level, payload)

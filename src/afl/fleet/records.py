@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from afl.fleet.statuses import Status
+from afl.kernel.bounds import Integer, Moment, Name, Position, Text
 
 
 class Level(StrEnum):
@@ -25,27 +26,27 @@ class Level(StrEnum):
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="run", omit_defaults=True):
     """A run has a new status; `at` is the agent's wall clock in milliseconds."""
 
-    seq: int
-    run_id: str
-    epoch: int
+    seq: Position
+    run_id: Name
+    epoch: Position
     status: Status
-    at: int
-    error: str = ""
+    at: Moment
+    error: str = ""  # cut where it is stored
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="task", omit_defaults=True):
     """A task of a run has a new status. A retried task keeps its id and gets another instance id."""
 
-    seq: int
-    run_id: str
-    epoch: int
-    task_id: str
-    task_instance_id: str
+    seq: Position
+    run_id: Name
+    epoch: Position
+    task_id: Name
+    task_instance_id: Name
     status: Status
-    at: int
-    attempt: int = 1
-    exit_code: int | None = None
-    error: str = ""
+    at: Moment
+    attempt: Position = 1
+    exit_code: Integer | None = None
+    error: str = ""  # cut where it is stored
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="log", omit_defaults=True):
@@ -55,16 +56,16 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     what makes a hundred thousand lines cheap: `msgspec.Raw(msgspec.json.encode(list_of_lines))`.
     """
 
-    seq: int
-    run_id: str
-    epoch: int
-    workflow_id: str
-    workflow_name: str
-    task_name: str
-    task_instance_id: str
-    at: int
+    seq: Position
+    run_id: Name
+    epoch: Position
+    workflow_id: Name
+    workflow_name: Text
+    task_name: Text
+    task_instance_id: Name
+    at: Moment
     level: Level
-    count: int
+    count: Position
     lines: msgspec.Raw
 
 

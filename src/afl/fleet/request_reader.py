@@ -1,4 +1,7 @@
-"""From a frame to a request. What is wrong with one is told in the reference's words."""
+"""From a frame to a request. What is wrong with one is told in the reference's words.
+
+A request that is given out here is within the bounds that its type names: nobody behind it checks ids or numbers again.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,7 @@ from afl.fleet.requests import (
     WatchRun,
 )
 from afl.fleet.statuses import OLD, Status
+from afl.kernel.bounds import reason
 
 _SOH = SOH.encode()
 
@@ -55,7 +59,16 @@ def parse_request(frame: bytes) -> Request[Any]:
         texts = [token.decode() for token in tokens]
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{verb} is not UTF-8 text: {error.reason}") from error
-    return _TOKENS[verb](texts)
+    return _bounded(_TOKENS[verb](texts))
+
+
+def _bounded(request: Request[Any]) -> Request[Any]:
+    """The request, read again as JSON would be: what the types of its fields say holds for tokens too."""
+    try:
+        bounded: Request[Any] = msgspec.convert(msgspec.structs.asdict(request), type=type(request))
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{request.verb}: {reason(error)}") from error
+    return bounded
 
 
 def _parse_json(kind: type[JsonRequest[Any]], tokens: list[bytes]) -> JsonRequest[Any]:
@@ -64,7 +77,8 @@ def _parse_json(kind: type[JsonRequest[Any]], tokens: list[bytes]) -> JsonReques
     try:
         request: JsonRequest[Any] = msgspec.json.decode(tokens[0], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{kind.verb}: {error}") from error
+        said = reason(error) if isinstance(error, msgspec.DecodeError) else error
+        raise ProtocolError(f"{kind.verb}: {said}") from error
     return request
 
 
@@ -127,7 +141,7 @@ def _fetch_run(tokens: list[str]) -> FetchRun:
         try:
             held = msgspec.json.decode(tokens[3], type=tuple[str, ...])
         except msgspec.DecodeError as error:
-            raise ProtocolError(f"FETCHRUN: {error}") from error
+            raise ProtocolError(f"FETCHRUN: {reason(error)}") from error
     return FetchRun(agent, incarnation, _number(wait, "WAIT_MS"), held)
 
 

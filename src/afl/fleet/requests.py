@@ -2,14 +2,15 @@
 
 The first ten are the reference's. The others are ours: they carry one JSON object, or a few tokens, and answer
 SUCCESS with the JSON of a type of `answers`. `...wait_ms` verbs are long polls: they are parked until there is an
-answer, at most that long.
+answer, at most that long. The types of the fields say what may come in; `request_reader` holds everyone to them.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
+from msgspec import Meta
 
 from afl.fleet.answers import (
     Acked,
@@ -29,8 +30,10 @@ from afl.fleet.errors import PrincipalFailed, RequestRefused
 from afl.fleet.protocol import SOH, Kind, Reply, join
 from afl.fleet.records import Record
 from afl.fleet.statuses import Status
+from afl.kernel.bounds import MOST_ITEMS, Count, Integer, Name, NameOrNothing, Position, Text
 
 A = TypeVar("A")
+_MOST_HELD = 10_000  # runs in the hands of one agent
 _SOH = SOH.encode()
 
 
@@ -85,7 +88,7 @@ class ListWorkflows(Request[dict[str, Any]], frozen=True):
 
 class RunTask(Request[None], frozen=True):
     verb = "RUNTASK"
-    workflow_id: str
+    workflow_id: Name
 
     def tokens(self) -> list[str]:
         return [self.workflow_id]
@@ -95,7 +98,7 @@ class RegisterAgent(Request[None], frozen=True):
     """Also the heartbeat of an old agent."""
 
     verb = "REGISTERAGENT"
-    agent_id: str
+    agent_id: Name
 
     def tokens(self) -> list[str]:
         return [self.agent_id]
@@ -104,7 +107,7 @@ class RegisterAgent(Request[None], frozen=True):
 class FetchWorkflow(Request[dict[str, Any] | None], frozen=True):
     verb = "FETCHWORKFLOW"
     answer = dict[str, Any]
-    agent_id: str
+    agent_id: Name
 
     def tokens(self) -> list[str]:
         return [self.agent_id]
@@ -112,9 +115,9 @@ class FetchWorkflow(Request[dict[str, Any] | None], frozen=True):
 
 class AgentWorkflowStatus(Request[None], frozen=True):
     verb = "AGENTWORKFLOWSTATUS"
-    agent_id: str
-    workflow_id: str
-    workflow_instance_id: str
+    agent_id: Name
+    workflow_id: Name
+    workflow_instance_id: Name
     status: Status
 
     def tokens(self) -> list[str]:
@@ -123,10 +126,10 @@ class AgentWorkflowStatus(Request[None], frozen=True):
 
 class AgentTaskStatus(Request[None], frozen=True):
     verb = "AGENTTASKSTATUS"
-    agent_id: str
-    task_id: str
-    task_instance_id: str
-    workflow_instance_id: str
+    agent_id: Name
+    task_id: Name
+    task_instance_id: Name
+    workflow_instance_id: Name
     status: Status
 
     def tokens(self) -> list[str]:
@@ -139,10 +142,10 @@ class QueryLogs(Request[list[str]], frozen=True):
 
     verb = "QUERYLOGS"
     answer = list[str]
-    end_ms: int | None = None
-    start_ms: int | None = None
-    workflow_id: str | None = None
-    workflow_instance_id: str | None = None
+    end_ms: Integer | None = None
+    start_ms: Integer | None = None
+    workflow_id: Name | None = None
+    workflow_instance_id: Name | None = None
     verbose: bool = False
 
     def tokens(self) -> list[str]:
@@ -165,9 +168,9 @@ class RunWorkflow(JsonRequest[Started], frozen=True, kw_only=True):
 
     verb = "RUNWORKFLOW"
     answer = Started
-    workflow_id: str
-    params: dict[str, Any] = {}
-    run_id: str = ""
+    workflow_id: Name
+    params: dict[Name, Any] = {}
+    run_id: NameOrNothing = ""
 
 
 class FetchRun(Request[FetchedRun | None], frozen=True):
@@ -178,10 +181,10 @@ class FetchRun(Request[FetchedRun | None], frozen=True):
 
     verb = "FETCHRUN"
     answer = FetchedRun
-    agent_id: str
-    incarnation: str
-    wait_ms: int = 0
-    held: tuple[str, ...] | None = None
+    agent_id: Name
+    incarnation: Name
+    wait_ms: Position = 0
+    held: Annotated[tuple[Name, ...], Meta(max_length=_MOST_HELD)] | None = None
 
     def parks(self) -> int:
         return self.wait_ms
@@ -196,11 +199,11 @@ class Heartbeat(JsonRequest[Commands], frozen=True, kw_only=True):
 
     verb = "HEARTBEAT"
     answer = Commands
-    agent_id: str
-    incarnation: str
-    slots: int = 0
-    running: list[tuple[str, int]] = []
-    wait_ms: int = 0
+    agent_id: Name
+    incarnation: Name
+    slots: Count = 0
+    running: Annotated[list[tuple[Name, Position]], Meta(max_length=_MOST_HELD)] = []
+    wait_ms: Position = 0
 
     def parks(self) -> int:
         return self.wait_ms
@@ -211,11 +214,11 @@ class Ship(JsonRequest[Acked], frozen=True, kw_only=True):
 
     verb = "SHIP"
     answer = Acked
-    agent_id: str
-    incarnation: str
-    stream: str = "main"
-    records: list[Record]
-    oldest: int = 1
+    agent_id: Name
+    incarnation: Name
+    stream: Name = "main"
+    records: Annotated[list[Record], Meta(max_length=MOST_ITEMS)]
+    oldest: Position = 1
 
 
 class CancelRun(Request[RunView], frozen=True):
@@ -223,8 +226,8 @@ class CancelRun(Request[RunView], frozen=True):
 
     verb = "CANCELRUN"
     answer = RunView
-    run_id: str
-    reason: str = ""
+    run_id: Name
+    reason: Text = ""
 
     def tokens(self) -> list[str]:
         return [self.run_id, self.reason]
@@ -235,7 +238,7 @@ class GetRun(Request[RunDetail], frozen=True):
 
     verb = "GETRUN"
     answer = RunDetail
-    run_id: str
+    run_id: Name
 
     def tokens(self) -> list[str]:
         return [self.run_id]
@@ -246,11 +249,11 @@ class ListRuns(JsonRequest[list[RunView]], frozen=True, kw_only=True):
 
     verb = "LISTRUNS"
     answer = list[RunView]
-    workflow_id: str = ""
-    agent_id: str = ""
-    statuses: list[Status] = []
-    before: str = ""
-    limit: int = 50
+    workflow_id: NameOrNothing = ""
+    agent_id: NameOrNothing = ""
+    statuses: Annotated[list[Status], Meta(max_length=100)] = []
+    before: NameOrNothing = ""
+    limit: Integer = 50
 
 
 class WatchRun(Request[RunDetail], frozen=True):
@@ -258,9 +261,9 @@ class WatchRun(Request[RunDetail], frozen=True):
 
     verb = "WATCHRUN"
     answer = RunDetail
-    run_id: str
-    version: int = 0
-    wait_ms: int = 0
+    run_id: Name
+    version: Position = 0
+    wait_ms: Position = 0
 
     def parks(self) -> int:
         return self.wait_ms
@@ -277,15 +280,15 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
 
     verb = "GETLOGS"
     answer = LogPage
-    run_id: str = ""
-    workflow_id: str = ""
-    task_instance_id: str = ""
-    start_ms: int | None = None
-    end_ms: int | None = None
-    after: int = 0
-    last: int = 0
-    limit: int = 1000
-    wait_ms: int = 0
+    run_id: NameOrNothing = ""
+    workflow_id: NameOrNothing = ""
+    task_instance_id: NameOrNothing = ""
+    start_ms: Integer | None = None
+    end_ms: Integer | None = None
+    after: Position = 0
+    last: Integer = 0
+    limit: Integer = 1000
+    wait_ms: Position = 0
 
     def parks(self) -> int:
         return self.wait_ms

@@ -11,6 +11,7 @@ from afl.fleet.parameters import PLACEHOLDER
 from afl.fleet.problems import suggestion
 from afl.fleet.workflow import CONFIGS, Ray, Retries, Subprocess, Task, TaskConfig, UvPython
 from afl.fleet.yaml_section import Section, is_scalar
+from afl.kernel.bounds import LARGEST_COUNT
 
 _TASK_KEYS = (
     "name",
@@ -76,8 +77,10 @@ def duration(section: Section, name: str, *, least: float = 0.0) -> float | None
 def whole(section: Section, name: str, least: int) -> int | None:
     """A whole number of at least `least`."""
     value: int | None = section.value(name, int)
-    if value is not None and value < least:
-        section.problem(name, f"is {value}; expected a whole number of at least {least}")
+    if value is not None and not least <= value <= LARGEST_COUNT:
+        section.problem(
+            name, f"is {value}; expected a whole number of at least {least}, at most {LARGEST_COUNT}"
+        )
         return None
     return value
 

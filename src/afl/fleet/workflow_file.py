@@ -12,6 +12,7 @@ from afl.fleet.problems import Problem, WorkflowFileError, suggestion
 from afl.fleet.task_section import read_task, whole
 from afl.fleet.workflow import DEFAULT_REQUEUES, Overlap, Parameter, ParameterKind, Task, Workflow
 from afl.fleet.yaml_section import Section, is_scalar, read_document
+from afl.kernel.bounds import LONGEST_NAME, is_name
 from afl.kernel.cron import Cron
 from afl.kernel.dag import cycles
 from afl.kernel.errors import InputError, ScheduleError
@@ -31,7 +32,6 @@ _KEYS = (
 )
 _MOST_CYCLES = 20  # that are told of one file
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # one of them divides the words of the wire
 _DAY_7 = re.compile(r"(?<![0-9/])7(?![0-9])")
 
 
@@ -79,8 +79,11 @@ def _tasks(document: Section, params: dict[str, Parameter]) -> dict[str, Task]:
     sections: dict[str, Section] = {}
     for task_id in section:
         inner = section.section(task_id, "a mapping with name and config", required=True)
-        if not task_id or _CONTROL.search(task_id):
-            section.problem(task_id, "is no task id: expected text without control characters")
+        if not is_name(task_id):
+            section.problem(
+                task_id,
+                f"is no task id: expected text without control characters, at most {LONGEST_NAME} of them",
+            )
         if inner is not None:
             tasks[task_id], sections[task_id] = read_task(inner, params), inner
     _check_dependencies(section, tasks)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from afl.fleet.problems import Problem, WorkflowFileError
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_file import read_workflow
+from afl.kernel.bounds import LONGEST_NAME, is_name
 
 SUFFIXES = (".yml", ".yaml")
 _LARGEST = 1024 * 1024
@@ -89,8 +90,11 @@ class WorkflowFolder:
         name = workflow_id(self.path, path)
         if size > _LARGEST:
             raise _error(path, f"is {size:,} bytes; a workflow file has at most {_LARGEST:,}")
-        if not name.isprintable():
-            raise _error(path, "has control characters in its name, so it can have no id")
+        if not is_name(name):
+            what = (
+                "control characters" if len(name) <= LONGEST_NAME else f"more than {LONGEST_NAME} characters"
+            )
+            raise _error(path, f"has {what} in its name, so it can have no id")
         try:
             text = Path(path).read_text("utf-8-sig")
         except UnicodeDecodeError as error:

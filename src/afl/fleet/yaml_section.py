@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.fleet.problems import Problem, WorkflowFileError, suggestion
+from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
@@ -120,6 +121,8 @@ class Section:
             self.problem(
                 name, "holds a NUL, which cannot be stored, or 0x01, which divides words on the wire"
             )
+        if len(found) > LONGEST_NAME:
+            self.problem(name, f"has {len(found):,} characters; expected at most {LONGEST_NAME}")
         return found
 
     def texts(self, name: str) -> tuple[str, ...]:

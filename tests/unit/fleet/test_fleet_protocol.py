@@ -16,6 +16,7 @@ from afl.fleet.protocol import OK, PONG, Kind, Reply, client_error, parse_reply,
 from afl.fleet.records import Level, LogRecord, RunRecord, TaskRecord
 from afl.fleet.request_reader import parse_request
 from afl.fleet.statuses import OLD, Status
+from afl.kernel.bounds import LONGEST_NAME
 
 FRAMES: list[tuple[bytes, r.Request[Any]]] = [
     (b"PING", r.Ping()),
@@ -101,6 +102,90 @@ def test_what_is_wrong_is_told_in_the_words_of_the_reference(frame: bytes, text:
 def test_json_that_does_not_fit_is_refused(frame: bytes) -> None:
     with pytest.raises(ProtocolError, match=frame.split(b"\x01")[0].decode()):
         parse_request(frame)
+
+
+AGENT = {"agent_id": "a", "incarnation": "i"}
+RUN = {"kind": "run", "seq": 1, "run_id": "r", "epoch": 1, "status": "RUNNING", "at": 5}
+LONG = "x" * (LONGEST_NAME + 1)
+
+
+def json_frame(verb: str, **fields: Any) -> bytes:
+    return f"{verb}\x01".encode() + msgspec.json.encode(fields)
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (
+            json_frame("HEARTBEAT", **AGENT, slots=2**63),
+            "HEARTBEAT: Expected `int` <= 2147483647 - at `$.slots`",
+        ),
+        (json_frame("HEARTBEAT", **AGENT, slots=-1), "HEARTBEAT: Expected `int` >= 0 - at `$.slots`"),
+        (
+            json_frame("HEARTBEAT", **AGENT | {"agent_id": "a\0"}),
+            "HEARTBEAT: Expected `str` without control characters - at `$.agent_id`",
+        ),
+        (
+            json_frame("HEARTBEAT", **AGENT | {"incarnation": "i\n"}),
+            "HEARTBEAT: Expected `str` without control characters - at `$.incarnation`",
+        ),
+        (
+            json_frame("HEARTBEAT", **AGENT | {"agent_id": LONG}),
+            "HEARTBEAT: Expected `str` of length <= 512 - at `$.agent_id`",
+        ),
+        (
+            json_frame("HEARTBEAT", **AGENT, running=[["r", 2**64]]),
+            "HEARTBEAT: Expected `int` <= 9007199254740992 - at `$.running[0][1]`",
+        ),
+        (
+            b"REGISTERAGENT\x01a\0b",
+            "REGISTERAGENT: Expected `str` without control characters - at `$.agent_id`",
+        ),
+        (b"REGISTERAGENT\x01", "REGISTERAGENT: Expected `str` of length >= 1 - at `$.agent_id`"),
+        (
+            b"FETCHWORKFLOW\x01" + LONG.encode(),
+            "FETCHWORKFLOW: Expected `str` of length <= 512 - at `$.agent_id`",
+        ),
+        (
+            b"FETCHRUN\x01a\x01i\0\x010",
+            "FETCHRUN: Expected `str` without control characters - at `$.incarnation`",
+        ),
+        (
+            b'FETCHRUN\x01a\x01i\x010\x01["r\\u0000"]',
+            "FETCHRUN: Expected `str` without control characters - at `$.held[0]`",
+        ),
+        (b"CANCELRUN\x01r\x01no\0good", "CANCELRUN: Expected `str` without NUL - at `$.reason`"),
+        (
+            json_frame("RUNWORKFLOW", workflow_id="w", run_id="r\x7f"),
+            "RUNWORKFLOW: Expected `str` without control characters - at `$.run_id`",
+        ),
+        (
+            json_frame("SHIP", **AGENT, records=[RUN | {"at": 1 << 62}]),
+            "SHIP: Expected `int` <= 253402300799999 - at `$.records[0].at`",
+        ),
+        (
+            json_frame("SHIP", **AGENT, records=[RUN | {"seq": 1 << 63}]),
+            "SHIP: Expected `int` <= 9007199254740992 - at `$.records[0].seq`",
+        ),
+        (
+            json_frame("SHIP", **AGENT, records=[RUN | {"run_id": LONG}]),
+            "SHIP: Expected `str` of length <= 512 - at `$.records[0].run_id`",
+        ),
+        (json_frame("GETLOGS", after=2**70), "GETLOGS: Expected `int` <= 9007199254740992 - at `$.after`"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, bytes) else "",
+)
+def test_ids_numbers_and_texts_have_bounds(frame: bytes, text: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        parse_request(frame)
+    assert str(caught.value) == text
+
+
+def test_an_answer_does_not_repeat_all_of_what_was_wrong() -> None:
+    verb = "X" * 100_000
+    with pytest.raises(ProtocolError) as caught:
+        parse_request(verb.encode())
+    assert len(client_error(str(caught.value)).frame()) < 5_000
 
 
 def test_tokens_and_keys_that_nobody_expects_are_ignored() -> None:
@@ -215,6 +300,7 @@ def test_a_log_payload_may_hold_the_separator() -> None:
         b"\x01" * 6,
         b"a\x01b\x01c\x01d\x01e\x01now\x01INFO\x01x",
         b"a\x01b\x01c\x01d\x01e\x01999999999999999\x01INFO\x01x",
+        b"a\x01b\x01c\x01" + b"d" * 513 + b"\x01e\x011\x01INFO\x01x",
     ],
 )
 def test_a_frame_that_is_no_log_line_is_refused(frame: bytes) -> None:

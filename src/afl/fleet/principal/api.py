@@ -12,6 +12,7 @@ from afl.fleet.principal import agent_verbs, old_verbs, run_verbs
 from afl.fleet.principal.desk import Answer, Desk
 from afl.fleet.protocol import client_error, server_error
 from afl.fleet.request_reader import parse_request
+from afl.kernel.bounds import cut
 from afl.kernel.errors import AgentFlowError, InputError
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ async def answer(desk: Desk, frame: bytes) -> Answer:
     except InputError as error:
         return Answer(client_error(str(error)))
     except AgentFlowError as error:
-        _log.error("a request failed: %s", error)
+        _log.error("a request failed: %s", cut(str(error)))
         return Answer(server_error(str(error)))
     except Exception as error:
         _log.exception("a request failed for a reason that is a defect")

@@ -10,7 +10,7 @@ import msgspec
 
 from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.errors import ProtocolError
-from afl.fleet.log_frame import LAST_MS, LogFrame, cleaned
+from afl.fleet.log_frame import LogFrame, cleaned
 from afl.fleet.principal.store import LOGS, Change, Q, logs_topic
 from afl.fleet.records import LogRecord
 from afl.fleet.requests import GetLogs, QueryLogs
@@ -61,8 +61,6 @@ def block_of_record(record: LogRecord) -> Block:
         raise ProtocolError(f"the lines of log record {record.seq}: {error}") from error
     if len(lines) != record.count or not lines:
         raise ProtocolError(f"log record {record.seq} has {len(lines)} lines and says {record.count}")
-    if not 0 <= record.at <= LAST_MS:
-        raise ProtocolError(f"the time of log record {record.seq} is {record.at}; expected milliseconds")
     if _NUL in raw:  # PostgreSQL has no such character
         raw = msgspec.json.encode([cleaned(line) for line in lines])
     run = (cleaned(record.workflow_id), cleaned(record.workflow_name), cleaned(record.run_id))

@@ -16,6 +16,7 @@ from afl.fleet.principal.store import Change, Q
 from afl.fleet.principal.tasks import put_task, put_task_status
 from afl.fleet.records import RunRecord, TaskRecord
 from afl.fleet.statuses import Status
+from afl.kernel.bounds import cut
 from afl.kernel.database import Row, Transaction
 
 
@@ -28,7 +29,7 @@ def report_run(change: Change, record: RunRecord, agent_id: str, incarnation: st
         note(change, run, record.status, at=record.at, epoch=record.epoch, late=True)
     else:
         apply_run(
-            change, run, record.status, agent_id, incarnation, at=record.at, error=cleaned(record.error)
+            change, run, record.status, agent_id, incarnation, at=record.at, error=cut(cleaned(record.error))
         )
 
 

@@ -6,6 +6,7 @@ from afl.fleet.log_frame import cleaned
 from afl.fleet.principal.store import Change, Q
 from afl.fleet.records import TaskRecord
 from afl.fleet.statuses import Status
+from afl.kernel.bounds import cut
 
 
 def put_task(change: Change, record: TaskRecord) -> None:
@@ -20,7 +21,7 @@ def put_task(change: Change, record: TaskRecord) -> None:
         status=record.status.value,
         attempt=record.attempt,
         exit_code=record.exit_code,
-        error=cleaned(record.error),
+        error=cut(cleaned(record.error)),
         started_at=record.at if record.status is Status.RUNNING else None,
         ended_at=record.at if final else None,
     )

@@ -1,0 +1,74 @@
+"""What may come in from outside: how long, how large, of which characters. Checked once, where data enters.
+
+Every store and every peer can hold what is allowed here: PostgreSQL knows no NUL, SQLite no integer of 64 bits and
+more, and other readers of JSON none above 2**53. `Annotated` kinds are for what msgspec reads, functions for the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from afl.kernel.errors import InputError
+
+LONGEST_NAME = 512
+LONGEST_TEXT = 64 * 1024
+LONGEST_ERROR = 4 * 1024
+LARGEST_COUNT = 2**31 - 1
+LARGEST_NUMBER = 2**53
+LAST_MS = 253_402_300_799_999  # the end of the year 9999: no later time can be shown
+MOST_ITEMS = 100_000
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+_PLAIN = rf"\A[^{_CONTROL}]*\Z"
+_NO_NUL = r"\A[^\x00]*\Z"
+_is_plain = re.compile(_PLAIN).match
+_WORDS = {
+    f"matching regex {_PLAIN!r}": "without control characters",
+    f"matching regex {_NO_NUL!r}": "without NUL",
+}
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=_PLAIN)]
+"""An id, or what people call something."""
+NameOrNothing = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=_PLAIN)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT, pattern=_NO_NUL)]
+Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
+Position = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
+"""A place in something that grows for years."""
+Integer = Annotated[int, Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Moment = Annotated[int, Meta(ge=0, le=LAST_MS)]
+"""Milliseconds since 1970."""
+
+
+def is_name(value: str, *, but: str = "") -> bool:
+    """Whether a text can be an id or a name; `but` has the characters that this one must not hold either."""
+    return (
+        0 < len(value) <= LONGEST_NAME
+        and _is_plain(value) is not None
+        and not any(each in value for each in but)
+    )
+
+
+def check_name(value: Any, what: str) -> str:
+    """The value when it is a name; else InputError."""
+    if not isinstance(value, str) or not is_name(value):
+        raise InputError(
+            f"{what} is {str(value)[:80]!r}; expected 1 to {LONGEST_NAME} characters, no control characters among them"
+        )
+    return value
+
+
+def cut(text: str, longest: int = LONGEST_ERROR) -> str:
+    """A text for people, cut where it is too long to be kept or shown."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
+def reason(error: msgspec.MsgspecError) -> str:
+    """What msgspec says, with the patterns of this module in words."""
+    text = str(error)
+    for pattern, words in _WORDS.items():
+        text = text.replace(pattern, words)
+    return text
