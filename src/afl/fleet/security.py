@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,7 +134,12 @@ class Gate:
         """Until it is cancelled."""
         while True:
             question = await self._socket.recv_multipart()
-            await self._socket.send_multipart(self._answer(question))
+            try:
+                answer = self._answer(question)
+            except Exception:  # whoever asks goes without; the next one may come in
+                _log.exception("a peer's key could not be looked at")
+                answer = [*question[:2], b"500", b"internal error", b"", b""]
+            await self._socket.send_multipart(answer)
 
     def close(self) -> None:
         self._socket.close(linger=0)
@@ -176,11 +182,20 @@ def _public(path: Path) -> bytes:
     found = _keys(path).get(b"public")
     if found is None:
         raise KeyFileError(f'{path} has no line `public-key = "..."`; make keys with `afl fleet keys`')
-    return found
+    return _checked(found, path)
 
 
 def _pair(path: Path) -> tuple[bytes, bytes]:
     secret = _keys(path).get(b"secret")
     if secret is None:
         raise KeyFileError(f'{path} has no line `secret-key = "..."`; make keys with `afl fleet keys`')
-    return _public(path), secret
+    return _public(path), _checked(secret, path)
+
+
+def _checked(key: bytes, path: Path) -> bytes:
+    """Not everything written in the right characters is a key."""
+    try:
+        zmq.utils.z85.decode(key)
+    except (ValueError, struct.error) as error:
+        raise KeyFileError(f"{path} holds a damaged key; make keys with `afl fleet keys`") from error
+    return key

@@ -81,7 +81,9 @@ def test_a_key_that_is_allowed_later_counts_at_once(principal: PrincipalProcess,
     ours = principal.settings.keys_folder
     (tmp_path / "other" / "principal.key").write_bytes((ours / "principal.key").read_bytes())
     (ours / "allowed" / "broken.key").write_text("nonsense")
-    (ours / "allowed" / "damaged.key").write_text('    public-key = "' + "~" * 40 + '"\n')
+    for number, letter in enumerate("~#"):  # no letter of a key, and one too many of the largest
+        text = f'    public-key = "{letter * 40}"\n'
+        (ours / "allowed" / f"damaged{number}.key").write_text(text)
     settings = replace(principal.settings, keys_directory=str(tmp_path / "other"))
     with Client(impatient(settings)) as client, pytest.raises(PrincipalAway):
         client.call(Ping())
@@ -170,6 +172,9 @@ def test_damaged_key_files_are_told(tmp_path: Path) -> None:
     make_keys(tmp_path)
     (tmp_path / "client.key_secret").write_text("nothing")
     with pytest.raises(KeyFileError, match="secret-key"):
+        load_client_keys(tmp_path)
+    (tmp_path / "client.key_secret").write_text(f'public-key = "{"#" * 40}"\nsecret-key = "{"#" * 40}"\n')
+    with pytest.raises(KeyFileError, match="damaged key"):
         load_client_keys(tmp_path)
     (tmp_path / "principal.key").unlink()
     with pytest.raises(KeyFileError, match="copy it"):
