@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,9 @@ from types import MappingProxyType
 from afl.fleet.problems import Problem, WorkflowFileError
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_file import read_workflow
-from afl.kernel.bounds import LONGEST_NAME, is_name
+from afl.kernel.bounds import LONGEST_NAME, cut, is_name
 
+_log = logging.getLogger(__name__)
 SUFFIXES = (".yml", ".yaml")
 _LARGEST = 1024 * 1024
 # A file written twice within one tick of the file system's clock looks the same both times, so one that is this young
@@ -84,6 +86,9 @@ class WorkflowFolder:
             workflow = self._read(path, status.st_size)
         except WorkflowFileError as error:
             return _Entry(stamp, None, error.problems)
+        except Exception as error:  # a defect of ours must not hide the other files
+            _log.exception("%s cannot be read", path)
+            return _Entry(stamp, None, (Problem(path, 0, "", f"cannot be read: {cut(repr(error))}"),))
         return _Entry(stamp, workflow, ())
 
     def _read(self, path: str, size: int) -> Workflow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from afl.fleet.errors import ProtocolError
 from afl.fleet.log_frame import LogFrame, parse_log_frame
@@ -11,7 +12,8 @@ from afl.fleet.principal.desk import Desk
 from afl.fleet.principal.logs import Block, append, blocks_of_frames
 from afl.fleet.zeromq import zmq
 from afl.kernel.backoff import Backoff
-from afl.kernel.errors import AgentFlowError, StoreUnavailable
+from afl.kernel.errors import StoreError, StoreUnavailable
+from afl.kernel.isolation import Isolation
 
 _log = logging.getLogger(__name__)
 _BATCH = 5000
@@ -24,6 +26,7 @@ class Intake:
     def __init__(self, socket: zmq.asyncio.Socket, desk: Desk) -> None:
         self._socket = socket
         self._desk = desk
+        self._apart = Isolation(_log, "the intake of log lines")
 
     async def serve(self) -> None:
         """Until cancelled."""
@@ -31,8 +34,7 @@ class Intake:
             frames = _parsed(await self._read())
             blocks = blocks_of_frames(frames)
             if blocks:
-                await self._store(blocks)
-                await self._desk.publish(blocks)
+                await self._desk.publish(await self._store(blocks))
 
     async def _read(self) -> list[bytes]:
         """What has arrived; waits for the first."""
@@ -44,21 +46,33 @@ class Intake:
                 break
         return raw
 
-    async def _store(self, blocks: list[Block]) -> None:
-        """A store that does not answer is waited for: the sender has nothing left to send again.
+    async def _store(self, blocks: list[Block]) -> list[Block]:
+        """Those that were stored. A store that does not answer is waited for: the sender has nothing to send again.
 
-        Lines that it refuses would be refused for ever, and must not keep back those behind them.
+        Lines that it refuses would be refused for ever, and must not keep back the others.
         """
-        for pause in _PAUSES.delays():
+        stored: list[Block] = []
+
+        async def store(some: Sequence[Block]) -> None:
+            await self._desk.change(lambda change: append(change, some))
+            stored.extend(some)
+
+        pauses = _PAUSES.delays()
+        while True:
+            left = [block for block in blocks if block not in stored] if stored else blocks
             try:
-                await self._desk.change(lambda change: append(change, blocks))
-                return
+                await self._apart.together(left, store, _whose)
+                return stored
             except StoreUnavailable as error:
                 _log.error("log lines wait for the store: %s", error)
-                await asyncio.sleep(pause)
-            except AgentFlowError as error:
-                _log.error("%d blocks of log lines were dropped: %s", len(blocks), error)
-                return
+                await asyncio.sleep(next(pauses))
+            except StoreError as error:
+                _log.error("%d blocks of log lines were dropped: %s", len(left), error)
+                return stored
+
+
+def _whose(block: Block) -> str:
+    return f"a line of task {block.task_instance_id} of {block.workflow_id}"
 
 
 def _parsed(raw: list[bytes]) -> list[LogFrame]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from afl.fleet.principal.desk import Desk
-from afl.fleet.principal.judging import LIMIT, Verdict, judge, spare_all
+from afl.fleet.principal.judging import LIMIT, Verdict, expired, judge_runs, spare_all
+from afl.fleet.principal.registry import Agent
 from afl.fleet.principal.store import Change, Q
 from afl.fleet.statuses import Status
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError
+from afl.kernel.isolation import Isolation
 
 _log = logging.getLogger(__name__)
 _LONGEST_SLEEP_S = 5.0
@@ -30,6 +33,7 @@ class Monitor:
         # A live agent renews its leases when a third of their time is over, so a shorter delay ends none.
         self._late_ms = desk.store.lease_ms / 4
         self._planned: float | None = None  # when the next look is due, by the store's clock
+        self._apart = Isolation(_log, "the monitor")
 
     async def start(self) -> None:
         """Nobody was heard while this principal was away: it waits one timeout before it judges."""
@@ -39,38 +43,59 @@ class Monitor:
     async def serve(self) -> None:
         """Until cancelled."""
         while True:
+            pause = self._longest_s
             try:
-                pause = await self.look()
+                with self._apart.item("this look"):
+                    pause = await self.look()
             except StoreError as error:
                 _log.error("the monitor waits for the store: %s", error)
-                pause = self._longest_s
             await asyncio.sleep(pause)
 
     async def look(self) -> float:
         """Judge what is due, save who was heard; how long until the next look, in seconds."""
         while True:
-            verdicts, self._planned = await self._desk.change(self._judge)
-            for verdict in verdicts:
-                self._tell(verdict)
-            if len(verdicts) < LIMIT:
+            due, self._planned = await self._desk.change(self._find_due)
+            judged = len(due) and await self._judge(due)
+            if judged < LIMIT:
                 break
-        due = self._desk.registry.due()
-        if due:
-            await self._desk.change(lambda change: self._desk.registry.save(change, due))
-            for agent in due:
-                agent.saved = agent.last_seen
+        await self._save_agents()
         pause, self._planned = await self._desk.store.read_soon(self._pause)
         return pause
 
-    def _judge(self, change: Change) -> tuple[list[Verdict], float]:
-        """What was decided, and when."""
+    async def _judge(self, run_ids: list[str]) -> int:
+        """How many were decided; one that cannot be decided holds up no other."""
+        judged = 0
+
+        async def decide(some: Sequence[str]) -> None:
+            nonlocal judged
+            verdicts = await self._desk.change(lambda change: judge_runs(change, some))
+            judged += len(verdicts)
+            for verdict in verdicts:
+                self._tell(verdict)
+
+        await self._apart.together(run_ids, decide, lambda run_id: f"run {run_id}")
+        return judged
+
+    async def _save_agents(self) -> None:
+        due = self._desk.registry.due()
+
+        async def save(some: Sequence[Agent]) -> None:
+            await self._desk.change(lambda change: self._desk.registry.save(change, some))
+
+        if due:
+            await self._apart.together(due, save, lambda agent: f"agent {agent.agent_id}")
+        for agent in due:
+            agent.saved = agent.last_seen
+
+    def _find_due(self, change: Change) -> tuple[list[str], float]:
+        """The runs to be judged, and when that is."""
         if self._planned is not None and change.moment - self._planned > self._late_ms:
             _log.warning(
                 "nobody was heard for %.1f s: every agent has a heartbeat timeout to be heard again",
                 (change.moment - self._planned) / 1000,
             )
             spare_all(change)
-        return judge(change), change.moment
+        return expired(change), change.moment
 
     def _tell(self, verdict: Verdict) -> None:
         if verdict.crashed:

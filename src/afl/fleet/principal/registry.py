@@ -5,7 +5,7 @@ The table has them as of a minute ago; a principal that starts reads them there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from afl.fleet.principal.store import Change, Q
@@ -63,7 +63,7 @@ class Registry:
             del self._agents[agent.agent_id]
         return [agent for agent in self._agents.values() if agent.last_seen - agent.saved >= _SAVE_MS]
 
-    def save(self, change: Change, due: list[Agent]) -> None:
+    def save(self, change: Change, due: Sequence[Agent]) -> None:
         """Write those rows, and delete the rows of agents that are gone."""
         for agent in due:
             values = {"agent_id": agent.agent_id, "incarnation": agent.incarnation, "slots": agent.slots}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from afl.fleet.principal.desk import Desk
 from afl.fleet.principal.store import Change, Q
 from afl.kernel.errors import StoreError
+from afl.kernel.isolation import STORE_TROUBLE, Isolation
 
 _log = logging.getLogger(__name__)
 _DAY_MS = 86_400_000
@@ -22,12 +24,14 @@ class Retention:
     def __init__(self, desk: Desk, days: int) -> None:
         self._desk = desk
         self._age_ms = days * _DAY_MS
+        self._apart = Isolation(_log, "retention")
 
     async def serve(self) -> None:
         """Until cancelled."""
         while True:
             try:
-                await self.look()
+                with self._apart.item("this look"):
+                    await self.look()
             except StoreError as error:
                 _log.error("old runs stay until the store answers: %s", error)
             await asyncio.sleep(_PAUSE_S)
@@ -36,7 +40,7 @@ class Retention:
         """Remove everything that is too old; how many runs that were."""
         removed = 0
         while True:
-            gone, more = await self._desk.change(lambda change: forget(change, change.at - self._age_ms))
+            gone, more = await self._forget_some()
             removed += gone
             if not more:
                 break
@@ -44,20 +48,54 @@ class Retention:
             _log.info("removed %d runs that ended more than %d days ago", removed, self._age_ms // _DAY_MS)
         return removed
 
+    async def _forget_some(self) -> tuple[int, bool]:
+        """As `forget`. One run that cannot be removed stays, and the others go."""
+        try:
+            return await self._desk.change(lambda change: forget(change, change.at - self._age_ms))
+        except STORE_TROUBLE:
+            raise
+        except Exception:
+            return await self._forget_each()
+
+    async def _forget_each(self) -> tuple[int, bool]:
+        runs = await self._desk.change(lambda change: old_runs(change, change.at - self._age_ms))
+        removed = 0
+        for run_id in runs:
+            with self._apart.item(f"run {run_id}"):
+                while await self._desk.change(partial(forget_run, run_id=run_id, room=BLOCKS)) <= 0:
+                    continue
+                removed += 1
+        return removed, removed > 0 and len(runs) == RUNS
+
 
 def forget(change: Change, before: int) -> tuple[int, bool]:
     """Some of the runs that ended before a time: how many are gone, and whether there may be more.
 
     The last status of each workflow stays: it says how the workflow went when it last ran.
     """
-    tx = change.tx
-    found = tx.all(Q.old_runs, before=before, limit=RUNS)
+    found = old_runs(change, before)
     room = BLOCKS
-    for gone, run in enumerate(found):
-        for row in tx.all(Q.instances_of, run_id=run["run_id"]):
-            room -= tx.run(Q.forget_lines, instance_id=row["instance_id"], limit=room)
-            if room <= 0:  # there may be more lines of this one
-                return gone, True
-        for query in (Q.clear_tasks, Q.forget_task_statuses, Q.forget_run_statuses, Q.forget_run):
-            tx.run(query, run_id=run["run_id"])
+    for gone, run_id in enumerate(found):
+        room = forget_run(change, run_id, room)
+        if room <= 0:
+            return gone, True
     return len(found), len(found) == RUNS
+
+
+def old_runs(change: Change, before: int) -> list[str]:
+    """Some of the runs that ended before a time, the oldest first."""
+    return [run["run_id"] for run in change.tx.all(Q.old_runs, before=before, limit=RUNS)]
+
+
+def forget_run(change: Change, run_id: str, room: int) -> int:
+    """Remove a run, and as many blocks of its lines as there is room for; what is left of that.
+
+    Without room left there may be more lines, and so the run stays.
+    """
+    for row in change.tx.all(Q.instances_of, run_id=run_id):
+        room -= change.tx.run(Q.forget_lines, instance_id=row["instance_id"], limit=room)
+        if room <= 0:
+            return room
+    for query in (Q.clear_tasks, Q.forget_task_statuses, Q.forget_run_statuses, Q.forget_run):
+        change.tx.run(query, run_id=run_id)
+    return room

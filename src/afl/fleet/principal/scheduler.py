@@ -13,7 +13,8 @@ from afl.fleet.principal.desk import Desk
 from afl.fleet.principal.store import Change, Rings
 from afl.fleet.workflow import Overlap, Workflow
 from afl.kernel.database import Transaction
-from afl.kernel.errors import InputError, StoreError
+from afl.kernel.errors import StoreError
+from afl.kernel.isolation import Isolation
 from afl.kernel.schedule import Firing, Schedule, Schedules
 
 _log = logging.getLogger(__name__)
@@ -31,7 +32,9 @@ class Scheduler:
         self._schedules = Schedules(desk.store.database)
         self._now = now or self._schedules.now
         self._changed = asyncio.Event()
+        self._stale = True  # the schedules may not be what the workflows say
         self._rings = Rings()
+        self._apart = Isolation(_log, "the scheduler")
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -43,19 +46,22 @@ class Scheduler:
 
     async def serve(self) -> None:
         """Until cancelled."""
-        stale = True
         while True:
+            pause = self._poll_s
             try:
-                if stale or self._changed.is_set():
-                    self._changed.clear()
-                    stale = True
-                    await asyncio.to_thread(self.synchronise)
-                    stale = False
-                pause = await self.fire_due()
+                with self._apart.item("this look"):
+                    await self._synchronise_if_changed()
+                    pause = await self.fire_due()
             except StoreError as error:
                 _log.error("the scheduler waits for the store: %s", error)
-                pause = self._poll_s
             await self._sleep(pause)
+
+    async def _synchronise_if_changed(self) -> None:
+        if self._changed.is_set() or self._stale:
+            self._changed.clear()
+            self._stale = True
+            await asyncio.to_thread(self.synchronise)
+            self._stale = False
 
     async def fire_due(self) -> float:
         """Start what is due; how long until the next, in seconds."""
@@ -70,12 +76,11 @@ class Scheduler:
         wanted = {workflow.id: workflow for workflow in self._catalogue.workflows.values() if workflow.cron}
         known = self._schedules_by_name()
         for workflow in wanted.values():
-            try:
+            with self._apart.item(f"workflow {workflow.id}, which is not scheduled"):
                 self._desk.store.database.write(partial(self._put, workflow))
-            except InputError as error:
-                _log.error("workflow %s is not scheduled: %s", workflow.id, error)
         for name in known - wanted.keys():
-            self._desk.store.database.write(partial(self._schedules.remove, part=_PART, name=name))
+            with self._apart.item(f"schedule {name}, which is not removed"):
+                self._desk.store.database.write(partial(self._schedules.remove, part=_PART, name=name))
 
     def _schedules_by_name(self) -> set[str]:
         found = self._desk.store.read(lambda tx: self._schedules.show(tx, _PART))

@@ -26,6 +26,7 @@ from afl.fleet.settings import FleetSettings, expanded
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import StoreError
+from afl.kernel.isolation import Isolation
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 2.0
@@ -99,8 +100,10 @@ class Principal:
 
     async def _refresh(self) -> None:
         """Look at the workflow folder now and then."""
+        apart = Isolation(_log, "the principal")
         while True:
-            await self.desk.catalogue.refresh()
+            with apart.item("the workflow folder"):
+                await self.desk.catalogue.refresh()
             await asyncio.sleep(self.settings.workflow_dir_refresh_frequency_s)
 
 
