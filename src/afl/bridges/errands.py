@@ -13,6 +13,7 @@ from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
+from afl.kernel.isolation import Isolation
 from afl.runtime.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.entities import (
     LogDefinition,
@@ -40,6 +41,7 @@ class Errands:
         self._store = evaluator.persistence
         self._elsewhere = Elsewhere(evaluator)
         self._thread = ThreadPoolExecutor(1, "afl-bridges-store")
+        self._apart = Isolation(_log, "the bridge service")
 
     def close(self) -> None:
         self._thread.shutdown(wait=True)
@@ -112,7 +114,11 @@ class Errands:
                 break
             after = page[-1].uuid
         now = self._store.now() if found else 0
-        return [self._errand(task, now) for task in found]
+        errands = []
+        for task in found:
+            with self._apart.item(f"task {task.uuid}"):
+                errands.append(self._errand(task, now))
+        return errands
 
     def _paused(self, runs: Set[str]) -> set[str]:
         found = (self._store.get_run(WorkflowId(run)) for run in runs)

@@ -16,6 +16,7 @@ from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, StoreError
+from afl.kernel.isolation import Isolation
 from afl.runtime.elsewhere import earlier_ids, elsewhere_id
 from afl.runtime.entities import TaskDefinition
 
@@ -55,6 +56,7 @@ class Lane:
         self.reasons: dict[str, str] = {}  # why tasks could not be begun, by their ids
         self._noted: dict[str, str] = {}
         self._due: float | None = None
+        self._apart = Isolation(_log, f"the bridge to {kind}")
 
     def open(self) -> Bridge:
         if self._bridge is None:
@@ -203,7 +205,8 @@ class Lane:
 
     async def _settle(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
         for ending in await bridge.look(errands) if errands else []:
-            await self._errands.settle(ending)
+            with self._apart.item(f"the end of {ending.id}"):
+                await self._errands.settle(ending)
 
     async def _check(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
         """What ended while it was being begun may have been called off before it was there."""

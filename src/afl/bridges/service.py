@@ -24,6 +24,7 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.companion import Companion
 from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
+from afl.kernel.isolation import Isolation
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.in_hand import claiming
@@ -71,6 +72,7 @@ class BridgeService:
         self._eager = eager
         self._sweeps = sweeps
         self._strays = StrayClaims(self._store, task_list, lambda name: self._rules.via(name) is not None)
+        self._apart = Isolation(_log, "the bridge service")
         self._stopping = False
         self._ear: Ear | None = None
         self._lanes: list[Lane] = []
@@ -203,8 +205,9 @@ class BridgeService:
             rung.clear()
             try:
                 await self._errands.perform(chore)
-            except AgentFlowError as error:
-                _log.warning("a chore of the bridges fails, trying again: %s", error)
+            except Exception as error:  # the next round may go well, and nobody else does it
+                known = isinstance(error, AgentFlowError)
+                _log.warning("a chore of the bridges fails, trying again: %s", error, exc_info=not known)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await rung.wait()
@@ -228,9 +231,17 @@ class BridgeService:
                 self._rules.names, self._task_list, limit=_CLAIMED, lease_ms=self._store.lease_ms
             )
             for task in tasks:
-                via = self._rules.via(task.name)
-                if via is not None:
-                    crashpoint.reach("bridge.hand_over")
-                    self._store.hand_over(task, via)
+                self._hand_over_one(task)
             if len(tasks) < _CLAIMED:
                 return
+
+    def _hand_over_one(self, task: TaskDefinition) -> None:
+        """One that cannot be handed over goes back, and holds up no other."""
+        via, done = self._rules.via(task.name), False
+        with self._apart.item(f"task {task.uuid}"):
+            if via is not None:
+                crashpoint.reach("bridge.hand_over")
+                self._store.hand_over(task, via)
+            done = True
+        if not done:
+            self._strays.suspect()

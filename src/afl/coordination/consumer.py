@@ -138,6 +138,13 @@ class Consumer:
                 _log.warning("%s cannot receive, attempt %d: %s", self._agent_id, failures, error)
                 await asyncio.sleep(_RETRIES.delay(failures))
                 continue
+            except MessageCoordinatorError:
+                raise
+            except Exception:  # one message of nobody knows what must not be the last
+                failures += 1
+                _log.exception("%s cannot receive, attempt %d", self._agent_id, failures)
+                await asyncio.sleep(_RETRIES.delay(failures))
+                continue
             failures = 0
 
     def _room(self) -> int:
@@ -218,8 +225,11 @@ class Consumer:
                 continue
             try:
                 kept = await self._coordinator.extend_batch(self._agent_id, tokens, self._visible)
-            except MessageCoordinatorError as error:
-                _log.warning("reservations of %s could not be extended: %s", self._agent_id, error)
+            except Exception as error:
+                known = isinstance(error, MessageCoordinatorError)
+                _log.warning(
+                    "reservations of %s could not be extended: %s", self._agent_id, error, exc_info=not known
+                )
                 continue
             for token, held in zip(tokens, kept, strict=True):
                 if not held and token in self._held:

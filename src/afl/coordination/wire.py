@@ -75,12 +75,19 @@ def encode_error(error: str | None) -> bytes:
 
 
 def decode_error(text: bytes) -> str | None:
-    return None if not text else str(json.loads(text))
+    """ValueError when it cannot be read."""
+    try:
+        return None if not text else str(json.loads(text))
+    except RecursionError as error:
+        raise ValueError(f"it is nested too deeply: {error}") from error
 
 
 def moment(microseconds: int) -> str:
-    """A time of the server as text: UTC, ISO format."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+    """A time of the server as text: UTC, ISO format; ValueError when it is none."""
+    try:
+        return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{microseconds} is no time") from error
 
 
 def _agent(agent_id: AgentId) -> str:

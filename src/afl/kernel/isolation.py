@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Isolation:
-    """For one loop, in one thread or task at a time.
+    """For one loop; several threads may share it.
 
         for run in due:
             with isolation.item(f"run {run.id}"):
@@ -66,6 +66,5 @@ class Isolation:
         defect = None if isinstance(error, AgentFlowError) else error
         self._log.log(level, "%s leaves %s: %s", self._who, cut(name, 200), cut(repr(error)), exc_info=defect)
         self._told[name] = None
-        self._told.move_to_end(name)
         if len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)

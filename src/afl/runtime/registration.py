@@ -79,8 +79,14 @@ class Registration:
         while not self._ended.wait(self._heartbeat):
             try:
                 self._save(ServerState.RUNNING)
-            except AgentFlowError as error:
-                _log.warning("heartbeat of server %s failed, trying again: %s", self.server.uuid, error)
+            except Exception as error:  # a server that is silent counts as gone, whatever the reason
+                known = isinstance(error, AgentFlowError)
+                _log.warning(
+                    "heartbeat of server %s failed, trying again: %s",
+                    self.server.uuid,
+                    error,
+                    exc_info=not known,
+                )
 
     def _warn_of_namesakes(self) -> None:
         mine = self.server

@@ -5,10 +5,12 @@ Everything here may be done by several processes at once, and again: each act is
 
 from __future__ import annotations
 
+import logging
 from copy import copy
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
+from afl.kernel.isolation import Isolation
 from afl.runtime import tracing
 from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -18,6 +20,8 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId
+
+_apart = Isolation(logging.getLogger(__name__), "the sweep")
 
 
 def reclaim(evaluator: Evaluator) -> int:
@@ -33,12 +37,17 @@ def judge(evaluator: Evaluator) -> None:
     store = evaluator.persistence
     for hold in (TaskHold.POISONED, TaskHold.TIMEOUT):
         for task in store.find_tasks(state=TaskState.PENDING, hold=hold):
-            message, kind = _verdict(evaluator, task)
-            delay = retry_delay(task, kind)
-            if delay is not None:
-                store.requeue(task, delay, {"message": message, "type": kind})
-            else:
-                _fail(evaluator, task, message, kind)
+            with _apart.item(f"task {task.uuid}"):
+                _judge(evaluator, task)
+
+
+def _judge(evaluator: Evaluator, task: TaskDefinition) -> None:
+    message, kind = _verdict(evaluator, task)
+    delay = retry_delay(task, kind)
+    if delay is not None:
+        evaluator.persistence.requeue(task, delay, {"message": message, "type": kind})
+    else:
+        _fail(evaluator, task, message, kind)
 
 
 def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
@@ -56,7 +65,11 @@ def _what_was_due(task: TaskDefinition) -> str:
 
 def escalate(store: PersistenceAPI) -> int:
     """Ask the next one where a person has not answered in time; how many were asked."""
-    return sum(_ask_next(store, task) for task in store.get_unanswered())
+    asked = 0
+    for task in store.get_unanswered():
+        with _apart.item(f"the question of task {task.uuid}"):
+            asked += _ask_next(store, task)
+    return asked
 
 
 def _ask_next(store: PersistenceAPI, task: TaskDefinition) -> bool:
@@ -103,7 +116,8 @@ def continue_lost_steps(evaluator: Evaluator, limit: int = 100) -> int:
     """Find steps that wait for work which nobody will do any more, and help them on; how many."""
     lost = evaluator.persistence.get_lost_steps(limit)
     for step in lost:
-        _continue(evaluator, step)
+        with _apart.item(f"step {step.id}"):
+            _continue(evaluator, step)
     return len(lost)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from afl.kernel.database import Transaction
-from afl.kernel.errors import AgentFlowError, StoreUnavailable
+from afl.kernel.isolation import Isolation
 from afl.kernel.presence.base import Life
 from afl.turns import heads, inbox, watching
 from afl.turns.card_store import save_result
@@ -56,10 +56,13 @@ class Watchdog:
         self._engine = engine
         self._owner = owner
         self._targets = frozenset(targets)
+        self._apart = Isolation(_log, "the watchdog")
 
     async def sweep(self) -> None:
         """Everything but what was lost with a worker; that goes on in a worker's hands (`lost_turns`)."""
-        await self.guarded(self._requeue, await self.dead_owners())
+        dead = await self.dead_owners()
+        with self._apart.item("messages that were claimed and forgotten"):
+            await self._requeue(dead)
         await self._each(watching.expired_waits, self._time_out)
         await self._each(watching.idle_with_queue, self._dispatch)
         await self._each(lambda tx: watching.unclaimed_agents(tx, PENDING_MS), self._ring)
@@ -89,15 +92,10 @@ class Watchdog:
 
     async def guarded(self, work: Callable[[A], Awaitable[T]], thing: A) -> T | None:
         """One thing; when it cannot be helped, the next one is looked at all the same."""
-        try:
-            return await work(thing)
-        except StoreUnavailable:
-            raise
-        except AgentFlowError as error:
-            _log.warning("the watchdog leaves %r: %s", thing, error)
-        except Exception:
-            _log.exception("the watchdog stumbled over %r", thing)
-        return None
+        found: T | None = None
+        with self._apart.item(repr(thing)):
+            found = await work(thing)
+        return found
 
     async def _each(
         self, find: Callable[[Transaction], Sequence[A]], work: Callable[[Transaction, A], L0Result | None]
@@ -109,8 +107,9 @@ class Watchdog:
             if result is not None:
                 self._engine.publish(result)
 
-        for thing in await self._read(find):
-            await self.guarded(one, thing)
+        with self._apart.item(f"what {work.__name__} is for"):
+            for thing in await self._read(find):
+                await self.guarded(one, thing)
 
     async def _read(self, find: Callable[[Transaction], T]) -> T:
         return await self._engine.database.run("read", find)

@@ -69,6 +69,26 @@ def test_what_is_told_is_heard_by_those_who_listen(database: Database, bus_url: 
     assert asyncio.run(main()) == ["state", "step", "state"]
 
 
+def test_what_cannot_be_told_keeps_nothing_back(database: Database, bus_url: str, project: str) -> None:
+    async def main() -> None:
+        async with started(database, bus_url, relay=False) as engine:
+            heard = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], heard)
+            subject = event_subject(project, "public", "ada", "state")
+            for message in (
+                Message(subject, {}, {"n": object()}),
+                Message(subject, {"n": "\ud800"}, {"n": object()}),
+                Message(subject, {}, {"n": "x" * 9_000_000}),
+                Message(subject, {}, {"n": 1}),
+            ):
+                engine.tell(message)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not heard.messages or heard.messages[-1].payload["n"] != 1:
+                    await heard.until(len(heard.messages) + 1)
+
+    asyncio.run(main())
+
+
 def test_a_ring_wakes_the_workers_of_its_target(database: Database, bus_url: str, project: str) -> None:
     async def main() -> tuple[bool, bool, bool]:
         async with started(database, bus_url, relay=False) as engine:

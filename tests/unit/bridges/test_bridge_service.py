@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from support.crossings import Crossing
 from support.eventually import eventually
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
+from afl.kernel.database import Query
 from afl.operations.run.control import cancel, pause
 from afl.operations.run.runs import RunReport
 from afl.runtime.memory_store import MemoryStore
@@ -136,6 +138,38 @@ def test_a_mistake_in_a_bridge_does_not_end_it(crossing: Crossing, problem: Exce
     eventually(lambda: len(side.works) == 2)
     side.finish()
     crossing.until(run, "completed")
+
+
+def test_one_end_that_cannot_be_settled_holds_up_no_other(crossing: Crossing) -> None:
+    side = Side()
+
+    class Garrulous(SideBridge):
+        async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+            return [Ending("nobody's", result={}), *await super().look(errands)]
+
+    crossing.host(agent=partial(Garrulous, side=side))
+    run = crossing.submit(source(), {"ns": [1, 2]})
+    eventually(lambda: len(side.works) == 2)
+    side.finish()
+    crossing.until(run, "completed")
+
+
+def test_a_run_that_cannot_be_read_holds_up_no_other(
+    crossing: Crossing, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert isinstance(crossing.store, MemoryStore)
+    broken = crossing.submit(source(), {"ns": [1]})
+    eventually(lambda: crossing.tasks(broken))
+    spoil = Query("spoil", sqlite="update afl_programs set compiled = '[]'", postgres=None)
+    crossing.store.database.atomic(spoil)
+    side = Side()
+    host(crossing, side)
+    run = crossing.submit(source("with Retry(2)"), {"ns": [1, 2]})
+    eventually(lambda: len(side.works) == 2)
+    side.finish()
+    crossing.until(run, "completed")
+    told = [each for each in caplog.records if crossing.task(broken).uuid in each.getMessage()]
+    assert len([each for each in told if each.levelno >= logging.WARNING]) == 1
 
 
 def test_what_is_refused_fails_the_step_or_is_tried_again_as_the_workflow_says(crossing: Crossing) -> None:

@@ -144,6 +144,29 @@ def time_out(store: MemoryStore, run: str) -> None:
     go_on(store, run)
 
 
+def test_one_task_that_cannot_be_judged_holds_up_no_other(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = begin(store, source=TIMED), begin(store, source=TIMED)
+    for _ in range(2):
+        take(store)
+    uuid = only_task(store, bad).uuid
+    trigger = (
+        f"create trigger refused before update on afl_tasks when new.uuid = '{uuid}' and new.state = 'failed' "
+        "begin select raise(abort, 'a bad row'); end"
+    )
+    store.database.atomic(Query("refuse", sqlite=trigger, postgres=None))
+
+    def sweep() -> bool:
+        reclaim(Evaluator(store))
+        return only_task(store, good).state == TaskState.FAILED
+
+    heard(store, "nothing", sweep)
+    sweep()
+    assert only_task(store, bad).state == TaskState.PENDING
+    assert sum(uuid in each.getMessage() for each in caplog.records if each.levelname == "ERROR") == 1
+
+
 def test_what_takes_too_long_fails_with_the_type_timeout(store: MemoryStore) -> None:
     run = begin(store, source=TIMED)
     time_out(store, run)

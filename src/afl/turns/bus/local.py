@@ -162,6 +162,9 @@ class _Running(Subscription):
             except StoreError as error:
                 _log.warning("cannot read the outbox: %s; trying again", error)
                 more = False
+            except Exception:  # whatever it is, this look must not be the last
+                _log.exception("cannot read the outbox; trying again")
+                more = False
             if not more:
                 await self._rest()
 

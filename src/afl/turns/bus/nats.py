@@ -244,9 +244,12 @@ class NatsBus(Bus):
                         await handler.handle_next(partial(self._fetch, pulling))
                 finally:
                     await unsubscribe(pulling)
-            except LOST as error:
+            except Exception as error:  # a consumer that ended would leave its commands lying for ever
                 self._ready = False
-                _log.warning("consumer %s is out of order: %r; trying again", durable, error)
+                known = isinstance(error, LOST)
+                _log.warning(
+                    "consumer %s is out of order: %r; trying again", durable, error, exc_info=not known
+                )
                 await asyncio.sleep(0.2)
 
     async def _fetch(self, pulling: JetStreamContext.PullSubscription) -> Msg | None:
@@ -279,6 +282,8 @@ class NatsBus(Bus):
             await self._client.publish(message.subject, data, headers=dict(message.headers))
         except LOST as error:
             _log.debug("%s was not published: %r", message.subject, error)
+        except Exception as error:  # those behind it must be told all the same
+            _log.warning("%s cannot be published: %r", message.subject, error)
 
     async def _flush(self) -> None:
         try:

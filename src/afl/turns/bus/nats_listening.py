@@ -6,15 +6,18 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import msgspec
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 from nats.js import JetStreamContext
 
+from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
-from afl.kernel.codec import decode
+from afl.kernel.codec import decode_as
 from afl.turns import headers as names
 from afl.turns.bus.base import Callback, Subscription, WakeupEar
 from afl.turns.message import Message
@@ -84,10 +87,9 @@ async def unsubscribe(part: NatsSubscription | JetStreamContext.PullSubscription
 async def guarded(callback: Callback, message: Msg) -> bool:
     """Whether the callback took the message; one that is no JSON map is nobody's."""
     try:
-        payload = decode(message.data)
-        assert isinstance(payload, dict)
-    except Exception as error:
-        _log.warning("a message on %s is no JSON map: %r", message.subject, error)
+        payload: dict[str, Any] = decode_as(message.data, dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        _log.warning("a message on %s is no JSON map: %s", cut(message.subject, 200), cut(str(error), 200))
         return True
     try:
         await callback(Message(message.subject, dict(message.headers or {}), payload))
