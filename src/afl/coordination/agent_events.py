@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from afl.coordination.keys import named_agent
 from afl.coordination.models import AgentId
+from afl.kernel.bounds import cut
 
+LOGGER = logging.getLogger(__name__)
 EventKind = Literal["registered", "status_changed", "deregistered", "died", "revived"]
 # What a snapshot counts grows without anything having happened.
 _VOLATILE = frozenset({"metrics"})
@@ -28,6 +31,15 @@ class AgentEvent(BaseModel):
     def agent_id(self) -> AgentId:
         """Whom it is about; `agent` is the same as text, type:instance."""
         return named_agent(self.agent)
+
+
+def read_event(data: str | bytes) -> AgentEvent | None:
+    """The event that somebody told; None for what is none, which is logged."""
+    try:
+        return AgentEvent.model_validate_json(data)
+    except ValidationError as error:
+        LOGGER.warning("what was told on the registry's channel is no event: %s", cut(str(error), 500))
+        return None
 
 
 def steady(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from afl.coordination.agent_events import steady
-from afl.coordination.capabilities import capabilities_of
+from afl.coordination.capabilities import VERSION, capabilities_of
 from afl.coordination.errors import AgentRegistryError, RegistryInputError
 from afl.coordination.interfaces import Agent
 from afl.coordination.keys import agent_name
 from afl.coordination.optional_methods import call_optional
-from afl.kernel.codec import decode, encode
+from afl.kernel.codec import decode, decode_as, encode
 from afl.kernel.errors import PayloadError
 
 LOGGER = logging.getLogger(__name__)
@@ -27,6 +29,27 @@ class Record:
     data: str  # a JSON object
     capabilities: str  # a JSON array; empty: none
     status: dict[str, Any]  # what of the status an event tells
+
+
+class _Id(msgspec.Struct):
+    type: str
+    instance: str | None = None
+
+
+class _Stored(msgspec.Struct):
+    """What must be in a record for anybody to make sense of it."""
+
+    agent_id: _Id
+    last_heartbeat: float
+    heartbeat_ttl_s: float
+
+
+class _Declared(msgspec.Struct):
+    """What must be in a capability."""
+
+    name: str
+    version: Annotated[str, msgspec.Meta(pattern=VERSION)] = "0"
+    tags: list[str] = []
 
 
 async def record_of(agent: Agent, ttl_s: float) -> Record:
@@ -76,10 +99,13 @@ def listed(
 ) -> dict[str, Any] | None:
     """An agent as `list_registered` gives it; None for what cannot be read, which is logged."""
     try:
+        checked = decode_as(data, _Stored)
+        if capabilities:
+            decode_as(capabilities, list[_Declared])
         found = decode(data)
         declared = decode(capabilities) if capabilities else []
-        alive = now - found["last_heartbeat"] <= found["heartbeat_ttl_s"]
-    except (ValueError, KeyError, TypeError) as error:
+        alive = now - checked.last_heartbeat <= checked.heartbeat_ttl_s
+    except (ValueError, RecursionError) as error:
         LOGGER.warning("the registry's record of agent %s cannot be read: %s", name, error)
         return None
     entry = {key: found.get(key) for key in ("name", "agent_id", "status", "last_heartbeat")}
@@ -95,7 +121,7 @@ def stored_state(data: str | bytes | None) -> Mapping[str, Any] | None:
         return None
     try:
         state = decode(data).get("state")
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         LOGGER.warning("the state of an agent cannot be read, so it starts without: %s", error)
         return None
     return state if isinstance(state, dict) else None

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from afl.coordination.errors import RegistryInputError
 from afl.coordination.optional_methods import call_optional
 
-_VERSION = re.compile(r"\d+(\.\d+)*")
+VERSION = r"\A[0-9]{1,18}(\.[0-9]{1,18})*\Z"
+_VERSION = re.compile(VERSION)
 
 
 class Capability(BaseModel):

@@ -57,7 +57,11 @@ def _checked(dead_id: str | None) -> str:
     return dead_id
 
 
+_UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
+
+
 def _read(text: bytes) -> DeadLetter:
+    """As much of it as can be read."""
     plain = text.decode(errors="replace")
     try:
         letter: dict[str, Any] = json.loads(plain)
@@ -68,12 +72,12 @@ def _read(text: bytes) -> DeadLetter:
         }
         if "message" not in letter:
             return DeadLetter(**known, raw=letter["raw"])
-    except (ValueError, KeyError, TypeError):
+        try:
+            return DeadLetter(**known, queue_message=_queued(letter))
+        except _UNREADABLE:
+            return DeadLetter(**known, raw=json.dumps(letter["message"]))
+    except _UNREADABLE:
         return DeadLetter(dead_id="", reason="unreadable", dead_at="", raw=plain)
-    try:
-        return DeadLetter(**known, queue_message=_queued(letter))
-    except (ValueError, KeyError):
-        return DeadLetter(**known, raw=json.dumps(letter["message"]))
 
 
 def _queued(letter: dict[str, Any]) -> QueueMessage:

@@ -47,8 +47,7 @@ class Inspection:
         if limit < 1:
             raise CoordinatorInputError(f"limit is {limit}; expected at least 1")
         lines = await self._broker.trail(queue_name(agent_id), -limit, -1)
-        entries = (line.decode(errors="replace").split(" ", 2) for line in lines)
-        return [AuditEntry(at=moment(int(at)), event=event, message_id=known) for at, event, known in entries]
+        return [entry for line in lines if (entry := _entry(line)) is not None]
 
     def _set_gauges(self, queue: str, found: QueueStatistics) -> None:
         metrics, count = self._meter.metrics, self._meter.count
@@ -57,3 +56,12 @@ class Inspection:
                 count(metrics.set_queue_length, queue, priority.value, length)
             count(metrics.set_queue_length, queue, 0, found.total)
             count(metrics.set_dlq_length, queue, found.dead)
+
+
+def _entry(line: bytes) -> AuditEntry | None:
+    """None for a line that is none of ours."""
+    try:
+        at, event, known = line.decode(errors="replace").split(" ", 2)
+        return AuditEntry(at=moment(int(at)), event=event, message_id=known)
+    except ValueError:
+        return None

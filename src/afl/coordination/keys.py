@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from afl.coordination.errors import AgentNameError, CoordinatorInputError, CoordinatorSettingError
 from afl.coordination.models import AgentId
+from afl.kernel.bounds import LONGEST_NAME, is_name
 
+_log = logging.getLogger(__name__)
 DEFAULT_INSTANCE = "default"
-MAX_NAME_LENGTH = 512
 
 
 def agent_name(agent_id: AgentId) -> str:
     """`type:instance`, as keys have it. An agent without instance shares the name of instance "default"."""
     instance = DEFAULT_INSTANCE if agent_id.instance is None else agent_id.instance
     for what, value in (("type", agent_id.type), ("instance", instance)):
-        if not value or ":" in value or len(value) > MAX_NAME_LENGTH or not value.isprintable():
+        if not is_name(value, but=":"):
             raise AgentNameError(
-                f"agent {what} is {value[:80]!r}; expected 1 to {MAX_NAME_LENGTH} printable characters without a "
+                f"agent {what} is {value[:80]!r}; expected 1 to {LONGEST_NAME} printable characters without a "
                 "colon, which keys use to tell type from instance"
             )
     return f"{agent_id.type}:{instance}"
@@ -35,6 +37,17 @@ def queue_name(agent_id: AgentId) -> str:
     if not isinstance(agent_id, AgentId):
         raise CoordinatorInputError(f"expected an AgentId, not {str(agent_id)[:80]!r}")
     return _checked_name(agent_id.type, agent_id.instance)
+
+
+def readable(names: Iterable[bytes]) -> list[str]:
+    """Names as text; what is none was put there by a stranger, and is passed over."""
+    found = []
+    for name in names:
+        try:
+            found.append(name.decode())
+        except UnicodeDecodeError:
+            _log.warning("a name that is no text is passed over: %r", name[:80])
+    return found
 
 
 def named_agent(name: str) -> AgentId:

@@ -11,9 +11,8 @@ from afl.coordination.meter import Meter
 from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageResult, MessageType
 from afl.coordination.options import microseconds
 from afl.coordination.wire import encode_message, encode_payload
+from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.errors import PayloadError
-
-MAX_ID_LENGTH = 512
 
 
 class Posting:
@@ -74,11 +73,9 @@ class Posting:
             raise CoordinatorInputError(
                 f"ttl_seconds is {ttl!r} and delay_seconds {delay!r}: it would end before it could arrive"
             )
-        if not 0 < len(message.message_id) <= MAX_ID_LENGTH:
+        if not 0 < len(message.message_id) <= LONGEST_NAME:
             length = len(message.message_id)
-            raise CoordinatorInputError(
-                f"message_id has {length:,} characters; expected 1 to {MAX_ID_LENGTH}"
-            )
+            raise CoordinatorInputError(f"message_id has {length:,} characters; expected 1 to {LONGEST_NAME}")
         try:
             kind, priority = MessageType(message.message_type), MessagePriority(message.priority)
         except ValueError as error:

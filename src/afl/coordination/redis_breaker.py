@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from afl.coordination.breaker_config import CircuitBreakerConfig, CircuitBreakerState
 from afl.coordination.breaker_standing import COUNTS, Counts, Outcome, Standing
-from afl.coordination.errors import BREAKER_FAULTS, BreakerInputError
-from afl.coordination.keys import MAX_NAME_LENGTH, Keys
+from afl.coordination.errors import BREAKER_FAULTS, BreakerInputError, BreakerStoreError
+from afl.coordination.keys import Keys, readable
 from afl.coordination.scripts import Argument, ScriptRunner
+from afl.kernel.bounds import LONGEST_NAME, is_name
 from afl.kernel.codec import encode
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ class RedisBreaker:
         *,
         stored: bool = False,
     ) -> None:
-        if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        if not is_name(name):
             raise BreakerInputError(
-                f"the name of a circuit breaker is {name[:80]!r}; expected 1 to {MAX_NAME_LENGTH} printable characters"
+                f"the name of a circuit breaker is {name[:80]!r}; expected 1 to {LONGEST_NAME} printable characters"
             )
         self._name = name
         self._keys = BreakerKeys(Keys.under(key_prefix), name)
@@ -61,35 +63,47 @@ class RedisBreaker:
         self._stored = stored
 
     async def enter(self, call_id: str) -> Standing:
-        return _standing(await self._run("enter", call_id, self._name))
+        return self._standing(await self._run("enter", call_id, self._name))
 
     async def leave(self, call_id: str, entered: Standing, outcome: Outcome) -> Standing:
-        return _standing(await self._run("leave", call_id, entered.epoch, outcome))
+        return self._standing(await self._run("leave", call_id, entered.epoch, outcome))
 
     async def renew(self, call_id: str, entered: Standing) -> bool:
         return bool(await self._run("renew", call_id, entered.epoch))
 
     async def force(self, state: Literal["open", "closed"]) -> Standing:
-        return _standing(await self._run("force", state, self._name))
+        return self._standing(await self._run("force", state, self._name))
 
     async def reset(self) -> Standing:
-        return _standing(await self._run("reset"))
+        return self._standing(await self._run("reset"))
 
     async def look(self) -> tuple[Standing, Counts]:
         row, pairs = await self._run("look", *(["stored"] if self._stored else []))
-        found = {
-            key.decode(): value
-            for key, value in zip(pairs[::2], pairs[1::2], strict=True)
-            if key != b"config"
-        }
-        counts = {name: int(found.get(name, 0)) for name in COUNTS}
-        return _standing(row), Counts(
-            counts, int(found.get("last_failure_time", 0)), int(found.get("last_success_time", 0))
-        )
+        with self._reading():
+            return _standing(row), _counts(dict(zip(pairs[::2], pairs[1::2], strict=True)))
+
+    def _standing(self, row: list[Any]) -> Standing:
+        with self._reading():
+            return _standing(row)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What a stranger wrote is an error that says so."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError) as error:
+            raise BreakerStoreError(
+                f"what is stored of circuit breaker {self._name!r} cannot be read ({error}); reset it"
+            ) from error
 
     async def _run(self, verb: str, *arguments: Argument) -> Any:
         kinds = self._keys.kinds
         return await self._scripts.run("breaker", list(kinds), [verb, self._config, *arguments], kinds=kinds)
+
+
+def _counts(found: Mapping[bytes, bytes]) -> Counts:
+    known = {name: int(found.get(name.encode(), 0)) for name in COUNTS}
+    return Counts(known, int(found.get(b"last_failure_time", 0)), int(found.get(b"last_success_time", 0)))
 
 
 def _standing(row: list[Any]) -> Standing:
@@ -113,7 +127,7 @@ async def known_breakers(redis: Redis, key_prefix: str = "ao") -> list[str]:
     """The names of all breakers of which something is stored; sorted."""
     keys, scripts = Keys.under(key_prefix), ScriptRunner(redis, BREAKER_FAULTS)
     index = {keys.breakers_index: "set"}
-    names = [each.decode() for each in await scripts.run("members", list(index), kinds=index)]
+    names = readable(await scripts.run("members", list(index), kinds=index))
     stored = [key(name) for name in names for key in (keys.breaker_state, keys.breaker_metrics)]
     found = await scripts.run("breakers", [keys.breakers_index, *stored], names, kinds=index)
-    return sorted(each.decode() for each in found)
+    return sorted(readable(found))

@@ -24,7 +24,7 @@ from afl.coordination.broker import (
     new_tokens,
 )
 from afl.coordination.errors import MESSAGE_FAULTS, MessageCoordinatorError
-from afl.coordination.keys import Keys, QueueKeys
+from afl.coordination.keys import Keys, QueueKeys, readable
 from afl.coordination.options import CoordinatorOptions
 from afl.coordination.scripts import Argument, Script, ScriptRunner, packed, script
 from afl.coordination.waiting import Waiters
@@ -141,7 +141,7 @@ class RedisBroker(Broker):
 
     async def queues(self) -> list[str]:
         names = await self._runner.run("queues", [self._keys.queues], kinds={self._keys.queues: "set"})
-        return sorted(name.decode() for name in names)
+        return sorted(readable(names))
 
     async def count(self, queue: str) -> Counts:
         high, normal, low, waiting, flying, dead, oldest, due = await self._run("statistics", queue)

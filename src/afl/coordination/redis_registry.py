@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from afl.coordination.agent_events import AgentEvent
+from afl.coordination.agent_events import AgentEvent, read_event
 from afl.coordination.agent_record import Record, listed
 from afl.coordination.errors import REGISTRY_FAULTS
 from afl.coordination.interfaces import MessageCoordinator
-from afl.coordination.keys import Keys
+from afl.coordination.keys import Keys, readable
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.coordination.registry_base import DEAD_RETENTION_S, BaseAgentRegistry
 from afl.coordination.scripts import Argument, ScriptRunner
-from afl.kernel.codec import decode, encode
+from afl.kernel.codec import encode
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -82,13 +82,17 @@ class RedisAgentRegistry(BaseAgentRegistry):
             async with self._told():
                 await listening.subscribe(self._keys.events)
 
-            async def events() -> AsyncIterator[AgentEvent]:
+            async def events() -> AsyncGenerator[AgentEvent]:
                 async with self._told():
                     async for message in listening.listen():
-                        if message["type"] == "message":
-                            yield AgentEvent.model_validate(decode(message["data"]))
+                        if (
+                            message["type"] == "message"
+                            and (event := read_event(message["data"])) is not None
+                        ):
+                            yield event
 
-            yield events()
+            async with aclosing(events()) as told:
+                yield told
 
     @asynccontextmanager
     async def _told(self) -> AsyncIterator[None]:
@@ -112,12 +116,12 @@ class RedisAgentRegistry(BaseAgentRegistry):
             told = encode(event) if event is not None else ""
             arguments += [record.name, record.data, record.capabilities, told]
         kinds = self._kinds.everything([record.name for record in records])
-        dead = [name.decode() for name in await self._run("registry_write", kinds, arguments)]
+        dead = readable(await self._run("registry_write", kinds, arguments))
         return await self._bury(dead) if dead else []
 
     async def _bury(self, names: Sequence[str]) -> list[str]:
         kinds = self._kinds.everything(names)
-        return [name.decode() for name in await self._run("registry_bury", kinds, [self._channel, *names])]
+        return readable(await self._run("registry_bury", kinds, [self._channel, *names]))
 
     async def _erase(self, name: str, event: dict[str, Any] | None) -> None:
         kinds = self._kinds.everything([name])
@@ -128,7 +132,7 @@ class RedisAgentRegistry(BaseAgentRegistry):
         index = self._keys.capabilities_index if capable else self._keys.agents_index
         start = len(self._keys.capabilities("") if capable else self._keys.agent(""))
         members = await self._run("members", {index: "set"})
-        names = [member.decode()[start:] for member in members]
+        names = [member[start:] for member in readable(members)]
         if not names:
             return []
         now, values = await self._run("registry_list", {**self._kinds.indexes, **self._kinds.records(names)})
