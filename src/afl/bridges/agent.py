@@ -129,7 +129,8 @@ class AgentBridge(Bridge):
 
     async def _hear(self, message: Message) -> None:
         """The end of some turn; one that we do not know is found by looking."""
-        errand_id = self._turns.get(message.payload.get("agent_turn_id", ""))
+        turn_id = message.payload.get("agent_turn_id")
+        errand_id = self._turns.get(turn_id) if isinstance(turn_id, str) else None
         if errand_id is not None:
             task = asyncio.ensure_future(self._tell(errand_id))
             self._telling.add(task)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from afl.kernel import telemetry
+from afl.kernel.bounds import LARGEST_COUNT, LONGEST_NAME, is_name
 from afl.kernel.clock import wall_ms
 from afl.turns import headers as names
 from afl.turns.errors import ProtocolViolation
@@ -16,6 +17,20 @@ from afl.turns.subjects import VERSION, check_token, parse_subject
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 OUTSIDE = ("sys.", "tool.")
+_DIGITS = 10
+_IDS = (
+    names.PROJECT,
+    names.CHANNEL,
+    names.AGENT,
+    names.TURN,
+    names.STEP,
+    names.TOOL_CALL,
+    names.PARENT_AGENT,
+    names.PARENT_TURN,
+    names.PARENT_STEP,
+    names.PARENT_TRACE,
+    names.TRACE_STATE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +126,12 @@ def context_of_headers(headers: Mapping[str, str], *, subject: str | None = None
     for name in (names.PROJECT, names.CHANNEL, names.AGENT, names.TRACE, names.DEPTH):
         if not headers.get(name):
             raise ProtocolViolation(f"header {name} is missing")
+    for name in _IDS:
+        if headers.get(name) and not is_name(headers[name]):
+            raise ProtocolViolation(
+                f"header {name} is {headers[name][:80]!r}; expected at most {LONGEST_NAME} characters, "
+                "no control characters among them"
+            )
     context = TurnContext(
         project_id=headers[names.PROJECT],
         channel_id=headers[names.CHANNEL],
@@ -165,6 +186,8 @@ def context_of_head(head: Head, step_id: str = "") -> TurnContext:
 
 def _number(headers: Mapping[str, str], name: str) -> int:
     text = headers.get(name, "0")
-    if not text.isdecimal():
-        raise ProtocolViolation(f"header {name} is {text[:40]!r}; expected a whole number")
+    if len(text) > _DIGITS or not text.isdecimal() or int(text) > LARGEST_COUNT:
+        raise ProtocolViolation(
+            f"header {name} is {text[:40]!r}; expected a whole number from 0 to {LARGEST_COUNT}"
+        )
     return int(text)

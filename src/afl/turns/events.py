@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from afl.kernel.bounds import cut
 from afl.turns import headers as names
 from afl.turns.context import TurnContext, stamped
 from afl.turns.ids import new_span
@@ -35,7 +36,7 @@ def state_event(
     if head.resume_deadline is not None:
         metadata["resume_deadline"] = _iso(head.resume_deadline)
     if error is not None:
-        metadata["error"] = error
+        metadata["error"] = cut(error)
     source = head if head.active_agent_turn_id is not None or before is None else before
     turn = source.active_agent_turn_id or ""
     payload: dict[str, Any] = {
@@ -90,7 +91,7 @@ def task_event(
         "deliverable_card_id": deliverable_card_id,
     }
     optional = {"tool_result_card_id": tool_result_card_id, "error": error, "error_code": error_code}
-    payload |= {name: str(value) for name, value in optional.items() if value is not None}
+    payload |= {name: cut(str(value)) for name, value in optional.items() if value is not None}
     if stats:
         payload["stats"] = dict(stats)
     plain = {name: value for name, value in headers.items() if name not in names.TOPOLOGY}

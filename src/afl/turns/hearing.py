@@ -74,11 +74,13 @@ class Hearing:
             listeners.remove(on_text)
 
     async def _hear_end(self, message: Message) -> None:
-        event = self._ends.get(message.payload.get("agent_turn_id", ""))
+        turn_id = message.payload.get("agent_turn_id")
+        event = self._ends.get(turn_id) if isinstance(turn_id, str) else None
         if event is not None:
             event.set()
 
     async def _hear_word(self, message: Message) -> None:
-        if message.payload.get("chunk_type") == "content":
+        words = message.payload.get("content")
+        if message.payload.get("chunk_type") == "content" and isinstance(words, str):
             for listener in list(self._words.get(parse_subject(message.subject).target, ())):
-                listener(message.payload["content"])
+                listener(words)

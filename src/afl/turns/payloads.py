@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from afl.kernel.bounds import LONGEST_NAME, LONGEST_TEXT, is_name
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.statuses import AfterExecution, TaskStatus
 
@@ -19,19 +20,19 @@ def check_turn(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload of a `turn`."""
     _only(payload, _TURN, "turn")
     for name in ("context_box_id", "output_box_id"):
-        _text(payload, name, "turn")
+        _name(payload, name, "turn")
     for name in ("metadata", "runtime_config"):
         _map(payload, name, "turn")
     if payload.get("profile_box_id") is not None:
-        _text(payload, "profile_box_id", "turn")
+        _name(payload, "profile_box_id", "turn")
     return dict(payload)
 
 
 def check_ui_action(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload of a `ui_action`."""
     _only(payload, _UI_ACTION, "ui_action")
-    _text(payload, "action_id", "ui_action")
-    _text(payload, "tool_name", "ui_action")
+    _name(payload, "action_id", "ui_action")
+    _name(payload, "tool_name", "ui_action")
     for name in ("args", "metadata"):
         _map(payload, name, "ui_action")
     return dict(payload)
@@ -40,7 +41,7 @@ def check_ui_action(payload: Mapping[str, Any]) -> dict[str, Any]:
 def check_report(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload of a `tool_result` or `timeout`: pointers, never the result itself."""
     _only(payload, _REPORT, "report")
-    _text(payload, "tool_result_card_id", "report")
+    _name(payload, "tool_result_card_id", "report")
     _word(payload, "status", TaskStatus, "report")
     _word(payload, "after_execution", AfterExecution, "report")
     return {name: str(value) for name, value in payload.items()}
@@ -49,8 +50,8 @@ def check_report(payload: Mapping[str, Any]) -> dict[str, Any]:
 def check_command_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload of a command: what to call; its arguments stand in the card."""
     _only(payload, _COMMAND, "command")
-    _text(payload, "tool_name", "command")
-    _text(payload, "tool_call_card_id", "command")
+    _name(payload, "tool_name", "command")
+    _name(payload, "tool_call_card_id", "command")
     _word(payload, "after_execution", AfterExecution, "command")
     return {name: str(value) for name, value in payload.items()}
 
@@ -72,10 +73,22 @@ def _only(payload: Mapping[str, Any], allowed: set[str], what: str) -> None:
         )
 
 
-def _text(payload: Mapping[str, Any], name: str, what: str) -> None:
+def _text(payload: Mapping[str, Any], name: str, what: str) -> str:
     value = payload.get(name)
     if not isinstance(value, str) or not value:
         raise _malformed(f"{what}: payload.{name} must be text that is not empty")
+    if len(value) > LONGEST_TEXT or "\0" in value:
+        raise _malformed(
+            f"{what}: payload.{name} must be text of at most {LONGEST_TEXT:,} characters, without NUL"
+        )
+    return value
+
+
+def _name(payload: Mapping[str, Any], name: str, what: str) -> None:
+    if not is_name(_text(payload, name, what)):
+        raise _malformed(
+            f"{what}: payload.{name} must have at most {LONGEST_NAME} characters, no control characters among them"
+        )
 
 
 def _map(payload: Mapping[str, Any], name: str, what: str) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from afl.kernel.bounds import LONGEST_NAME, is_name
 from afl.turns.errors import SubjectError
 
 VERSION = "v1r4"
@@ -59,9 +60,9 @@ def parse_subject(text: str) -> Subject:
 
 def check_token(value: str, what: str) -> str:
     """An id that must fit between two dots."""
-    if not _TOKEN.fullmatch(value):
+    if not _TOKEN.fullmatch(value) or not is_name(value):
         raise SubjectError(
-            f"{what} {value[:80]!r}: expected at least one sign, and no space, dot, brace, * or >"
+            f"{what} {value[:80]!r}: expected 1 to {LONGEST_NAME} signs, and no space, dot, brace, * or >"
         )
     return value
 

@@ -24,6 +24,7 @@ from afl.turns.bus.local import LocalBus
 from afl.turns.bus.nats import NatsBus
 from afl.turns.bus.nats_listening import MESSAGE_ID
 from afl.turns.ids import new_id
+from afl.turns.message import Message
 from afl.turns.outbox import Stored
 from afl.turns.relay import NAME, Relay
 from afl.turns.subjects import event_subject
@@ -108,6 +109,24 @@ def test_what_was_left_during_an_outage_is_published_in_order(house: House, own_
 
     turns, told = asyncio.run(main())
     assert told == turns
+
+
+def test_what_the_server_never_takes_holds_up_nothing_behind_it(
+    house: House, own_nats: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = Message(event_subject(house.project, "public", "ada", "task"), {}, {"x": "x" * 2_000_000})
+    row = outbox.out_row(house.project, "cmd", large, "ada", "")
+    house.write(lambda tx: tx.run(outbox.Q.store, **row))
+    turns = [turn(house) for _ in range(2)]
+
+    async def main() -> list[tuple[str, str]]:
+        url = url_of(own_nats)
+        async with started(house.database, url):
+            await published(house)
+        return await on_stream(url, house)
+
+    assert [name for name, _ in asyncio.run(main())] == turns
+    assert sum(row["out"] in each.getMessage() for each in caplog.records if each.levelname == "ERROR") == 1
 
 
 def test_a_relay_that_died_before_recording_is_made_good(house: House, own_nats: Stack) -> None:

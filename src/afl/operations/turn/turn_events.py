@@ -14,6 +14,7 @@ from afl.kernel.settings import Settings
 from afl.operations.turn.turns import known_agent, opened
 from afl.turns.agents import Agents
 from afl.turns.bus.local import LocalBus
+from afl.turns.errors import SubjectError
 from afl.turns.events import state_event
 from afl.turns.heads import list_heads
 from afl.turns.message import Message
@@ -21,6 +22,7 @@ from afl.turns.model import Head
 from afl.turns.subjects import chunk_subject, event_subject, parse_subject
 
 _LOOK_SECONDS = 0.25
+_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ async def follow(
             started()
         try:
             while True:
-                yield _event(await heard.get())
+                event = _event(await heard.get())
+                if event is not None:
+                    yield event
         finally:
             if watch is not None:
                 await cancel_and_wait([watch])
@@ -85,10 +89,14 @@ async def _heads(agents: Agents) -> list[Head]:
     return await agents.engine.database.run("read", lambda tx: list_heads(tx, agents.project))
 
 
-def _event(message: Message) -> TurnEvent:
-    subject = parse_subject(message.subject)
+def _event(message: Message) -> TurnEvent | None:
+    """None for what no worker of ours has told."""
+    try:
+        subject = parse_subject(message.subject)
+    except SubjectError:
+        return None
     time = message.headers.get("CG-Timestamp", "")
-    moment = int(time) if time.isdigit() else wall_ms()
+    moment = int(time) if time.isdecimal() and len(time) < _DIGITS else wall_ms()
     return TurnEvent(moment, subject.suffix, subject.target, subject.channel_id, message.payload)
 
 

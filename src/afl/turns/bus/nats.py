@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.codec import encode
 from afl.kernel.errors import MissingExtraError, pip_install
@@ -47,7 +48,7 @@ try:
         repeated,
         unsubscribe,
     )
-    from afl.turns.bus.nats_storing import store_one
+    from afl.turns.bus.nats_storing import REFUSED, store_one
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
         raise
@@ -215,11 +216,22 @@ class NatsBus(Bus):
     async def _lane(self, rows: Sequence[Stored], last: int, published: Published) -> None:
         try:
             for row in rows:
-                last = await store_one(self._stream, STREAMS[_category(row.message.subject)][0], row, last)
+                last = await self._store_one(row, last)
                 published.sequences[row.position] = last
         except LOST as error:
             self._ready = False
             published.error = error
+
+    async def _store_one(self, row: Stored, last: int) -> int:
+        """The sequence that the row got. One that the server will never take keeps the last: the rows behind it go on.
+
+        Nobody hears of it; the store has what it tells of, and sweeps find that.
+        """
+        try:
+            return await store_one(self._stream, STREAMS[_category(row.message.subject)][0], row, last)
+        except REFUSED as error:
+            _log.error("%s (%s) can never be published: %r", cut(row.message.subject, 200), row.out_id, error)
+            return last
 
     async def _pull(self, stream: str, durable: str, patterns: list[str], handler: ConcurrentHandler) -> None:
         try:

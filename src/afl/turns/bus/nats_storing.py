@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import nats.errors
 import nats.js.errors
 from nats.js import JetStreamContext
 
 from afl.kernel.codec import encode
+from afl.kernel.errors import PayloadError
 from afl.turns.bus.nats_listening import MESSAGE_ID
 from afl.turns.outbox import Stored
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+REFUSED = (nats.errors.MaxPayloadError, nats.errors.BadSubjectError, PayloadError, UnicodeError)
 WRONG_LAST = 10071  # the server's code for an expected sequence that is not the last
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from afl.kernel.bounds import cut, is_name
 from afl.kernel.database import Transaction
 from afl.models import PythonTool
 from afl.turns import heads
@@ -25,6 +26,7 @@ from afl.turns.cards import Card, NewCard
 from afl.turns.context import TurnContext, context_of_headers
 from afl.turns.edges import Q
 from afl.turns.engine import L0Engine
+from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
@@ -87,7 +89,11 @@ class ToolService:
 
     async def handle(self, command: Message) -> None:
         """One command: call the function unless that was done before, then report."""
-        context = context_of_headers(command.headers, subject=command.subject)
+        try:
+            context = context_of_headers(command.headers, subject=command.subject)
+        except ProtocolViolation as error:  # it would be no better the next time
+            _log.warning("command %s is passed over: %s", cut(command.subject, 200), error)
+            return
         found = await self._engine.database.run("read", lambda tx: self._look(tx, context, command))
         call, result = found
         if call is None:
@@ -154,7 +160,9 @@ class ToolService:
     def _look(
         self, tx: Transaction, context: TurnContext, command: Message
     ) -> tuple[Card | None, Card | None]:
-        named = str(command.payload.get("tool_call_card_id", ""))
+        named = command.payload.get("tool_call_card_id")
+        if not isinstance(named, str) or not is_name(named):
+            return None, None
         card = find_cards(tx, context.project_id, [named]).get(named)
         if card is None or card.type != CardType.TOOL_CALL or card.tool_call_id != context.tool_call_id:
             return None, None
