@@ -67,6 +67,7 @@ class LocalDesk:
         """The function's result; Forbidden if it takes another role."""
         operation = operation_of(function)
         bound = operation.signature.bind(None, *args, **kwargs)
+        operation.check(bound.arguments)
         subject = str(bound.arguments.get(operation.subject) or "")
         self.check(operation, subject)
         if operation.by:

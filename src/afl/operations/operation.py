@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, get_type_hints
 
+from afl.kernel.bounds import check_name
+from afl.kernel.errors import InputError
 from afl.operations.access import Role
 
 
@@ -81,6 +84,21 @@ class Operation:
         every = list(self.signature.parameters.values())[1:]
         hidden = {self.by, *self.local}
         return [each for each in every if each.name not in hidden]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The parameters that name something: those in its path, and the key. One with slashes may be long."""
+        return (
+            frozenset({*re.findall(r"\{(\w+)\}", self.path), self.key}) if not self.slashes else frozenset()
+        )
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """InputError for a name that nothing can have, or a text that no store can hold; an empty one is the latest."""
+        for name, value in given.items():
+            if name in self.names and isinstance(value, str) and value:
+                check_name(value, name)
+            elif isinstance(value, str) and "\0" in value:
+                raise InputError(f"{name} holds a character that no text may hold (NUL)")
 
     @property
     def has_body(self) -> bool:

@@ -48,6 +48,17 @@ def work(store: MemoryStore, run: str) -> None:
         runner.resume(run)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("run", ["a\0b", "a\nb", "x" * 100_000])
+def test_a_name_that_nothing_can_have_is_refused(store: MemoryStore, run: str) -> None:
+    async def story(client: Client) -> None:
+        for tool in ("show_run", "cancel_run", "pause_run", "read_log"):
+            said = await bad(client, tool, run=run)
+            assert "expected 1 to 512 characters" in said and len(said) < 1_000
+
+    tell(store, story)
+    assert read_audit(store).entries == []
+
+
 def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
     async def story(client: Client) -> None:
         tools = {each.name: each for each in (await client.list_tools()).tools}

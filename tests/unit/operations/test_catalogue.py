@@ -10,13 +10,19 @@ import pytest
 
 from afl.kernel.errors import AgentFlowError, Forbidden, HeldError, InputError, StoreUnavailable
 from afl.kernel.setting_kinds import mask_urls
+from afl.kernel.settings import load_settings
 from afl.operations import wire
 from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation, named, operation_of
+from afl.operations.desk import LocalDesk
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
+from afl.operations.program.submission import start_workflow
+from afl.operations.run import control
 from afl.operations.run.run_list import list_runs
+from afl.operations.run.run_view import show_run
 from afl.operations.run.runs import UnknownRun
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import InvalidStepStateError, StepFailure
+from afl.runtime.persistence import PersistenceAPI
 
 
 def test_names_functions_and_requests_are_each_there_once() -> None:
@@ -34,6 +40,23 @@ def test_a_row_fits_its_function(operation: Operation) -> None:
     assert set(operation.local) <= set(parameters)
     assert inspect.getdoc(operation.function), "it needs a docstring: the API shows it"
     assert not operation.is_action or operation.method in ("POST", "DELETE", "")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "x" * 513])
+def test_a_name_that_nothing_can_have_is_refused_before_the_store_is_asked(name: str) -> None:
+    def store() -> PersistenceAPI:
+        raise AssertionError("the store was asked, or told")
+
+    desk = LocalDesk(store, load_settings(environ={}))
+    for ask in (
+        lambda: desk.do(control.cancel, name),
+        lambda: desk.do(show_run, name),
+        lambda: desk.do(start_workflow, "w", key=name),
+    ):
+        with pytest.raises(InputError, match="expected 1 to 512 characters, no control characters"):
+            ask()
+    with pytest.raises(InputError, match="state holds a character"):
+        desk.do(list_runs, state="a\0b")
 
 
 @pytest.mark.parametrize("operation", PUBLIC, ids=lambda each: each.name)
