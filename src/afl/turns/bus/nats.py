@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
@@ -63,6 +63,7 @@ _MOST_UNSENT = 10_000
 _TELL_SECONDS = 0.001
 _WAKEUP = ".wakeup"
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class NatsBus(Bus):
@@ -81,6 +82,7 @@ class NatsBus(Bus):
         self._ears: set[NatsEar] = set()
         self._complained = False
         self._ready = False  # the streams are there
+        self._back = asyncio.Event()  # the connection was lost, and is there again
         self._closed = False
 
     @property
@@ -267,13 +269,25 @@ class NatsBus(Bus):
     async def _fetch(self, pulling: JetStreamContext.PullSubscription) -> Msg | None:
         """The next message; None when none came for a while."""
         try:
-            (message,) = await pulling.fetch(1, timeout=_ACK_SECONDS)
+            (message,) = await self._unless_back(pulling.fetch(1, timeout=_ACK_SECONDS))
         except TimeoutError:
             if not self._client.is_connected:
                 raise
             await pulling.consumer_info()  # a server that restarted may have forgotten it
             return None
         return message
+
+    async def _unless_back(self, asking: Coroutine[Any, Any, T]) -> T:
+        """The answer; ConnectionError when a connection comes back meanwhile: the server knows of no question then."""
+        asked, back = asyncio.ensure_future(asking), asyncio.ensure_future(self._back.wait())
+        try:
+            await asyncio.wait([asked, back], return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return asked.result()
+            raise ConnectionError("the server was away")
+        finally:
+            asked.cancel()
+            back.cancel()
 
     async def _send(self) -> None:
         """What was told, in order; during an outage it is dropped."""
@@ -319,6 +333,8 @@ class NatsBus(Bus):
 
     async def _on_return(self) -> None:
         self._complained = False
+        self._back.set()
+        self._back = asyncio.Event()
         for ear in list(self._ears):  # whatever rang meanwhile is lost
             ear.ring()
 
