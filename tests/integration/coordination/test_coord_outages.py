@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,6 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from support.eventually import PATIENCE_SECONDS, eventually
 from support.post_office import ANN, BOB, Post, letter, must_receive
+from support.registries import Helper
 
 from afl.coordination.bell import RedisBell
 from afl.coordination.consumer import Consumer
@@ -26,6 +28,7 @@ from afl.coordination.errors import (
 )
 from afl.coordination.models import MessageType, ReceivedMessage
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.coordination.waiting import Waiters
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.errors import StoreError, StoreUnavailable
@@ -157,6 +160,60 @@ def test_a_consumer_lives_through_it(own_server: Stack, url: str) -> None:
         await post.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["append-only file", "nothing kept"])
+def test_consumers_at_work_live_through_the_death_of_the_server(
+    own_server: Stack, url: str, kept: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without its file the server comes back empty: what it had is lost, and everybody goes on all the same."""
+
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        coordinator = post.coordinator(queue_size=1_000_000)
+        handled: set[str] = set()
+
+        async def handler(received: ReceivedMessage) -> dict[str, Any] | None:
+            handled.add(received.message.message_id)
+            await asyncio.sleep(0.002)
+            return {"n": received.message.payload["n"]}
+
+        async def has(ids: Iterable[str]) -> None:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not handled.issuperset(ids):
+                    await asyncio.sleep(0.005)
+
+        registry = RedisAgentRegistry(post.redis, post.prefix, heartbeat_interval_s=0.05)
+        async with Consumer(coordinator, BOB, handler, concurrency=8):
+            await registry.aregister(Helper("helper", "one"))
+            registry.start_heartbeats()
+            sending = asyncio.create_task(send_some(coordinator, 0))
+            await has(["letter-50"])
+            await kill_server(post.redis)
+            await stopped(own_server)
+            accepted = await asyncio.wait_for(sending, PATIENCE_SECONDS)
+            if not kept:
+                for file in (own_server.folder / "redis" / "data").rglob("*.aof*"):
+                    file.unlink()
+            await started(own_server, url)
+            if kept:
+                await has(accepted)
+            later = [f"letter-later{number}" for number in range(20)]
+            for number in range(20):
+                assert (await coordinator.send_message(ANN, BOB, letter(f"later{number}"))).delivered
+            await has(later)
+            answer = await coordinator.request(ANN, BOB, {"n": 7}, timeout=PATIENCE_SECONDS)
+            assert answer.payload == {"n": 7}
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not [each for each in await registry.list_registered() if each["alive"]]:
+                    await asyncio.sleep(0.01)
+        await registry.close()
+        await post.close()
+
+    asyncio.run(story())
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+    assert "does not answer" in caplog.text
 
 
 async def listeners(redis: Redis) -> set[str]:
