@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 from support.eventually import eventually
 from support.fleet_agents import AgentProcess, running_agent
 from support.fleet_story import LINES, PHASES, ended, lines, marked, numbered_workflow, shown
@@ -107,3 +110,47 @@ def test_what_an_agent_that_gave_up_left_is_delivered_by_the_next_on_its_folder(
             assert statuses == [Status.COMPLETED, Status.FAILED, Status.COMPLETED]
             assert [lines(client, run_id) == EXPECTED for run_id in runs] == [True] * len(runs)
             assert successor.drain() == 0, successor.log
+
+
+# Waits for its gate, then prints far more than the spool has room for.
+CHATTY = """
+import pathlib, sys, time
+gate = pathlib.Path(sys.argv[1])
+print("begun", flush=True)
+while not gate.exists():
+    time.sleep(0.02)
+for number in range(4000):
+    print(number, "x" * 500)
+"""
+
+
+def test_a_full_spool_disk_holds_up_an_agent_and_loses_nothing(tmp_path: Path) -> None:
+    """The disk is a limit of the agent's files, which is lifted while it waits: the principal is away meanwhile."""
+    gate, script = tmp_path / "gate", tmp_path / "chatty.py"
+    script.write_text(CHATTY)
+    command = {"cmd": sys.executable, "args": ["-S", "-E", str(script), str(gate)]}
+    body = yaml.safe_dump(command, default_flow_style=True)
+    chatty = f"name: Chatty\ntasks: {{a: {{name: A, config: !Subprocess {body}}}}}\n"
+    with (
+        running_principal(tmp_path, {"chatty": chatty}) as principal,
+        running_agent(principal.settings, tmp_path / "agent") as agent,
+        Client(principal.settings) as client,
+    ):
+        run_id = client.call(RunWorkflow(workflow_id="chatty")).run_id
+        eventually(lambda: lines(client, run_id))
+        principal.kill()
+        spool = tmp_path / "agent" / "agent"
+        room = max(file.stat().st_size for file in spool.glob("spool.db*")) + 100_000
+        resource.prlimit(agent.process.pid, resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+        gate.touch()
+        eventually(lambda: "cannot be written" in agent.log, lambda: agent.log)
+        assert agent.process.poll() is None
+        resource.prlimit(
+            agent.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
+        principal.start()
+        assert ended(client, run_id).run.status is Status.COMPLETED
+        found = [line.removeprefix("STDOUT ") for line in lines(client, run_id)]
+        assert found == ["begun", *(f"{number} {'x' * 500}" for number in range(4000))]
+        assert "Traceback" not in agent.log and "are lost" not in agent.log
+        assert agent.drain() == 0
