@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,11 +98,11 @@ def test_the_log_sockets_are_closed_to_strangers_too(principal: PrincipalProcess
     line = LogFrame("w", "W", "strange-run", "T", "t", 1, "INFO", "x")
     settings, stranger = principal.settings, _stranger(principal)
     with zmq.Context() as context, context.socket(zmq.PUSH) as push, context.socket(zmq.SUB) as sub:
-        for socket, port in ((push, settings.logs_listening_port), (sub, settings.logs_publishing_port)):
-            socket.setsockopt(zmq.LINGER, 0)
-            socket.setsockopt(zmq.SNDTIMEO, 0)
-            stranger.secure(socket)
-            socket.connect(settings.address(port))
+        for peer, port in ((push, settings.logs_listening_port), (sub, settings.logs_publishing_port)):
+            peer.setsockopt(zmq.LINGER, 0)
+            peer.setsockopt(zmq.SNDTIMEO, 0)
+            stranger.secure(peer)
+            peer.connect(settings.address(port))
         sub.setsockopt(zmq.SUBSCRIBE, b"")
         with pytest.raises(zmq.Again):  # no connection ever comes about that could take it
             for _ in range(2000):
@@ -108,6 +110,63 @@ def test_the_log_sockets_are_closed_to_strangers_too(principal: PrincipalProcess
         assert not sub.poll(500)
     with Client(settings) as client:
         assert client.call(GetLogs(run_id="strange-run")).lines == []
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01"
+
+
+def greeting(mechanism: bytes) -> bytes:
+    """How a peer of ZMTP 3.1 begins."""
+    return GREETING + mechanism.ljust(20, b"\0") + bytes(32)
+
+
+def command(name: bytes, body: bytes) -> bytes:
+    content = bytes([len(name)]) + name + body
+    return b"\x06" + len(content).to_bytes(8, "big") + content
+
+
+HANDSHAKES = {
+    "nothing": b"",
+    "no zmtp": b"GET / HTTP/1.1\r\n\r\n",
+    "noise": bytes(range(256)) * 40,
+    "half a greeting": greeting(b"CURVE")[:30],
+    "another mechanism": greeting(b"NULL") + command(b"READY", b""),
+    "a password": greeting(b"PLAIN") + command(b"HELLO", b"\4root\0"),
+    "an unknown mechanism": greeting(b"WHATEVER"),
+    "hello too short": greeting(b"CURVE") + command(b"HELLO", b"\1\0"),
+    "hello of noise": greeting(b"CURVE") + command(b"HELLO", b"\1\0" + b"\xa5" * 192),
+    "initiate before hello": greeting(b"CURVE") + command(b"INITIATE", b"\xa5" * 300),
+    "a huge command": greeting(b"CURVE") + b"\x06" + (2**63 - 1).to_bytes(8, "big") + b"\5HELLO",
+}
+
+
+@pytest.mark.parametrize("said", HANDSHAKES.values(), ids=HANDSHAKES)
+def test_handshakes_that_are_none_disturb_nobody(principal: PrincipalProcess, said: bytes) -> None:
+    settings = principal.settings
+    ports = (settings.principal_port, settings.logs_listening_port, settings.logs_publishing_port)
+    with ExitStack() as stack:
+        for port in ports * 10:
+            link = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(OSError):  # it may hang up on us at once
+                link.sendall(said)
+        with Client(settings) as client:  # while all of them are still there
+            assert client.call(Ping()) is None
+
+
+@pytest.mark.parametrize("spoilt", ["public", "secret", "principal"])
+def test_a_pair_that_is_none_gets_nothing(principal: PrincipalProcess, spoilt: str) -> None:
+    """A public key of somebody else, a secret that does not belong to it, another principal's key."""
+    known = load_client_keys(principal.settings.keys_folder)
+    assert known is not None
+    public, secret = zmq.curve_keypair()
+    keys = replace(known, **{spoilt: secret if spoilt == "secret" else public})
+    with (
+        Client(impatient(principal.settings), keys) as client,
+        pytest.raises(PrincipalAway, match="check principal"),
+    ):
+        client.call(Ping())
+    with Client(principal.settings) as client:
+        assert client.call(Ping()) is None
 
 
 def _stranger(principal: PrincipalProcess) -> ClientKeys:
