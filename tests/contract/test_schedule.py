@@ -207,6 +207,20 @@ def test_an_effect_that_fails_is_tried_again_for_the_same_time(witness: Witness)
     assert (witness.status("a").failures, witness.status("a").error) == (0, "")
 
 
+def test_an_effect_whose_error_no_store_can_hold_stops_no_other(witness: Witness) -> None:
+    witness.put("a", "0 * * * *")
+    witness.put("b", "0 * * * *")
+
+    def fire(tx: Transaction, firing: Firing) -> None:
+        if firing.name == "a":
+            raise RuntimeError("no\0room" * 1_000)
+        witness.fire(tx, firing)
+
+    assert witness.schedules.fire_due("fleet", fire, now=START + HOUR) == 1
+    assert witness.fired() == [("b", HOUR)]
+    assert witness.status("a").error.startswith("RuntimeError: no\ufffdroom")
+
+
 def test_a_store_that_is_away_is_no_fault_of_the_schedule(witness: Witness) -> None:
     witness.put("a", "0 * * * *")
 

@@ -216,6 +216,10 @@ class Agent:
                 self._doubt.set()
                 await asyncio.sleep(self._pause)
                 continue
+            except Exception:  # without heartbeats every run in hand would count as crashed
+                _log.exception("no heartbeat could be sent")
+                await asyncio.sleep(self._pause)
+                continue
             asked = self._obey(commands or Commands())
             # Neither a command that is being carried out nor a row of short runs may make it beat without a pause.
             if self._begun.is_set() or (asked and asked <= known):
@@ -247,8 +251,14 @@ class Agent:
                 while left:
                     await self._deliver(left[0])
                     del left[0]
-            except (StoreError, OSError) as error:  # what others left must not end this agent's own work
-                _log.error("what was left in %s cannot be delivered now: %s", self._folder.path, error)
+            except Exception as error:  # what others left must not end this agent's own work
+                known = isinstance(error, (StoreError, OSError))
+                _log.error(
+                    "what was left in %s cannot be delivered now: %s",
+                    self._folder.path,
+                    error,
+                    exc_info=not known,
+                )
             await self._until_drained(asyncio.sleep(_ADOPT_SECONDS))
 
     async def _deliver(self, name: StreamName) -> None:

@@ -72,10 +72,12 @@ class Shipper:
     async def _ship_next(self) -> bool:
         try:
             records = await self.spool.batch(self.spool.acked, _BATCH_BYTES)
+            return await self._ship(records)
         except StoreError as error:
             _log.error("the spool cannot be read: %s", error)
-            return False
-        return await self._ship(records)
+        except Exception:  # what is in the spool must be delivered, if not this time
+            _log.exception("records of %s cannot be shipped now", self.spool.name.incarnation)
+        return False
 
     async def _ship(self, records: list[bytes]) -> bool:
         """One batch; whether the principal got on by it."""

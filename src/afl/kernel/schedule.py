@@ -18,11 +18,13 @@ from enum import StrEnum
 from typing import Any
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.bounds import cut
 from afl.kernel.clock import wall_ms
 from afl.kernel.codec import decode, encode
 from afl.kernel.cron import Cron, zone_named
 from afl.kernel.database import Database, Row, Schema, Transaction, queries
-from afl.kernel.errors import ScheduleError, StoreCorrupt, StoreUnavailable, StoreVersionError
+from afl.kernel.errors import ScheduleError
+from afl.kernel.isolation import STORE_TROUBLE, Isolation
 
 SCHEMA = Schema("afl.kernel", "sql/schedule", component="schedule")
 GRACE_MS = 60_000
@@ -86,6 +88,7 @@ class Schedules:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._apart = Isolation(_log, "the scheduler")
         database.ensure(SCHEMA)
 
     def now(self) -> int:
@@ -148,7 +151,11 @@ class Schedules:
         """
         moment = self.now() if now is None else now
         names = [row["name"] for row in self._database.select(_Q.due, part=part, moment=moment, limit=limit)]
-        return sum(self._fire_one(part, name, fire, moment) for name in names)
+        fired = 0
+        for name in names:
+            with self._apart.item(f"schedule {part}/{name}"):
+                fired += self._fire_one(part, name, fire, moment)
+        return fired
 
     def _fire_one(
         self, part: str, name: str, fire: Callable[[Transaction, Firing], object], moment: int
@@ -170,7 +177,7 @@ class Schedules:
 
         try:
             return self._database.write(work)
-        except (StoreUnavailable, StoreCorrupt, StoreVersionError):
+        except STORE_TROUBLE:
             raise
         except Exception as error:
             if not claimed:
@@ -183,12 +190,12 @@ class Schedules:
         broken = isinstance(error, ScheduleError)
         failures = row["failures"] + 1
         look = None if broken else moment + round(_RETRY_MS.delay(failures))
-        text = f"{type(error).__name__}: {error}"
+        text = cut(f"{type(error).__name__}: {error}".replace("\0", "\ufffd"), 2000)
         _log.error(
             "schedule %s/%s failed: %s", row["part"], row["name"], text, exc_info=None if broken else error
         )
         values = {"part": row["part"], "name": row["name"], "due": row["due"], "look": look}
-        self._database.write(lambda tx: tx.run(_Q.fail, failures=failures, error=text[:2000], **values))
+        self._database.write(lambda tx: tx.run(_Q.fail, failures=failures, error=text, **values))
 
 
 def _times(row: Row, moment: int) -> tuple[int | None, int | None]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.database import Query
 from afl.runtime.entities import LogDefinition, RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -102,3 +103,18 @@ def test_a_chore_that_fails_waits_for_its_time(
             poll(those)
         clock.now += 30
     assert tried == [1000, 1060]
+
+
+def test_runs_that_cannot_be_removed_keep_no_tasks(
+    store: MemoryStore, clock: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_old(store, 1, "runs")
+    save_old(store, 1, "tasks")
+    trigger = "create trigger refused before delete on afl_runs begin select raise(abort, 'a bad row'); end"
+    store.database.atomic(Query("refuse", sqlite=trigger, postgres=None))
+    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    for _ in range(3):
+        poll(those)
+        clock.now += 60
+    assert (left(store, "runs"), left(store, "tasks")) == (1, 0)
+    assert sum("old runs" in each.getMessage() for each in caplog.records if each.levelname == "ERROR") == 1

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.isolation import Isolation
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.sweep import continue_lost_steps
 
+_log = logging.getLogger(__name__)
 Chore = Callable[[], object]
 Batch = Callable[[], bool]  # whether there may be more of it
 
@@ -29,7 +32,8 @@ def chores_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) 
     if schedules is not None:
         chores.append(schedules.fire_due)
     if retention_days and "retention" in store.capabilities:
-        chores.append(_rarely(_RETENTION_SECONDS, lambda: _prune(store, retention_days)))
+        apart = Isolation(_log, "retention")
+        chores.append(_rarely(_RETENTION_SECONDS, lambda: _prune(store, retention_days, apart)))
     return chores
 
 
@@ -37,14 +41,16 @@ def _help_on(evaluator: Evaluator) -> bool:
     return continue_lost_steps(evaluator, _LOST_STEPS_BATCH) == _LOST_STEPS_BATCH
 
 
-def _prune(store: PersistenceAPI, days: int) -> bool:
+def _prune(store: PersistenceAPI, days: int, apart: Isolation) -> bool:
     before = wall_ms() - days * _DAY_MS
-    gone = [
-        store.delete_runs(before, _RUNS_BATCH),
-        store.delete_tasks(before, _SINGLES_BATCH),
-        store.delete_logs(before, _SINGLES_BATCH),
-    ]
-    return any(gone)
+    gone = 0
+    with apart.item("old runs"):
+        gone += store.delete_runs(before, _RUNS_BATCH)
+    with apart.item("old tasks"):
+        gone += store.delete_tasks(before, _SINGLES_BATCH)
+    with apart.item("old lines of logs"):
+        gone += store.delete_logs(before, _SINGLES_BATCH)
+    return gone > 0
 
 
 def _rarely(seconds: float, batch: Batch) -> Chore:
