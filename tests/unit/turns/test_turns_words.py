@@ -14,6 +14,7 @@ from afl.turns.errors import CardError, ErrorCode, ProtocolViolation, SubjectErr
 from afl.turns.headers import IDENTITY_FIELDS, without_identity
 from afl.turns.ids import new_id, new_span, new_trace
 from afl.turns.model import Limits
+from afl.turns.payloads import check_command_payload, check_stop
 from afl.turns.statuses import CardType
 from afl.turns.subjects import (
     check_command,
@@ -91,6 +92,29 @@ def test_a_context_travels_in_its_headers() -> None:
         context_of_headers(context.headers(), subject="cg.v1r4.q.c.cmd.tool.x.y")
     with pytest.raises(ProtocolViolation, match="whole number"):
         context_of_headers(context.headers() | {"CG-Turn-Epoch": "many"})
+
+
+@pytest.mark.parametrize("value", ["a\0b", "a\nb", "x" * 513])
+@pytest.mark.parametrize(
+    "name", ["CG-Agent-Id", "CG-Turn-Id", "CG-Step-Id", "CG-Tool-Call-Id", "CG-Parent-Turn-Id"]
+)
+def test_an_id_in_a_header_has_bounds(name: str, value: str) -> None:
+    with pytest.raises(ProtocolViolation, match=f"header {name} is"):
+        context_of_headers(TurnContext("p", "c", "ada").headers() | {"CG-Recursion-Depth": "0", name: value})
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", "9" * 5_000, str(2**31), "²"])
+def test_a_number_in_a_header_has_bounds(number: str) -> None:
+    with pytest.raises(ProtocolViolation, match="from 0 to 2147483647"):
+        context_of_headers(TurnContext("p", "c", "ada").headers() | {"CG-Recursion-Depth": number})
+
+
+@pytest.mark.parametrize("value", ["a\0b", "x" * 100_000])
+def test_an_id_in_a_payload_has_bounds(value: str) -> None:
+    with pytest.raises(ProtocolViolation, match=r"payload\.tool_call_card_id must"):
+        check_command_payload({"tool_name": "t", "after_execution": "suspend", "tool_call_card_id": value})
+    with pytest.raises(ProtocolViolation, match=r"payload\.reason must"):
+        check_stop({"reason": value})
 
 
 @pytest.mark.parametrize("trace", ["", "00-abc-def-01", "x" * 55])
