@@ -18,6 +18,7 @@ from support.agents import (
     ended,
     heard,
     only_task,
+    program,
     run_of,
     server_of,
     serving,
@@ -40,6 +41,7 @@ from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.types import StepId
+from afl.runtime.worker.held_runs import HeldRuns
 
 POLICIES = """
 namespace ns {
@@ -261,7 +263,7 @@ def test_a_task_whose_lease_ended_is_delivered_again_and_the_late_answer_refused
     recorder = Recorder(store)
     with serving(runner_on(recorder.api), recorder):
         assert ended(store, run).outputs == {"m": 6}
-    assert (only_task(store, run).deliveries, only_task(store, run).deaths) == (2, 1)
+    assert (only_task(store, run).deliveries, only_task(store, run).expiries) == (2, 1)
     assert not Evaluator(store).continue_step(StepId(late.step_id), {"m": 0}, task=late)
     assert run_of(store, run).outputs == {"m": 6}
 
@@ -300,4 +302,29 @@ def test_many_tasks_at_once(store: PersistenceAPI) -> None:
         run = submit(store, "ns.Many", {"list": list(range(300))})
         assert ended(store, run).outputs == {"all": [n * 2 for n in range(300)]}
     tasks = store.get_tasks_by_workflow(run)
-    assert {(task.state, task.deliveries, task.deaths) for task in tasks} == {(TaskState.COMPLETED, 1, 0)}
+    assert {(task.state, task.deliveries, task.expiries) for task in tasks} == {(TaskState.COMPLETED, 1, 0)}
+
+
+def test_tasks_have_a_lease_of_a_minute_and_runs_of_ten_seconds(store: PersistenceAPI) -> None:
+    """However a task was claimed: a handler that blocks the interpreter is slow, not dead."""
+    runs = HeldRuns(Evaluator(store), lambda task: True, lambda run: True)
+    run = Evaluator(store).submit(program("ns.Many"), {"list": [1, 2]})
+    before = store.now()
+    runs.advance(run)
+    claimed_at_creation = runs.take_claimed()
+    begin(store)
+    claimed = store.claim_task(["Double"], lease_ms=store.lease_ms)
+    assert claimed is not None
+    after = store.now()
+    held = store.get_run(run)
+    assert held is not None
+    assert before + 10_000 <= held.lease_until <= after + 10_000
+    for uuid in (claimed.uuid, *(task.uuid for task in claimed_at_creation)):
+        task = store.get_task(uuid)
+        assert task is not None
+        assert before + 60_000 <= task.lease_until <= after + 60_000
+    store.renew(store.owner_id, store.lease_ms)
+    renewed, task = store.get_run(run), store.get_task(claimed.uuid)
+    assert renewed is not None
+    assert task is not None
+    assert renewed.lease_until <= store.now() + 10_000 < task.lease_until <= store.now() + 60_000

@@ -191,5 +191,6 @@ def test_the_clock_of_the_store_is_that_of_its_leases(store: PersistenceAPI) -> 
 
 
 def test_what_a_store_can_be_set_to(store: PersistenceAPI) -> None:
-    assert (store.lease_ms, store.max_deliveries, store.doorbell) == (10_000, 5, "auto")
+    assert (store.lease_ms, store.max_deliveries, store.doorbell) == (60_000, 5, "auto")
+    assert store.run_lease_ms == 10_000
     assert store.capabilities <= {"concurrency", "schedules", "budgets", "retention"}

@@ -25,7 +25,9 @@ from store_records import (
 from afl.kernel.errors import FencedError, HeldError
 from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskHold, TaskState
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.sweep import judge
 
 
 def die(store: PersistenceAPI, owner: str) -> None:
@@ -49,14 +51,14 @@ def test_who_had_a_task_last_is_remembered(store: PersistenceAPI) -> None:
     assert stored_task(store).last_owner == "second"
 
 
-def test_a_task_on_which_too_many_died_is_poisoned(store: PersistenceAPI) -> None:
+def test_a_task_that_too_many_did_not_renew_is_poisoned(store: PersistenceAPI) -> None:
     store.max_deliveries = 3
     store.save_task(a_task(step_id="s"))
     for number in range(3):
         assert stored_task(store).hold == ""
         die(store, f"worker-{number}")
     task = stored_task(store)
-    assert (task.state, task.hold, task.deaths, task.deliveries) == (
+    assert (task.state, task.hold, task.expiries, task.deliveries) == (
         TaskState.PENDING,
         TaskHold.POISONED,
         3,
@@ -72,8 +74,30 @@ def test_at_most_once_is_one_delivery(store: PersistenceAPI) -> None:
     store.max_deliveries = 1
     store.save_task(a_task())
     die(store, "worker")
-    assert (stored_task(store).hold, stored_task(store).deaths) == (TaskHold.POISONED, 1)
+    assert (stored_task(store).hold, stored_task(store).expiries) == (TaskHold.POISONED, 1)
     assert store.claim_task(["F"]) is None
+
+
+def test_deaths_and_expired_leases_are_counted_apart_and_poison_together(store: PersistenceAPI) -> None:
+    store.max_deliveries = 2
+    store.save_task(a_task(step_id="s"))
+    die(store, "worker-1")
+    store.start_tasks([claimed(store)])
+    assert store.release_tasks("worker", died=True) == 1
+    task = stored_task(store)
+    assert (task.hold, task.deaths, task.expiries) == (TaskHold.POISONED, 1, 1)
+    evaluator = Evaluator(store)
+    judge(evaluator)
+    message = (stored_task(store).error or {})["message"]
+    assert "its worker died while working on it and its lease expired once without being renewed" in message
+
+
+def test_leases_that_expired_while_the_store_was_away_are_left_alone(store: PersistenceAPI) -> None:
+    store.save_task(a_task())
+    store.claim_task(["F"], owner="worker", lease_ms=1)
+    eventually(lambda: store.now() > stored_task(store).lease_until)
+    assert store.reclaim(expired=False) == 0
+    assert store.reclaim() == 1
 
 
 def test_only_deaths_poison(store: PersistenceAPI) -> None:

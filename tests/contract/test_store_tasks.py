@@ -207,7 +207,7 @@ def test_a_task_is_reclaimed_when_its_lease_ends(store: PersistenceAPI) -> None:
     store.claim_task(["F"], owner="worker", lease_ms=LONG)
     assert eventually(store.reclaim) == 1
     freed = the_task(store, task.uuid)
-    assert (freed.state, freed.owner, freed.epoch, freed.deaths) == (TaskState.PENDING, "", 2, 1)
+    assert (freed.state, freed.owner, freed.epoch, freed.expiries) == (TaskState.PENDING, "", 2, 1)
     assert freed.last_owner == "worker"
     assert event_state(store, task) == EventState.CREATED
     assert the_task(store, lasting.uuid).state == TaskState.RUNNING

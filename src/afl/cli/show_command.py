@@ -190,7 +190,7 @@ def _work(work: Work, view: View) -> Text:
     if work.message:
         text.append(f"  {shortened(work.message)}", "cyan" if work.progress is not None else "dim")
     if work.repeated:
-        told = [(work.deaths, "died"), (work.retries, "failed")]
+        told = [(work.deaths, "died"), (work.expiries, "expired"), (work.retries, "failed")]
         causes = ", ".join(f"{count:,} {word}" for count, word in told if count)
         text.append(f"  {work.attempts:,} attempts" + (f" ({causes})" if causes else ""), "yellow")
     return text

@@ -73,5 +73,5 @@ def tasks(
 
 
 def _tries(line: TaskLine) -> str:
-    deaths = f" ({line.deaths} died)" if line.deaths else ""
-    return f"{line.attempts}{deaths}"
+    lost = [f"{count} {word}" for count, word in ((line.deaths, "died"), (line.expiries, "expired")) if count]
+    return f"{line.attempts} ({', '.join(lost)})" if lost else f"{line.attempts}"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from afl.kernel.presence.base import Life
 
-LEASE_MS = 10_000
-RENEW_MS = LEASE_MS // 3
+LEASE_MS = 60_000  # of tasks and running turns: a handler that blocks the interpreter is slow, not dead
+RUN_LEASE_MS = 10_000  # of a run's evaluator: evaluation is pure and fenced, so that others may repeat it
 MAX_DELIVERIES = 5  # how many holders may die on one thing
 
 

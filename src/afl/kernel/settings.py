@@ -57,9 +57,10 @@ class Settings:
     )
     lease_ms: int = setting(
         "AFL_LEASE_MS",
-        10_000,
+        60_000,
         Integer(100, _HOUR_MS),
-        "How long a holder keeps what it works on without renewing it; renewed every third of it.",
+        "How long a live worker keeps a task or a turn without renewing it; the evaluator of a run keeps it for ten "
+        "seconds at most. Who is known to be dead keeps nothing.",
     )
     poll_interval_ms: int = setting(
         "AFL_POLL_INTERVAL_MS",

@@ -122,7 +122,12 @@ class AgentPoller:
 
     def poll_once(self) -> int:
         """One poll without threads: up to `max_concurrent` tasks, one after another. How many."""
-        return self._make_worker().poll_once(self._config.max_concurrent)
+        return self._polling_worker.poll_once(self._config.max_concurrent)
+
+    @cached_property
+    def _polling_worker(self) -> Worker:
+        """Kept from one call to the next: it has the results that could not be stored."""
+        return self._make_worker()
 
     def _make_worker(self, hooks: WorkerHooks | None = None) -> Worker:
         config = self._config

@@ -212,7 +212,7 @@ class Evaluator:
         serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> Session | None:
         """A session on a stored run; None if it is over or paused, HeldError if somebody else has it."""
-        run = self.persistence.take_run(workflow_id, lease_ms=self.persistence.lease_ms)
+        run = self.persistence.take_run(workflow_id, lease_ms=self.persistence.run_lease_ms)
         crashpoint.reach("take.after")
         if run is None:
             raise InputError(f"there is no run {workflow_id} in this store")
@@ -227,7 +227,7 @@ class Evaluator:
         if not workflow_ids:
             return []
         with claiming():
-            taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.lease_ms)
+            taken = self.persistence.take_runs(workflow_ids, lease_ms=self.persistence.run_lease_ms)
         crashpoint.reach("take.after")
         return taken
 

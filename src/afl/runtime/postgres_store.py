@@ -45,7 +45,7 @@ class PostgresStore(SqlStore):
     def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
         topics = topics_of(changes)
         rings = [Statement(Q.notify, (topic,)) for topic in topics if self.bell.carried_by_commit]
-        self.database.together([*statements(changes, run, self.lease_ms), *rings])
+        self.database.together([*statements(changes, run, self.lease_ms, self.run_lease_ms), *rings])
         if topics:
             self.bell.rung(topics)
 
@@ -99,7 +99,8 @@ class PostgresStore(SqlStore):
             "topics": rows.topics if self.bell.carried_by_commit else (),
         }
         described = {name: part for name, part in parts.items() if part}
-        return described | {"run": {**run_params(run), **_inputs(run, changes)}, "lease_ms": self.lease_ms}
+        leases = {"lease_ms": self.lease_ms, "run_lease_ms": self.run_lease_ms}
+        return described | {"run": {**run_params(run), **_inputs(run, changes)}, **leases}
 
 
 @contextmanager

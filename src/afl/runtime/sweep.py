@@ -24,9 +24,9 @@ from afl.runtime.types import StepId
 _apart = Isolation(logging.getLogger(__name__), "the sweep")
 
 
-def reclaim(evaluator: Evaluator) -> int:
-    """Take away the work of the dead and the late, and judge it; how much there was."""
-    freed = evaluator.persistence.reclaim()
+def reclaim(evaluator: Evaluator, *, expired: bool = True) -> int:
+    """Take away the work of dead owners and, if `expired`, of expired leases, and judge it; how much there was."""
+    freed = evaluator.persistence.reclaim(expired=expired)
     judge(evaluator)
     escalate(evaluator.persistence)
     return freed
@@ -54,8 +54,16 @@ def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
     if task.hold == TaskHold.TIMEOUT:
         return f"not {_what_was_due(task)} after {task.timeout_ms} ms", TIMEOUT_ERROR
     last = evaluator.persistence.describe(task.last_owner)
+    return f"given up: {what_was_lost(task)}, the last was {last}", POISONED_ERROR
+
+
+def what_was_lost(task: TaskDefinition) -> str:
+    """How attempts of a task were lost, in words."""
+    times = "once" if task.expiries == 1 else f"{task.expiries} times"
     died = f"{task.deaths} workers" if task.deaths > 1 else "its worker"
-    return f"given up: {died} died while working on it, the last was {last}", POISONED_ERROR
+    parts = [f"{died} died while working on it"] if task.deaths else []
+    parts += [f"its lease expired {times} without being renewed"] if task.expiries else []
+    return " and ".join(parts)
 
 
 def _what_was_due(task: TaskDefinition) -> str:

@@ -11,7 +11,7 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import FencedError, StoreError
-from afl.kernel.lease import LEASE_MS
+from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence.base import Life
 from afl.turns import outbox
 from afl.turns.bus.base import Bus
@@ -36,7 +36,7 @@ class Relay:
     """
 
     def __init__(
-        self, database: Database, bus: Bus, bell: Doorbell | None = None, *, lease_ms: int = LEASE_MS
+        self, database: Database, bus: Bus, bell: Doorbell | None = None, *, lease_ms: int = RUN_LEASE_MS
     ) -> None:
         self._database = database
         self._publishing = Publishing(database, bus)

@@ -17,7 +17,7 @@ from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, connect
 from afl.kernel.database.postgres import PostgresDatabase
 from afl.kernel.errors import StoreUnavailable
-from afl.kernel.lease import LEASE_MS
+from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence import Life
 from afl.kernel.presence.postgres import APART_SECONDS, STALE_SECONDS, SessionPresence
 
@@ -179,7 +179,7 @@ def test_no_disaster_of_the_server_makes_the_living_look_dead(stack: Stack, disa
         process.kill()
         process.wait()
         until(lambda: prober.proof(other, after=APART_SECONDS) is Life.DEAD)
-        assert prober.time - before >= LEASE_MS / 1000  # who was cut off does not judge others at once
+        assert prober.time - before >= RUN_LEASE_MS / 1000  # who was cut off does not judge others at once
         prober.presence.close()
 
 
@@ -205,8 +205,8 @@ def test_one_whose_session_is_ended_takes_its_lock_again(prober: Prober, postgre
     postgres.select(Query.of("select pg_terminate_backend(cast(:pid as integer), 10000)"), pid=pid)
     until(lambda: session.number > 0 and session._settled_at is not None)
     assert prober.proof(name) is Life.ALIVE
-    assert not session.settled(LEASE_MS / 1000 - 1)  # who was cut off does not judge others at once
-    assert session.settled(LEASE_MS / 1000)
+    assert not session.settled(RUN_LEASE_MS / 1000 - 1)  # who was cut off does not judge others at once
+    assert session.settled(RUN_LEASE_MS / 1000)
     other.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.kernel.lease import LEASE_MS, RENEW_MS, Hold, first_hold, is_free
+from afl.kernel.lease import LEASE_MS, RUN_LEASE_MS, Hold, first_hold, is_free
 from afl.kernel.presence import Life
 
 times = st.integers(0, 2**50)
@@ -13,23 +13,23 @@ lives = st.sampled_from(Life)
 
 
 def test_the_lease_of_the_design() -> None:
-    assert (LEASE_MS, RENEW_MS) == (10_000, 3_333)
+    assert (LEASE_MS, RUN_LEASE_MS) == (60_000, 10_000)
 
 
 def test_a_hold_ends_after_its_last_millisecond() -> None:
     hold = first_hold("me", 1000)
-    assert hold == Hold("me", 1, 11_000)
-    assert [hold.ended(now) for now in (1000, 11_000, 11_001)] == [False, False, True]
+    assert hold == Hold("me", 1, 61_000)
+    assert [hold.ended(now) for now in (1000, 61_000, 61_001)] == [False, False, True]
 
 
 def test_it_is_renewed_when_a_third_has_passed() -> None:
     hold = first_hold("me", 0)
-    assert [hold.due(now) for now in (0, 3332, 3333, 20_000)] == [False, False, True, True]
-    assert hold.renewed(3333) == Hold("me", 1, 13_333)
+    assert [hold.due(now) for now in (0, 19_999, 20_000, 90_000)] == [False, False, True, True]
+    assert hold.renewed(20_000) == Hold("me", 1, 80_000)
 
 
 def test_a_renewal_never_shortens() -> None:
-    assert Hold("me", 3, 50_000).renewed(1000).until == 50_000
+    assert Hold("me", 3, 90_000).renewed(1000).until == 90_000
 
 
 @given(times, times, lives)

@@ -45,7 +45,7 @@ def test_defaults() -> None:
     assert settings == Settings()
     assert (settings.store, settings.lease_ms, settings.max_deliveries) == (
         "sqlite:///.afl/afl.db",
-        10_000,
+        60_000,
         5,
     )
     assert (settings.commit_steps, settings.commit_ms, settings.foreach_window) == (4096, 100, 256)

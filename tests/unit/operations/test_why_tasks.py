@@ -179,8 +179,8 @@ def test_poisoned(lives: Lives) -> None:
     reason = reason_of(second, task)
     assert reason.code == "task-poisoned"
     assert reason.sentence == (
-        "a worker died on t.Double, the last was life-1; its step fails when a server is started: "
-        "none is alive to do it."
+        "t.Double is given up, since its worker died while working on it, the last was life-1; "
+        "its step fails when a server is started: none is alive to do it."
     )
     serve(second, "t.Double")
     assert reason_of(second, task).sentence.endswith("its step fails at the next sweep.")

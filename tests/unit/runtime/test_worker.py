@@ -309,11 +309,33 @@ def test_a_task_whose_owner_died_is_delivered_again_and_counts(store: MemoryStor
 
 
 def test_a_lease_that_ended_lets_the_worker_take_the_task(store: MemoryStore) -> None:
+    store.lease_ms = 200
     run = begin(store)
     assert store.claim_task(["Double"], owner="silent", lease_ms=1) is not None
     with Crew(store).at_work():
         assert ended(store, run).outputs == {"m": 6}
-    assert only_task(store, run).deaths == 1
+    assert (only_task(store, run).expiries, only_task(store, run).deaths) == (1, 0)
+
+
+def test_time_in_which_the_store_was_away_does_not_count_towards_expiry(store: MemoryStore) -> None:
+    run, looked = begin(store), threading.Semaphore(0)
+    assert store.claim_task(["Double"], owner="cut off", lease_ms=1) is not None
+    crew = Crew(store)
+    crew.recorder.fail("claim_tasks", StoreUnavailable("away"))
+    reclaim = store.reclaim
+
+    def watched(*, expired: bool = True) -> int:
+        asked.append(expired)
+        looked.release()
+        return reclaim(expired=expired)
+
+    asked: list[bool] = []
+    store.reclaim = watched  # type: ignore[method-assign]
+    with crew.at_work():
+        for _ in range(3):
+            assert looked.acquire(timeout=SECONDS)
+        assert asked[:3] == [False, False, False], "its owner may renew it, now that the store is back"
+        assert only_task(store, run).owner == "cut off"
 
 
 class Waiting:

@@ -32,7 +32,7 @@ from afl.kernel.database.queries import queries
 from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.ids import sortable_id
-from afl.kernel.lease import LEASE_MS
+from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence.base import Life, Presence, own_words
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class HeldSession:
                 if self._idle(None, RETRY_SECONDS):
                     return False
             else:
-                self._settled_at = self._clock() + LEASE_MS / 1000
+                self._settled_at = self._clock() + RUN_LEASE_MS / 1000
                 return True
 
     def _idle(self, descriptor: int | None, seconds: float | None) -> bool:

@@ -10,6 +10,7 @@ from afl.operations.reason.staffing import staffing
 from afl.operations.run.run_log import log_line
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.sweep import what_was_lost
 from afl.runtime.types import WorkflowId
 
 _KEY_TASKS = 10_000
@@ -67,8 +68,7 @@ def _held(scene: Scene, task: TaskDefinition) -> Reason:
     )
     if task.hold == TaskHold.POISONED:
         last = f", the last was {scene.owner(task.last_owner)}" if task.last_owner else ""
-        died = "a worker" if task.deaths == 1 else f"{task.deaths} workers"
-        sentence = f"{died} died on {task.name}{last}; its step fails {soon}."
+        sentence = f"{task.name} is given up, since {what_was_lost(task)}{last}; its step fails {soon}."
         return _reason(
             "task-poisoned", task, sentence, "Find out what kills the workers, then retry the step."
         )

@@ -46,6 +46,7 @@ class Attempt:
     via: str
     deliveries: int
     deaths: int
+    expiries: int
     failures: int
     owner: str
     last_owner: str
@@ -177,6 +178,7 @@ class _Looking:
             via=task.via,
             deliveries=task.deliveries,
             deaths=task.deaths,
+            expiries=task.expiries,
             failures=task.failures,
             owner=self._scene.owner(task.owner) if task.owner else "",
             last_owner=self._scene.owner(task.last_owner) if task.last_owner else "",

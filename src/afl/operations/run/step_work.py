@@ -13,10 +13,10 @@ from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskSt
 class Work:
     """The tasks of one place of the program together.
 
-    `attempts` counts deliveries, `deaths` those that ended with their owner's death, `retries` those that failed and
-    were tried again. `owners` are who works on them now; `held` counts why pending ones are not to be claimed, `via`
-    where else they are done ("human:finance"). `progress` is the last that one of them told, `message` the last that it
-    said.
+    `attempts` counts deliveries, `deaths` those that ended with their owner's death, `expiries` those whose lease was
+    not renewed, `retries` those that failed and were tried again. `owners` are who works on them now; `held` counts
+    why pending ones are not to be claimed, `via` where else they are done ("human:finance"). `progress` is the last
+    that one of them told, `message` the last that it said.
     """
 
     pending: int = 0
@@ -24,6 +24,7 @@ class Work:
     over: int = 0
     attempts: int = 0
     deaths: int = 0
+    expiries: int = 0
     retries: int = 0
     held: dict[str, int] = field(default_factory=dict)
     owners: list[str] = field(default_factory=list)
@@ -48,6 +49,7 @@ class Work:
         self.over += task.state not in (TaskState.PENDING, TaskState.RUNNING)
         self.attempts += task.deliveries
         self.deaths += task.deaths
+        self.expiries += task.expiries
         self.retries += task.failures
         if task.hold and task.state == TaskState.PENDING:
             self.held[task.hold] = self.held.get(task.hold, 0) + 1

@@ -21,7 +21,9 @@ _OPEN = (TaskState.RUNNING, TaskState.PENDING)
 
 @dataclass(frozen=True)
 class TaskLine:
-    """One task. Of its attempts, `deaths` ended with their owner's death and `failures` were tried again."""
+    """One task. Of its attempts, `deaths` ended with their owner's death, `expiries` were not renewed,
+    and `failures` were tried again.
+    """
 
     task: str
     name: str
@@ -34,6 +36,7 @@ class TaskLine:
     owner: str
     attempts: int
     deaths: int
+    expiries: int
     failures: int
     age_ms: int
     error: str
@@ -170,6 +173,7 @@ def _line(scene: Scene, task: TaskDefinition) -> TaskLine:
         owner=scene.owner(task.owner) if task.owner else "",
         attempts=task.deliveries,
         deaths=task.deaths,
+        expiries=task.expiries,
         failures=task.failures,
         age_ms=max(0, wall_ms() - task.created),
         error=str((task.error or {}).get("message", "")),

@@ -39,7 +39,8 @@ class TaskDefinition:
 
     `runner_id` is the creator, `owner` the claimer; `epoch` grows with every claim, and a write under an older
     epoch has no effect. `started` is when the handler of the current claim began, `deliveries` counts claims,
-    `deaths` those that ended with the owner's death, `failures` those after which it was tried again.
+    `deaths` those that ended with the owner's death, `expiries` those whose lease was not renewed, `failures` those
+    after which it was tried again.
 
     `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; `hold` says why a pending
     task is not to be claimed (a word of TaskHold), `last_owner` who had it before. `not_before`, `deadline`,
@@ -89,6 +90,7 @@ class TaskDefinition:
     via: str = ""
     bridge: dict[str, Any] | None = None
     patience_ms: int = 0
+    expiries: int = 0
 
     unreadable = ""  # without a type: it is no field, and not stored
 

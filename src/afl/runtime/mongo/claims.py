@@ -60,6 +60,7 @@ class ClaimCollection(Collections):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
     ) -> TaskDefinition | None:
         claimed = self.claim_tasks(
             task_names, task_list, limit=1, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms
@@ -75,6 +76,7 @@ class ClaimCollection(Collections):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
         workflow_id: str | None = None,
         any_event: bool = False,
     ) -> list[TaskDefinition]:

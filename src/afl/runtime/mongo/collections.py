@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from afl.kernel.doorbell import Doorbell, Ear
-from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.runtime.mongo.bell import open_bell
 from afl.runtime.mongo.connection import NOW, Connection, Document
 
@@ -24,6 +24,11 @@ class Collections:
     max_deliveries: int = MAX_DELIVERIES
     doorbell: str = "auto"
     capabilities: ClassVar[frozenset[str]] = frozenset({"retention"})
+
+    @property
+    def run_lease_ms(self) -> int:
+        """How long an evaluator keeps a run without renewing it."""
+        return min(self.lease_ms, RUN_LEASE_MS)
 
     @property
     def owner_id(self) -> str:

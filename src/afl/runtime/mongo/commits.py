@@ -32,7 +32,7 @@ class CommitCollection(Collections):
 
     def commit(self, changes: IterationChanges) -> None:
         _refuse_concurrency(changes)
-        writes = _Writes(changes, self.lease_ms)
+        writes = _Writes(changes, self.lease_ms, self.run_lease_ms)
         if changes.created_tasks:
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
@@ -52,7 +52,8 @@ class CommitCollection(Collections):
 class _Writes:
     """The documents of a commit, made before the transaction begins: encoding takes longer than writing."""
 
-    def __init__(self, changes: IterationChanges, lease_ms: int) -> None:
+    def __init__(self, changes: IterationChanges, lease_ms: int, run_lease_ms: int) -> None:
+        self._run_lease_ms = run_lease_ms
         self._run, self._new_run, self._lease_ms = changes.run, changes.new_run, lease_ms
         self._run_fields = {} if changes.run is None else run_document(changes.run)
         if not changes.new_run:
@@ -101,7 +102,7 @@ class _Writes:
         append_logs(database, session, self._logs)
 
     def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
-        held = lease(self._lease_ms) if run.owner else 0
+        held = lease(self._run_lease_ms) if run.owner else 0
         change = [{"$set": {**literal(self._run_fields), "lease_until": held}}]
         if self._new_run:
             # The query fits no stored run, so this inserts, or is refused as a conflict.

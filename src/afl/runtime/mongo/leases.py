@@ -58,7 +58,8 @@ class LeaseCollection(Collections):
         }
 
         def extend(database: Database[Document]) -> list[tuple[str, int]]:
-            database.runs.update_many(evaluated, [{"$set": {"lease_until": longer("lease_until", lease_ms)}}])
+            run_lease = longer("lease_until", self.run_lease_ms)
+            database.runs.update_many(evaluated, [{"$set": {"lease_until": run_lease}}])
             database.tasks.update_many(held, [{"$set": times}])
             return [(each["uuid"], each["epoch"]) for each in database.tasks.find(held, _CLAIM)]
 
@@ -104,13 +105,14 @@ class LeaseCollection(Collections):
         return len(returned)
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
-        freed = self._died() if died else _pending(_PAUSED_OR_FREE)
+        freed = self._lost("deaths") if died else _pending(_PAUSED_OR_FREE)
         return self._free({"owner": owner}, freed)
 
-    def reclaim(self) -> int:
+    def reclaim(self, *, expired: bool = True) -> int:
         """Only a lease that ended says anything: this store has no proof of a process's death."""
         self._free_system_tasks()
-        lost = self._free({"lease_until": {"$gt": 0}, **lease_ended()}, self._died())
+        over_time = {"lease_until": {"$gt": 0}, **lease_ended()}
+        lost = self._free(over_time, self._lost("expiries")) if expired else 0
         # The deadline stays, for whoever judges the task.
         timed_out = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
         over = {"deadline": {"$gt": 0}, **past("deadline")}
@@ -129,14 +131,16 @@ class LeaseCollection(Collections):
             self.connection.call(lambda db: db.tasks.update_many(bound, freed))
             self._ring(tasks_topic(each["task_list_name"]) for each in found)
 
-    def _died(self) -> Document:
-        before = {"$ifNull": ["$deaths", 0]}
+    def _lost(self, counter: str) -> Document:
+        """A worker died with the task (`deaths`), or did not renew its lease (`expiries`)."""
+        counts = {name: {"$ifNull": [f"${name}", 0]} for name in ("deaths", "expiries")}
+        before = {"$add": list(counts.values())}
         begun = {"$gt": [{"$ifNull": ["$started", 0]}, 0]}
         first = {"$and": [{"$eq": [before, 0]}, self.max_deliveries > 1]}
-        deaths = {"$add": [before, {"$cond": [{"$or": [begun, first]}, 1, 0]}]}
-        poisoned = {"$gte": [deaths, self.max_deliveries]}
+        one = {"$cond": [{"$or": [begun, first]}, 1, 0]}
+        poisoned = {"$gte": [{"$add": [before, one]}, self.max_deliveries]}
         hold = {"$cond": [poisoned, TaskHold.POISONED, _PAUSED_OR_FREE]}
-        return {**_pending(hold), "deaths": deaths}
+        return {**_pending(hold), counter: {"$add": [counts[counter], one]}}
 
     def _free(self, condition: Document, change: Document, of: Document | None = None) -> int:
         """Take running tasks away from their owners. Most of the time there are none, and reading is cheap."""

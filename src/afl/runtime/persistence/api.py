@@ -58,7 +58,7 @@ class PersistenceAPI(
 ):
     """Everything the runtime asks of a store."""
 
-    lease_ms: int  # how long a hold lasts without being renewed
+    lease_ms: int  # how long a claim of a task lasts without being renewed
     max_deliveries: int  # how many owners may die on a task
     doorbell: str  # how other processes hear of a commit: the setting AFL_DOORBELL
     capabilities: ClassVar[frozenset[str]]  # of concurrency, schedules, budgets, retention
@@ -75,6 +75,10 @@ class PersistenceAPI(
         Each is stored or not by itself: for each what `commit` would have raised (FencedError, PayloadError,
         StoreConflict), or None.
         """
+
+    @property
+    def run_lease_ms(self) -> int:
+        """How long an evaluator keeps a run without renewing it."""
 
     @property
     def owner_id(self) -> str:

@@ -20,6 +20,7 @@ class ClaimStore(Protocol):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
     ) -> TaskDefinition | None:
         """Atomically take the first pending task (highest priority, then oldest) that one of the names serves.
 
@@ -27,7 +28,8 @@ class ClaimStore(Protocol):
         (`runner:task:<uuid>`) somebody else has, is passed over. A name without a dot serves every namespace's facet
         of that name; a dotted one only itself. The task becomes running under `owner` (this process when empty) with
         epoch + 1, and so its event Dispatched; its lock is set for `lock_ms`.
-        Without a lease (0) only proof of the owner's death or an operator sets it free.
+        Without a lease (0) only proof of the owner's death or an operator sets it free. `while_alive`: the lease does
+        not expire while the owner's process is known to live, where the store can know that.
         """
 
     def claim_tasks(
@@ -39,6 +41,7 @@ class ClaimStore(Protocol):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
         workflow_id: str | None = None,
         any_event: bool = False,
     ) -> list[TaskDefinition]:
@@ -77,11 +80,12 @@ class ClaimStore(Protocol):
     def release_tasks(self, owner: str, *, died: bool) -> int:
         """Return an owner's running tasks to pending with epoch + 1; `died` counts as a death. How many."""
 
-    def reclaim(self) -> int:
+    def reclaim(self, *, expired: bool = True) -> int:
         """Take away what nobody works on any more. How many tasks and runs.
 
-        Tasks and runs of owners whose lease ended or whose death is proven return to pending (epoch + 1). A death
-        counts against tasks that had begun (`start_tasks`); the first one against all in those hands, unless
-        `max_deliveries` is 1. At `max_deliveries` deaths a task gets the hold "poisoned". Tasks past their deadline
-        return to pending with the hold "timeout". Locks of the dead end. Whoever sweeps then judges these holds.
+        Tasks and runs of owners whose lease ended or whose death is proven return to pending (epoch + 1); tasks whose
+        lease ended only if `expired`. A death or an expiry counts against tasks that had begun (`start_tasks`); the
+        first one against all of that owner, unless `max_deliveries` is 1. At `max_deliveries` of both together a task
+        gets the hold "poisoned". Tasks past their deadline return to pending with the hold "timeout". Locks of the
+        dead end. Whoever sweeps then judges these holds.
         """

@@ -10,6 +10,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
+from afl.kernel.lease import LEASE_MS
 from afl.kernel.meters import process_meters
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
@@ -170,6 +171,7 @@ class RunnerService:
             task_list=config.task_list,
             concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
+            lease_ms=0 if config.lock_duration_ms == LEASE_MS else config.lock_duration_ms,
             lock_ms=config.lock_duration_ms,
             lock_every_ms=config.lock_extend_interval_ms,
             evaluates=True,
@@ -191,11 +193,16 @@ class RunnerService:
 
     def run_once(self) -> int:
         """One poll cycle on the calling thread: up to `max_concurrent` tasks, and steps that wait. How many tasks."""
-        worker = self._make_worker()
+        worker = self._polling_worker
         reclaim(self._evaluator)
         continue_lost_steps(self._evaluator)
         worker.runs.advance_due()
         return worker.poll_once(self._config.max_concurrent)
+
+    @cached_property
+    def _polling_worker(self) -> Worker:
+        """Kept from one call to the next: it has the results that could not be stored."""
+        return self._make_worker()
 
     # -- how it is --------------------------------------------------------------------------------------------
 

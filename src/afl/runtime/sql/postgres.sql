@@ -23,8 +23,8 @@ select uuid, epoch from mine
 -- name: lock_key
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit_changes
-select afl_commit_4(:changes::jsonb) as held
+select afl_commit_5(:changes::jsonb) as held
 -- name: commit_all
-select afl_commit_all_4(:batch::jsonb)
+select afl_commit_all_5(:batch::jsonb)
 -- name: notify
 select pg_notify('afl_doorbell', :topic)

@@ -115,7 +115,9 @@ create table afl_tasks (
     last_owner text not null default '',
     via text {binary} not null default '',
     bridge text,
-    patience_ms {bigint} not null default 0
+    patience_ms {bigint} not null default 0,
+    expiries {bigint} not null default 0,
+    while_alive {bigint} not null default 0
 ) {strict};
 
 -- PostgreSQL has no checks on tasks and runs: see functions/schema.sql. For those of SQLite, and for the conditions of its

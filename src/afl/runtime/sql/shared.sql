@@ -127,12 +127,12 @@ insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
     data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result, timeout_ms, retry,
     concurrency_key, concurrency_limit, hold, not_before, deadline, failures, lock_until, last_owner, via, bridge,
-    patience_ms
+    patience_ms, expiries
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
     :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result,
     :timeout_ms, :retry, :concurrency_key, :concurrency_limit, :hold, :not_before, :deadline, :failures, :lock_until,
-    :last_owner, :via, :bridge, :patience_ms
+    :last_owner, :via, :bridge, :patience_ms, :expiries
 ) on conflict (uuid) do update set
     name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
     workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
@@ -144,7 +144,7 @@ insert into afl_tasks (
     concurrency_key = excluded.concurrency_key, concurrency_limit = excluded.concurrency_limit, hold = excluded.hold,
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
     lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
-    patience_ms = excluded.patience_ms
+    patience_ms = excluded.patience_ms, expiries = excluded.expiries
 {ringing:topics}
 -- name: upsert_plain_task
 insert into afl_tasks (
@@ -162,7 +162,7 @@ insert into afl_tasks (
     lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
     deaths = excluded.deaths, result = excluded.result, timeout_ms = 0, retry = null, concurrency_key = '',
     concurrency_limit = 0, hold = '', not_before = 0, deadline = 0, failures = 0, lock_until = 0, last_owner = '',
-    via = '', bridge = null, patience_ms = 0
+    via = '', bridge = null, patience_ms = 0, expiries = 0
 {ringing:topics}
 -- name: find_tasks
 select * from afl_tasks
@@ -251,7 +251,7 @@ with chosen as {materialized} (
 update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
-    updated = :updated
+    while_alive = :while_alive, updated = :updated
 where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
 -- name: claim_run_tasks
@@ -271,7 +271,7 @@ with chosen as {materialized} (
 update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliveries = deliveries + 1, started = 0,
     lease_until = case when :lease_ms = 0 then 0 else {now} + :lease_ms end,
     lock_until = case when :lock_ms = 0 then 0 else {now} + :lock_ms end,
-    updated = :updated
+    while_alive = :while_alive, updated = :updated
 where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
 -- name: start_task
@@ -339,19 +339,26 @@ where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch 
 update afl_runs set lease_until = {now} + :lease_ms
 where state in ('created', 'running') and owner = :owner and (:every = 1 or workflow_id {in:ids})
 returning workflow_id
--- A death counts against a task whose handler had begun. The first one also counts against those that only waited in the
--- same hands, since who had begun is written down lazily; from then on a task is handled alone, and marked before it begins.
+-- A death, or a lease that expired, counts against a task whose handler had begun. The first one also counts against those
+-- that only waited for the same owner, since who had begun is written down lazily; from then on a task is handled alone, and
+-- marked before it begins. Together they poison a task.
 -- name: release_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
-    lock_until = 0, deadline = 0, started = 0, updated = :updated, deaths = deaths + :deaths * (case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end),
-    hold = case when :deaths > 0 and deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries then 'poisoned' else hold end
+    lock_until = 0, deadline = 0, started = 0, updated = :updated,
+    deaths = deaths + :deaths * (case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end),
+    hold = case when :deaths > 0 and deaths + expiries
+        + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries
+        then 'poisoned' else hold end
 where owner = :owner and state = 'running'
 returning task_list_name
 -- name: release_expired_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
-    lock_until = 0, deadline = 0, started = 0, updated = :updated, deaths = deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end,
-    hold = case when deaths + case when started > 0 or (deaths = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries then 'poisoned' else hold end
-where state = 'running' and lease_until > 0 and lease_until < {now}
+    lock_until = 0, deadline = 0, started = 0, updated = :updated,
+    expiries = expiries + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end,
+    hold = case when deaths + expiries
+        + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries
+        then 'poisoned' else hold end
+where state = 'running' and lease_until > 0 and lease_until < {now} and (while_alive = 0 or not (owner {in:alive}))
 returning task_list_name
 -- name: time_out_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,

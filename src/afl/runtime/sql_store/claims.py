@@ -31,9 +31,16 @@ class ClaimTables(Tables):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
     ) -> TaskDefinition | None:
         claimed = self.claim_tasks(
-            task_names, task_list, limit=1, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms
+            task_names,
+            task_list,
+            limit=1,
+            owner=owner,
+            lease_ms=lease_ms,
+            lock_ms=lock_ms,
+            while_alive=while_alive,
         )
         return claimed[0] if claimed else None
 
@@ -46,11 +53,13 @@ class ClaimTables(Tables):
         owner: str = "",
         lease_ms: int = 0,
         lock_ms: int = 0,
+        while_alive: bool = False,
         workflow_id: str | None = None,
         any_event: bool = False,
     ) -> list[TaskDefinition]:
         where = {"task_list": task_list} if workflow_id is None else {"workflow_id": workflow_id}
-        terms = {"owner": owner or self.owner_id, "lease_ms": lease_ms, "lock_ms": lock_ms, **where}
+        claim = {"owner": owner or self.owner_id, "lease_ms": lease_ms, "lock_ms": lock_ms}
+        terms = {**claim, "while_alive": int(while_alive), **where}
         claimed: list[TaskDefinition] = []
         if task_names and limit > 0:
             claimed = self._claim(terms, limit=limit, names=task_names, any_event=0)
@@ -103,7 +112,7 @@ class ClaimTables(Tables):
     ) -> list[tuple[str, int]]:
         if runs is None or runs:
             those = {"every": int(runs is None), "ids": list(runs or ())}
-            self.database.passing(Q.renew_runs, owner=owner, lease_ms=lease_ms, **those)
+            self.database.passing(Q.renew_runs, owner=owner, lease_ms=self.run_lease_ms, **those)
         if tasks is not None and not tasks:
             return []
         those = {"every": int(tasks is None), "ids": list(tasks or ())}
@@ -132,15 +141,17 @@ class ClaimTables(Tables):
         )
         return _ring_for(tx, rings, rows)
 
-    def reclaim(self) -> int:
+    def reclaim(self, *, expired: bool = True) -> int:
         owners, stale, keys = self.database.read(_standing)
-        presence = self.database.presence
+        lives = {owner: self.database.presence.proof(owner) for owner in owners}
         freed = 0
-        for owner in owners:
-            if presence.proof(owner) is Life.DEAD:
+        for owner, life in lives.items():
+            if life is Life.DEAD:
                 freed += self.ringing(partial(self._bury, owner=owner))
-        if stale["expired"]:
-            freed += self._sweep(Q.release_expired_tasks, max_deliveries=self.max_deliveries)
+        if stale["expired"] and expired:
+            alive = [owner for owner, life in lives.items() if life is Life.ALIVE]
+            limit = self.max_deliveries
+            freed += self._sweep(Q.release_expired_tasks, alive=alive, max_deliveries=limit)
         if stale["runs"]:
             freed += self.ringing(_release_expired_runs)
         if stale["timed"]:

@@ -31,9 +31,11 @@ def is_small(changes: IterationChanges) -> bool:
     return all(event.id in tasks for event in (*changes.created_events, *changes.updated_events))
 
 
-def statements(changes: IterationChanges, run: RunDefinition, lease_ms: int) -> Iterator[Statement]:
+def statements(
+    changes: IterationChanges, run: RunDefinition, lease_ms: int, run_lease_ms: int
+) -> Iterator[Statement]:
     """What a small commit writes, the fence first."""
-    yield from _of_run(run, lease_ms, new=changes.new_run)
+    yield from _of_run(run, run_lease_ms, new=changes.new_run)
     created = {step.id for step in changes.created_steps}
     for step in changes.updated_steps:
         if step.id not in created:

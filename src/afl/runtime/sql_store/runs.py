@@ -57,7 +57,7 @@ class RunTables(Tables):
 
     def insert_run_in(self, tx: Transaction, rings: Rings, run: RunDefinition) -> bool:
         """`insert_run` as part of a transaction."""
-        if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.lease_ms):
+        if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.run_lease_ms):
             return False
         if run.inputs:
             inputs = codec.encode(run.inputs, what="the input map")

@@ -118,7 +118,7 @@ class SqlStore(
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
-        if not tx.run(write, **run_params(run), lease_ms=self.lease_ms):
+        if not tx.run(write, **run_params(run), lease_ms=self.run_lease_ms):
             raise FencedError(
                 f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
             )

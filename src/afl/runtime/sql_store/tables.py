@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from afl.kernel.database import Database, Schema, Transaction, queries
 from afl.kernel.doorbell import Doorbell, Ear, Rings, open_doorbell
-from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.kernel.presence import Life
 
 Q = queries("afl.runtime", "sql")
@@ -25,6 +25,11 @@ class Tables:
     lease_ms: int = LEASE_MS
     max_deliveries: int = MAX_DELIVERIES
     doorbell: str = "auto"
+
+    @property
+    def run_lease_ms(self) -> int:
+        """How long an evaluator keeps a run without renewing it."""
+        return min(self.lease_ms, RUN_LEASE_MS)
 
     @property
     def owner_id(self) -> str:

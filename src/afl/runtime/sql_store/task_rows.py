@@ -24,9 +24,10 @@ _POLICY_COLUMNS = (
     "last_owner",
     "via",
     "patience_ms",
+    "expiries",
 )
 _NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold")
-_NOT_OF_A_TASK = ("seq", "short_name")
+_NOT_OF_A_TASK = ("seq", "short_name", "while_alive")
 _TASK_COLUMNS = [
     field.name for field in fields(TaskDefinition) if field.name not in (*_TASK_JSON, *_POLICY_COLUMNS)
 ]

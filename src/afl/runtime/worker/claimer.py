@@ -58,7 +58,7 @@ class Claimer:
             [*self._handlers.names, *self._options.system_tasks],
             self._options.task_list,
             limit=room,
-            lease_ms=self._store.lease_ms,
+            lease_ms=self._options.lease_ms or self._store.lease_ms,
             lock_ms=self._options.lock_ms,
             any_event=self._handlers.any_event,
         )

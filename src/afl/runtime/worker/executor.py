@@ -75,7 +75,7 @@ class HandlerExecutor:
         """Call the handlers of these, and of those that wait, as far as there are free slots."""
         with self.guard:
             for execution in executions:
-                (self._suspects if execution.task.deaths else self._queue).append(execution)
+                (self._suspects if _is_suspect(execution.task) else self._queue).append(execution)
             waiting = len(self._queue) + (1 if self._suspects and self._suspect is None else 0)
             free = max(0, min(self._slots - self.busy, waiting))
             self.busy += free
@@ -147,7 +147,7 @@ class HandlerExecutor:
             self.results.put(None)
             if self._notify is not None:
                 self._notify()
-        if task.deaths or task.timeout_ms or self._store.max_deliveries == 1:
+        if _is_suspect(task) or task.timeout_ms or self._store.max_deliveries == 1:
             try:
                 self._store.start_tasks([task])
             except Exception as error:  # whatever it is, the work itself can be done
@@ -191,3 +191,8 @@ class HandlerExecutor:
             answer = each(task.data or {}, execution.context)
         crashpoint.reach("handler.after")
         return answer
+
+
+def _is_suspect(task: TaskDefinition) -> bool:
+    """Whether an earlier attempt was lost with its worker, so that it must be known which task that was."""
+    return task.deaths + task.expiries > 0

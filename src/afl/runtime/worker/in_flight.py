@@ -38,8 +38,10 @@ class InFlightTasks:
         write: Callable[[LogDefinition], None] | None = None,
         notify: Callable[[], None] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        lease_ms: int = 0,
     ) -> None:
         self._store = store
+        self._lease_ms = lease_ms
         self._handlers = handlers
         self._slots = slots
         self._write = write or store.save_log
@@ -110,7 +112,7 @@ class InFlightTasks:
 
     def _add(self, task: TaskDefinition) -> Execution:
         context = HandlerContext.of(
-            task, self._write, lambda: self._store.renew_task(task, self._store.lease_ms)
+            task, self._write, lambda: self._store.renew_task(task, self._lease_ms or self._store.lease_ms)
         )
         execution = self._executions[task.uuid, task.epoch] = Execution(task, context)
         return execution

@@ -36,11 +36,13 @@ class LeaseKeeper:
         held: Callable[[list[tuple[str, int]]], None] | None = None,
         every_ms: int = 0,
         *,
+        lease_ms: int = 0,
         holding: Callable[[], Holding] | None = None,
         lost: Callable[[set[Claim]], None] | None = None,
     ) -> None:
         self._store = store
         self._lock_ms = lock_ms
+        self._lease_ms = lease_ms
         self._held = held
         self._every_ms = every_ms
         self._holding = holding
@@ -114,7 +116,7 @@ class LeaseKeeper:
 
     @property
     def _interval(self) -> float:
-        third = self._store.lease_ms / 3
+        third = self._store.run_lease_ms / 3
         return max(_LEAST_MS, min(third, self._every_ms or third)) / 1000
 
     def renew_now(self) -> None:
@@ -143,9 +145,8 @@ class LeaseKeeper:
 
     def _renew(self, holding: Holding | None) -> list[Claim]:
         store = self._store
+        lease_ms = self._lease_ms or store.lease_ms
         if holding is None:
-            return store.renew(store.owner_id, store.lease_ms, self._lock_ms)
+            return store.renew(store.owner_id, lease_ms, self._lock_ms)
         tasks = [uuid for uuid, _ in holding.tasks]
-        return store.renew(
-            store.owner_id, store.lease_ms, self._lock_ms, tasks=tasks, runs=list(holding.runs)
-        )
+        return store.renew(store.owner_id, lease_ms, self._lock_ms, tasks=tasks, runs=list(holding.runs))

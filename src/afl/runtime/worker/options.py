@@ -11,11 +11,15 @@ from afl.runtime.worker.results import TaskResult
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a worker works. `evaluates`: it also advances runs that none of its tasks belong to."""
+    """How a worker works. `evaluates`: it also advances runs that none of its tasks belong to.
+
+    `lease_ms` is the lease of its tasks, 0 for the store's own; `lock_ms` that of their locks, 0 for none.
+    """
 
     task_list: str = "default"
     concurrency: int = 5
     poll_seconds: float = 2.0
+    lease_ms: int = 0
     lock_ms: int = 0
     lock_every_ms: int = 0
     evaluates: bool = False

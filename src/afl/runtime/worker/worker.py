@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from typing import TypedDict
 
 from afl.kernel import codec, event_loop, telemetry
 from afl.kernel.backoff import Backoff
@@ -48,7 +49,14 @@ _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 0.5  # how often to look for dead owners
 _RELEASE_SECONDS = 0.06  # how soon to release runs that do not change
 _RETRY = Backoff(0.1, cap=5.0)
-POLL_LEASE_MS = 60_000  # nothing renews the lease of a task that is run without threads
+
+
+class PollClaim(TypedDict):
+    """How `poll_once` claims."""
+
+    lease_ms: int
+    lock_ms: int
+    while_alive: bool
 
 
 class Worker:
@@ -88,6 +96,7 @@ class Worker:
             write=write_log or self._logs.write,
             notify=self.wake,
             loop=loop,
+            lease_ms=options.lease_ms,
         )
         self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._result_stored)
         self._claimer = Claimer(self._store, handlers, options)
@@ -101,12 +110,14 @@ class Worker:
             self._store,
             options.lock_ms,
             every_ms=options.lock_every_ms,
+            lease_ms=options.lease_ms,
             holding=self._holding,
             lost=self.in_flight.cancel,
         )
         self._stray_claims = StrayClaims(self._store, options.task_list, self._may_claim)
         self._periodic_jobs = PeriodicJobs(lambda: self._hooks.periodic_jobs)
         self._renews_leases = True
+        self._reachable_since = time.monotonic()  # since when the store has answered
         self._look_for_runs = True
         self._polled = self._swept = -1e9
 
@@ -145,6 +156,7 @@ class Worker:
                     self._failures = 0
                 except StoreError as error:
                     self._failures += 1
+                    self._reachable_since = time.monotonic()
                     self._stray_claims.suspect(self.runs.take_unanswered())
                     telemetry.count("afl.store.errors")
                     _log.warning("the store fails, trying again: %s", error)
@@ -376,11 +388,15 @@ class Worker:
         if now >= self._swept + _SWEEP_SECONDS:
             self._swept = now
             self._claimer.wanted = True  # a lost notification costs no more than this
-            if reclaim(self._evaluator):
+            if reclaim(self._evaluator, expired=self._may_judge_leases(now)):
                 self._look_for_runs = True
             self._stray_claims.give_back()
         busy = self.in_flight.is_quick and self.in_flight.running > 0
         self._periodic_jobs.run(now, busy=self._claimer.wanted or busy)
+
+    def _may_judge_leases(self, now: float) -> bool:
+        """Whether owners have had the time to renew since the store was last away: that time does not count."""
+        return now - self._reachable_since > self._store.run_lease_ms / 2000
 
     # -- without threads --------------------------------------------------------------------------------------
 
@@ -389,6 +405,7 @@ class Worker:
         done, self._renews_leases = 0, False
         try:
             with event_loop.in_calling_thread():
+                self.store_results([])  # what an earlier call could not store
                 while done < limit and self._poll_one():
                     done += 1
         finally:
@@ -396,14 +413,16 @@ class Worker:
         return done
 
     def _poll_one(self) -> bool:
-        task_list, lock_ms = self._options.task_list, self._options.lock_ms
-        names = [*self._handlers.names, *self._options.system_tasks]
+        """Nothing renews the lease meanwhile: where the store can know that this process lives, it does not expire."""
+        task_list, options = self._options.task_list, self._options
+        names = [*self._handlers.names, *options.system_tasks]
+        claim = PollClaim(
+            lease_ms=options.lease_ms or self._store.lease_ms, lock_ms=options.lock_ms, while_alive=True
+        )
         with claiming():
-            task = self._store.claim_task(names, task_list, lease_ms=POLL_LEASE_MS, lock_ms=lock_ms)
+            task = self._store.claim_task(names, task_list, **claim)
             if task is None and self._handlers.any_event:
-                found = self._store.claim_tasks(
-                    [], task_list, limit=1, lease_ms=POLL_LEASE_MS, lock_ms=lock_ms, any_event=True
-                )
+                found = self._store.claim_tasks([], task_list, limit=1, any_event=True, **claim)
                 task = found[0] if found else None
             if task is None:
                 return False
@@ -416,7 +435,11 @@ class Worker:
             self._run_system_tasks()
         else:
             self._store.start_tasks([task])
-            self.in_flight.start([task], here=True)
+            try:
+                self.in_flight.start([task], here=True)
+            except BaseException:  # an interrupt of the caller
+                self._store.return_tasks(self.in_flight.give_up(), begun=True)
+                raise
             self.store_results(self.in_flight.collect_now())
 
     # -- the end ----------------------------------------------------------------------------------------------

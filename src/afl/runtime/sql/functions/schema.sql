@@ -6,7 +6,7 @@
 -- up by their ids, and nothing is joined.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_4(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_5(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -15,7 +15,7 @@ declare
     p_elsewhere jsonb := p -> 'elsewhere';
     now_ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
     lease bigint := now_ms + (p ->> 'lease_ms')::bigint;
-    run_lease bigint := case when p_run ->> 'owner' = '' then 0 else lease end;
+    run_lease bigint := case when p_run ->> 'owner' = '' then 0 else now_ms + (p ->> 'run_lease_ms')::bigint end;
     held bigint;
 begin
     if p ? 'new' then
@@ -136,12 +136,12 @@ end
 $body$;
 
 -- Several commits in one round trip and one transaction: all of them, or none.
-create function afl_commit_all_4(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_all_5(p_batch jsonb) returns void language plpgsql as $body$
 declare
     c jsonb;
 begin
     for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_4(c) then
+        if not afl_commit_5(c) then
             raise exception 'afl: fenced';
         end if;
     end loop;

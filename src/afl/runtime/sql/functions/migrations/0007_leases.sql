@@ -1,0 +1,143 @@
+-- As before, but that a run has a lease of its own. The old ones stay for processes that have not been started anew yet.
+
+create function afl_commit_5(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+declare
+    p_run jsonb := p -> 'run';
+    p_old_steps jsonb := p -> 'old_steps';
+    p_closed jsonb := p -> 'closed';
+    p_policies jsonb := p -> 'policies';
+    p_elsewhere jsonb := p -> 'elsewhere';
+    now_ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
+    lease bigint := now_ms + (p ->> 'lease_ms')::bigint;
+    run_lease bigint := case when p_run ->> 'owner' = '' then 0 else now_ms + (p ->> 'run_lease_ms')::bigint end;
+    held bigint;
+begin
+    if p ? 'new' then
+        insert into afl_runs (
+            workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
+            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
+        ) values (
+            p_run ->> 'workflow_id', p_run ->> 'workflow_name', p_run ->> 'program_hash', p_run ->> 'state',
+            p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list',
+            p_run ->> 'outputs', p_run ->> 'error', (p_run ->> 'iterations')::bigint,
+            (p_run ->> 'waiting')::bigint, (p_run ->> 'settled')::bigint, (p_run ->> 'created')::bigint,
+            (p_run ->> 'updated')::bigint, (p_run ->> 'ended')::bigint, p_run ->> 'owner',
+            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason'
+        ) on conflict (workflow_id) do nothing;
+    else
+        update afl_runs set
+            state = p_run ->> 'state', outputs = p_run ->> 'outputs', error = p_run ->> 'error',
+            iterations = (p_run ->> 'iterations')::bigint, waiting = (p_run ->> 'waiting')::bigint,
+            settled = (p_run ->> 'settled')::bigint, updated = (p_run ->> 'updated')::bigint,
+            ended = (p_run ->> 'ended')::bigint, owner = p_run ->> 'owner', lease_until = run_lease,
+            reason = p_run ->> 'reason'
+        where workflow_id = p_run ->> 'workflow_id' and epoch = (p_run ->> 'epoch')::bigint;
+    end if;
+    if not found then
+        return false;
+    end if;
+    if p_run ? 'inputs' then
+        insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
+    end if;
+    if p ? 'steps' then
+        insert into afl_steps (
+            id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
+            facet_name, params, returns, error, progress, extra, started, ended
+        )
+        select s ->> 0, s ->> 1, s ->> 2, s ->> 3, s ->> 4, s ->> 5, s ->> 6, s ->> 7, s ->> 8, s ->> 9,
+            s ->> 10, s ->> 11, s ->> 12, s ->> 13, s ->> 14, (s ->> 15)::bigint, (s ->> 16)::bigint
+        from jsonb_array_elements(p -> 'steps') as s;
+    end if;
+    if p_old_steps is not null then
+        update afl_steps as s set
+            state = p_old_steps -> s.id ->> 0, params = p_old_steps -> s.id ->> 1,
+            returns = p_old_steps -> s.id ->> 2, error = p_old_steps -> s.id ->> 3,
+            progress = p_old_steps -> s.id ->> 4, extra = p_old_steps -> s.id ->> 5,
+            ended = (p_old_steps -> s.id ->> 6)::bigint
+        where s.id = any(array(select jsonb_object_keys(p_old_steps)));
+    end if;
+    if p_closed is not null then
+        with closed as (
+            update afl_tasks as t set
+                state = p_closed -> t.uuid ->> 'state', error = p_closed -> t.uuid ->> 'error',
+                result = p_closed -> t.uuid ->> 'result', updated = (p_closed -> t.uuid ->> 'updated')::bigint,
+                hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
+            where t.uuid = any(array(select jsonb_object_keys(p_closed))) and (
+                (t.state in ('pending', 'running') and p_closed -> t.uuid ->> 'owner' = '')
+                or (t.state = 'running' and t.owner = p_closed -> t.uuid ->> 'owner'
+                    and t.epoch = (p_closed -> t.uuid ->> 'epoch')::bigint)
+            )
+            returning p_closed -> t.uuid ->> 'owner' <> '' as is_held
+        )
+        select count(*) into held from closed where is_held;
+        if held < (p ->> 'held')::bigint then
+            raise exception 'afl: fenced';
+        end if;
+    end if;
+    if p ? 'consumed' then
+        delete from afl_events where id = any(array(select jsonb_array_elements_text(p -> 'consumed')));
+    end if;
+    if p ? 'events' then
+        insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
+        select e ->> 'id', e ->> 'step_id', e ->> 'workflow_id', e ->> 'state', e ->> 'event_type', e ->> 'payload'
+        from jsonb_array_elements(p -> 'events') as e
+        on conflict (id) do update set state = excluded.state, payload = excluded.payload;
+    end if;
+    if p ? 'tasks' then
+        insert into afl_tasks (
+            uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error,
+            task_list_name, data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+        )
+        select t ->> 'uuid', t ->> 'name', t ->> 'short_name', t ->> 'runner_id', t ->> 'workflow_id',
+            t ->> 'flow_id', t ->> 'step_id', t ->> 'state', (t ->> 'created')::bigint, (t ->> 'updated')::bigint,
+            t ->> 'error', t ->> 'task_list_name', t ->> 'data_type', t ->> 'data', (t ->> 'priority')::bigint,
+            t ->> 'owner', (t ->> 'epoch')::bigint, case when t ->> 'owner' = '' then 0 else lease end,
+            (t ->> 'started')::bigint, (t ->> 'deliveries')::bigint, (t ->> 'deaths')::bigint, t ->> 'result'
+        from jsonb_array_elements(p -> 'tasks') as t;
+    end if;
+    if p_policies is not null then
+        update afl_tasks as t set
+            timeout_ms = (p_policies -> t.uuid ->> 'timeout_ms')::bigint, retry = p_policies -> t.uuid ->> 'retry'
+        where t.uuid = any(array(select jsonb_object_keys(p_policies)));
+    end if;
+    if p_elsewhere is not null then
+        update afl_tasks as t set
+            via = p_elsewhere -> t.uuid ->> 'via', bridge = p_elsewhere -> t.uuid ->> 'bridge', hold = 'elsewhere',
+            patience_ms = (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint,
+            deadline = case when timeout_ms = 0 then 0 else now_ms + timeout_ms end,
+            lease_until = case when p_elsewhere -> t.uuid ->> 'patience_ms' = '0' then 0
+                else now_ms + (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint end
+        where t.uuid = any(array(select jsonb_object_keys(p_elsewhere)));
+    end if;
+    if p ? 'logs' then
+        -- Whoever follows a log reads on from a number: numbers must become visible in their order.
+        perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
+        from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p -> 'logs') as l order by 1) as logs;
+        insert into afl_logs (uuid, runner_id, position, time, record)
+        select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
+        from jsonb_array_elements(p -> 'logs') as l;
+    end if;
+    if p ? 'over' and p_run ->> 'runner_id' <> '' then
+        update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
+            duration = (p_run ->> 'ended')::bigint - start_time, workflow_id = p_run ->> 'workflow_id'
+        where uuid = p_run ->> 'runner_id';
+    end if;
+    if p ? 'topics' then
+        perform pg_notify('afl_doorbell', topic) from jsonb_array_elements_text(p -> 'topics') as topic;
+    end if;
+    return true;
+end
+$body$;
+
+-- Several commits in one round trip and one transaction: all of them, or none.
+create function afl_commit_all_5(p_batch jsonb) returns void language plpgsql as $body$
+declare
+    c jsonb;
+begin
+    for c in select value from jsonb_array_elements(p_batch) loop
+        if not afl_commit_5(c) then
+            raise exception 'afl: fenced';
+        end if;
+    end loop;
+end
+$body$;
