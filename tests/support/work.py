@@ -16,14 +16,16 @@ _FLOOR_SECONDS = 0.004
 _TRIES = 3
 
 
-def assert_bounded(do: Callable[[str], object], make: Callable[[int], str]) -> None:
+def assert_bounded(
+    do: Callable[[str], object], make: Callable[[int], str], sizes: tuple[int, ...] = SIZES
+) -> None:
     """`do` takes at most 64 times as much for 16 times the text; that it refuses the text is as good as any answer.
 
     Work is the processor time of this thread, the least of a few tries, so that other processes do not count. What
     is less than the floor counts as the floor: there a page fault would decide.
     """
-    before = max(_FLOOR_SECONDS, _work(do, make(SIZES[0])))
-    for size in SIZES[1:]:
+    before = max(_FLOOR_SECONDS, _work(do, make(sizes[0])))
+    for size in sizes[1:]:
         text = make(size)
         limit = MOST * before
         spent = _work(do, text, enough=limit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -15,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from afl import __version__
 from afl.kernel.errors import MissingExtraError
+from afl.kernel.near_names import near_name
 
 
 class Entry(NamedTuple):
@@ -168,7 +168,7 @@ def _dispatched(given: list[str]) -> list[str]:
 def _misspelled(given: list[str]) -> str:
     """The text for a first word that is no file and almost a command."""
     word = given[0] if given else ""
-    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    near = near_name(word, COMMANDS)
     if word in COMMANDS or not word.isalpha() or not near or Path(word).exists():
         return ""
-    return f"Error: there is no command {word!r}; did you mean {near[0]!r}? `afl --help` lists all."
+    return f"Error: there is no command {word!r}; did you mean {near!r}? `afl --help` lists all."

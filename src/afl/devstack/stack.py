@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import signal
 import sys
@@ -23,6 +22,7 @@ from afl.devstack.valkey import Valkey
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
 from afl.kernel.ids import random_id
+from afl.kernel.near_names import near_name
 
 SERVERS: dict[str, type[Server]] = {kind.name: kind for kind in (Postgres, Valkey, Nats, Mongo)}
 DEFAULT_SERVICES = ("postgres", "redis", "nats")
@@ -82,8 +82,8 @@ class Stack:
     def _server(self, name: str) -> Server:
         kind = SERVERS.get(name)
         if kind is None:
-            near = difflib.get_close_matches(name, SERVERS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = near_name(name, SERVERS)
+            hint = f"; did you mean {near}?" if near else ""
             raise InputError(f"There is no local server {name!r}, only {', '.join(SERVERS)}{hint}")
         return kind(self.folder / name)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afl.kernel.errors import InputError
+from afl.kernel.near_names import near_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WorkflowFileError(InputError, hint="Correct the file; `afl fleet check` sh
 def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the near one, or all there are."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = near_name(name, names)
     if near:
-        return f"; did you mean {near[0]!r}?"
+        return f"; did you mean {near!r}?"
     return f"; known are {', '.join(names)}" if names else ""

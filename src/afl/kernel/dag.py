@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -10,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from afl.kernel.errors import GraphError
+from afl.kernel.near_names import near_name
 
 
 class Dag:
@@ -252,5 +252,5 @@ def _names(node: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown(problem: str, name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"{problem}, which does not exist" + (f"; did you mean {near[0]!r}?" if near else "")
+    near = near_name(name, known)
+    return f"{problem}, which does not exist" + (f"; did you mean {near!r}?" if near else "")

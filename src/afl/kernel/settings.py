@@ -10,7 +10,6 @@ The settings of the section `mongodb` select the MongoDB store; a store that nam
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from afl.kernel.codec import MAX_PAYLOAD_BYTES
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, parse_file, require_file
 from afl.kernel.errors import SettingError
 from afl.kernel.mongodb_address import with_database, with_login
+from afl.kernel.near_names import near_name
 from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, mask_url
 from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
@@ -343,5 +343,5 @@ def _snake_case(key: str) -> str:
 
 
 def _no_such(problem: str, name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return problem + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
+    near = near_name(name, known)
+    return problem + (f"; did you mean {near!r}?" if near else f"; known are {', '.join(known)}")

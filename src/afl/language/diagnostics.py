@@ -11,6 +11,9 @@ from afl.language.ast.node import SourceLocation
 MAX_SHOWN = 100
 """How many findings the text of one error shows."""
 
+WIDEST = 240
+"""How many characters of a source line it shows; of a longer one, those around the place."""
+
 
 @dataclass
 class Diagnostic:
@@ -130,12 +133,16 @@ def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) ->
 def _excerpt(diagnostic: Diagnostic, source: Sequence[str] | None) -> list[str]:
     if source is None or diagnostic.line is None or diagnostic.line > len(source):
         return []
-    shown = source[diagnostic.line - 1].rstrip("\r")
+    whole = source[diagnostic.line - 1]
+    first = max(0, (diagnostic.column or 1) - 1 - WIDEST // 2) if len(whole) > WIDEST else 0
+    shown = whole[first : first + WIDEST].rstrip("\r")
+    before, after = "..." if first else "", "..." if len(whole) > first + WIDEST else ""
     margin = str(diagnostic.line)
-    lines = [f"{margin} | {shown}"]
+    lines = [f"{margin} | {before}{shown}{after}"]
     if diagnostic.column is not None:
         # Tabs stay tabs so that the caret stands under its character whatever the tab width.
-        lead = "".join("\t" if char == "\t" else " " for char in shown[: diagnostic.column - 1])
-        width = max(1, min((diagnostic.end_column or 0), len(shown) + 1) - diagnostic.column)
+        column = diagnostic.column - first
+        lead = "".join("\t" if char == "\t" else " " for char in before + shown[: column - 1])
+        width = max(1, min((diagnostic.end_column or 0) - first, len(shown) + 1) - column)
         lines.append(f"{' ' * len(margin)} | {lead}{'^' * width}")
     return lines

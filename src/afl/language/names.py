@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 
 from afl.language.ast.declarations import (
@@ -86,7 +86,7 @@ _NOTHING = Found()
 @dataclass
 class _Scope:
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
-    imports: list[str] = field(default_factory=list)
+    imports: dict[str, None] = field(default_factory=dict)
 
 
 class Names:
@@ -96,13 +96,13 @@ class Names:
         self._scopes: dict[str, _Scope] = {"": _Scope()}
         self._by_full_name: dict[str, list[Symbol]] = {}
         self._by_short_name: dict[str, list[Symbol]] = {}
-        self._found: dict[tuple[str, str, frozenset[str]], Found] = {}
+        self._found: dict[tuple[str, str | None, frozenset[str]], Found] = {}
         self.symbols = list(symbols_of(program))
         for symbol in self.symbols:
             self._add(symbol)
         for block in program.namespaces:
             scope = self._scopes.setdefault(block.name, _Scope())
-            scope.imports += [uses.name for uses in block.uses if uses.name not in scope.imports]
+            scope.imports.update(dict.fromkeys(uses.name for uses in block.uses))
 
     def _add(self, symbol: Symbol) -> None:
         scope = self._scopes.setdefault(symbol.namespace, _Scope())
@@ -112,9 +112,9 @@ class Names:
         if len(self._by_full_name[symbol.full_name]) == 1:
             self._by_short_name.setdefault(symbol.name, []).append(symbol)
 
-    @property
-    def namespaces(self) -> set[str]:
-        return (self._scopes.keys() - {""}) | {PRELUDE_NAMESPACE}
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        return frozenset((self._scopes.keys() - {""}) | {PRELUDE_NAMESPACE})
 
     def declared(self, full_name: str) -> list[Symbol]:
         """Every declaration of a full name, duplicates included."""
@@ -148,30 +148,51 @@ class Names:
         return symbol.full_name if symbol is not None else name
 
     def _search(self, name: str, namespace: str, kinds: frozenset[str]) -> Found:
-        for stage in self._stages(name, namespace):
-            matches = {symbol.full_name: symbol for symbol in stage if symbol.kind in kinds}
-            if len(matches) == 1:
-                return Found(next(iter(matches.values())))
-            if matches:
-                return Found(None, tuple(matches[full] for full in sorted(matches)))
-        return _NOTHING
+        found = _first_match(self._near_stages(name, namespace), kinds)
+        if found is not _NOTHING or "." in name:
+            return found
+        # What the whole program means by it is the same for every namespace, and may be much to look through.
+        key = (name, None, kinds)
+        if key not in self._found:
+            self._found[key] = _first_match(self._far_stages(name), kinds)
+        return self._found[key]
 
-    def _stages(self, name: str, namespace: str) -> Iterator[Iterable[Symbol]]:
+    def _near_stages(self, name: str, namespace: str) -> Iterator[Iterable[Symbol]]:
         if "." in name:
             yield self._by_full_name.get(name, [])[:1]
             yield [symbol for symbol in prelude() if symbol.full_name == name]
             return
         yield self._in(namespace, name)
-        imported = [self._in(source, name) for source in self._scopes.get(namespace, _Scope()).imports]
-        yield [symbol for symbols in [*imported, self._in("", name)] for symbol in symbols]
+        yield [*self._imported(namespace, name), *self._in("", name)]
+
+    def _far_stages(self, name: str) -> Iterator[Iterable[Symbol]]:
         yield self._by_short_name.get(name, [])
         yield [symbol for symbol in prelude() if symbol.name == name]
+
+    def _imported(self, namespace: str, name: str) -> list[Symbol]:
+        scope = self._scopes.get(namespace)
+        if scope is None:
+            return []
+        bearers = self._by_short_name.get(name, ())
+        if len(bearers) < len(scope.imports) and PRELUDE_NAMESPACE not in scope.imports:
+            return [symbol for symbol in bearers if symbol.namespace in scope.imports]
+        return [symbol for source in scope.imports for symbol in self._in(source, name)]
 
     def _in(self, namespace: str, name: str) -> list[Symbol]:
         if namespace == PRELUDE_NAMESPACE and namespace not in self._scopes:
             return [symbol for symbol in prelude() if symbol.name == name]
         scope = self._scopes.get(namespace)
         return scope.symbols.get(name, [])[:1] if scope is not None else []
+
+
+def _first_match(stages: Iterable[Iterable[Symbol]], kinds: frozenset[str]) -> Found:
+    for stage in stages:
+        matches = {symbol.full_name: symbol for symbol in stage if symbol.kind in kinds}
+        if len(matches) == 1:
+            return Found(next(iter(matches.values())))
+        if matches:
+            return Found(None, tuple(matches[full] for full in sorted(matches)))
+    return _NOTHING
 
 
 def symbols_of(program: Program) -> Iterator[Symbol]:

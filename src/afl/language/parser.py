@@ -16,6 +16,7 @@ from afl.kernel.errors import InputError
 from afl.language.ast.declarations import Program
 from afl.language.builder import ProgramBuilder
 from afl.language.diagnostics import Diagnostic, render
+from afl.language.nesting import NestingLimit, TooDeep
 from afl.language.recovery import all_syntax_errors
 from afl.language.source import CompilerInput, SourceRegistry
 
@@ -70,6 +71,7 @@ class _Machine:
             parser="lalr",
             lexer="contextual",
             transformer=self._builder,
+            postlex=NestingLimit(),
             keep_all_tokens=True,
             maybe_placeholders=False,
         )
@@ -83,6 +85,8 @@ class _Machine:
                 problems: list[Diagnostic] = []
             except UnexpectedInput as error:
                 program, problems = None, all_syntax_errors(error, text, source_id)
+            except TooDeep as error:
+                program, problems = None, [error.diagnostic(source_id)]
             problems += self._builder.problems
             return program, sorted(problems, key=lambda one: (one.line or 0, one.column or 0))
 

@@ -15,6 +15,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.parsers.lalr_analysis import Shift
 
 from afl.language.diagnostics import Diagnostic
+from afl.language.nesting import TooDeep
 from afl.language.syntax_errors import END, syntax_error, value_stack
 
 MAX_ERRORS = 50
@@ -24,7 +25,8 @@ _CLOSING = ("RBRACE", "RPAR", "RSQB")
 
 _LANDMARK = re.compile(
     r"""
-      "(?:[^"\\]|\\.)*" | //[^\n]* | /\*.*?\*/          # skipped: braces and keywords in here mean nothing
+      # Skipped: braces and keywords in here mean nothing. What is never closed goes on to the end of the text.
+      "(?:[^"\\]++|\\.)*+"? | //[^\n]* | /\*.*?(?:\*/|\Z)
     | (?P<brace>[{}])
     | (?<![\w.$]) (?P<start>
           (?P<namespace>namespace) \s+ [\w.]+ \s* \{
@@ -42,7 +44,10 @@ def all_syntax_errors(error: UnexpectedInput, text: str, source_id: str) -> list
     found = [syntax_error(error, source_id, text)]
     current: UnexpectedInput | None = error
     while current is not None and len(found) < MAX_ERRORS:
-        current = _next_error(current, text)
+        try:
+            current = _next_error(current, text)
+        except TooDeep as deep:
+            return [*found, deep.diagnostic(source_id)]
         if current is not None and not _is_echo(current):
             found.append(syntax_error(current, source_id, text))
     return found

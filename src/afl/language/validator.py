@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from afl.language.ast.declarations import Program
 from afl.language.checks import uniqueness
-from afl.language.checks.context import Context
+from afl.language.checks.context import Context, EnoughErrors
 from afl.language.checks.declarations import Declarations
 from afl.language.diagnostics import Diagnostic, ValidationResult
 from afl.language.names import Names
@@ -14,19 +16,27 @@ class AFLValidator:
     """Checks whole programs."""
 
     def validate(self, program: Program, names: Names | None = None) -> ValidationResult:
-        """Everything that is wrong with the program, and what looks doubtful, in the order of the text."""
+        """Everything that is wrong with the program, and what looks doubtful, in the order of the text.
+
+        Of errors, a thousand.
+        """
         context = Context(program, names or Names(program))
-        declarations = Declarations(context)
-        uniqueness.check_program(context)
-        for block in program.namespaces:
-            declarations.check_namespace(block)
-        for symbol in context.names.symbols:
-            declarations.check(symbol)
-        for namespace, implicit in context.implicits():
-            declarations.check_implicit(implicit, namespace)
+        with suppress(EnoughErrors):
+            _check(context)
         context.result.errors.sort(key=_position)
         context.result.warnings.sort(key=_position)
         return context.result
+
+
+def _check(context: Context) -> None:
+    declarations = Declarations(context)
+    uniqueness.check_program(context)
+    for block in context.program.namespaces:
+        declarations.check_namespace(block)
+    for symbol in context.names.symbols:
+        declarations.check(symbol)
+    for namespace, implicit in context.implicits():
+        declarations.check_implicit(implicit, namespace)
 
 
 def _position(finding: Diagnostic) -> tuple[str, int, int]:

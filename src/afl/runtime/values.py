@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from afl.kernel.near_names import near_name
 from afl.runtime.operators import type_name
 
 TypeSpec = str | Mapping[str, Any]
@@ -78,7 +78,7 @@ def _shown(value: Any) -> str:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Text for a name that is not among the known ones, with the nearest one as a suggestion."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = near_name(name, names)
     if near:
-        return f"unknown {kind} '{name}'; did you mean '{near[0]}'?"
+        return f"unknown {kind} '{name}'; did you mean '{near}'?"
     return f"unknown {kind} '{name}'; known: {', '.join(names) if names else 'none'}"

@@ -30,7 +30,6 @@ misspelling.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from typing import Literal
 
 from afl.kernel.database.scan import pieces, rewrite_code
 from afl.kernel.errors import InputError
+from afl.kernel.near_names import near_name
 
 Dialect = Literal["sqlite", "postgres"]
 DIALECTS: tuple[Dialect, ...] = ("sqlite", "postgres")
@@ -152,5 +152,5 @@ def dollars(text: str, parameters: Sequence[str]) -> str:
 
 
 def _near(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {{{close[0]}}}?" if close else f"; known are {', '.join(sorted(known))}"
+    close = near_name(name, known)
+    return f"; did you mean {{{close}}}?" if close else f"; known are {', '.join(sorted(known))}"

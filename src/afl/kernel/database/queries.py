@@ -7,7 +7,6 @@ queries. A query starts at a line `-- name: claim_tasks` and is one statement wi
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +15,7 @@ from importlib.resources import files
 from afl.kernel.database.dialect import Dialect, dollars, numbered, render
 from afl.kernel.database.scan import statements
 from afl.kernel.errors import InputError
+from afl.kernel.near_names import near_name
 
 _NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
 
@@ -106,8 +106,8 @@ class Queries:
             self.__dict__[name] = made
             return made
         names = list(self)
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
+        close = near_name(name, names)
+        hint = f"did you mean {close}?" if close else f"it has {', '.join(names) or 'none'}"
         raise AttributeError(f"no query {name!r} in {self._where}: {hint}")
 
     def __iter__(self) -> Iterator[str]:

@@ -96,7 +96,9 @@ class ExpressionBuilder(BaseBuilder):
         path = self._path(token, token.value.split("."))
         where = self.between(target, token)
         if isinstance(target, Reference):
-            return Reference(target.path + path, target.is_input, location=where)
+            target.path += path
+            target.location = where
+            return target
         for name in path:
             target = self.index([target, None, Literal(name, "string", location=self.at(token)), token])
         return target  # type: ignore[no-any-return]
@@ -154,14 +156,14 @@ class ExpressionBuilder(BaseBuilder):
     # ---- helpers
 
     def _path(self, token: Token, path: list[str]) -> list[str]:
-        for name in path:
-            if name[0].isdigit():
-                self.problem(
-                    token,
-                    f"'{name}' is no attribute name in '{token}'",
-                    "SYNTAX_ATTRIBUTE_NAME",
-                    f"to take an element of a list write [{name}]",
-                )
+        number = next((name for name in path if name[0].isdigit()), None)
+        if number is not None:
+            self.problem(
+                token,
+                f"'{number}' is no attribute name in '{token}'",
+                "SYNTAX_ATTRIBUTE_NAME",
+                f"to take an element of a list write [{number}]",
+            )
         return path
 
     def _decoded(self, token: Token, decode: Callable[[str], Any], otherwise: Any) -> Any:

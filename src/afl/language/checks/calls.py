@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from afl.kernel.near_names import some
 from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
@@ -86,8 +87,8 @@ class Calls:
         slots = self._context.signatures.params(symbol)
         receiver = Receiver(f"{'schema' if symbol.kind == SCHEMA else 'facet'} '{call.name}'")
         bound = self.bind(call.args, receiver, slots, scope)
-        for slot in slots.values():
-            if not slot.has_default and slot.name not in bound and slot.name not in supplied:
+        for slot in self._context.signatures.required(symbol):
+            if slot.name not in bound and slot.name not in supplied:
                 message = f"Missing argument '{slot.name}' for {receiver.owner}"
                 self._context.error(call, "ARG_MISSING", message, f"it is of type {slot.type}")
         return bound
@@ -143,6 +144,6 @@ class Calls:
 
 def _signature(receiver: Receiver, slots: Mapping[str, Slot]) -> str:
     shown = ", ".join(
-        f"{name}: {slot.type}" if slot.type != UNKNOWN else name for name, slot in slots.items()
+        some(f"{name}: {slot.type}" if slot.type != UNKNOWN else name for name, slot in slots.items())
     )
     return f"{receiver.owner} {receiver.verb} {f'({shown})' if shown else 'nothing'}"

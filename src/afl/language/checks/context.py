@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 
+from afl.kernel.near_names import near_name, some
 from afl.language.ast.declarations import ImplicitDecl, Program
 from afl.language.ast.node import ASTNode
 from afl.language.checks.signatures import Signatures
 from afl.language.diagnostics import Diagnostic, ValidationResult
 from afl.language.names import CALLABLE, Names, Symbol
 
+MAX_ERRORS = 1_000
 MAX_SUGGESTIONS = 25
+
+
+class EnoughErrors(Exception):
+    """A program has so many errors that nobody looks for more."""
 
 
 class Context:
@@ -25,6 +30,9 @@ class Context:
         self.implied = self._implied()
 
     def error(self, node: ASTNode, rule_id: str, message: str, fix: str | None = None) -> None:
+        """Note it; EnoughErrors behind the last that is noted."""
+        if len(self.result.errors) >= MAX_ERRORS:
+            raise EnoughErrors
         self.result.add(Diagnostic.at(node.location, message, rule_id, fix=fix))
 
     def warning(self, node: ASTNode, rule_id: str, message: str, fix: str | None = None) -> None:
@@ -36,7 +44,7 @@ class Context:
         """What the name means; reports a name that means nothing or too much."""
         found = self.names.find(name, namespace, kinds)
         if found.is_ambiguous:
-            options = ", ".join(symbol.full_name for symbol in found.candidates)
+            options = ", ".join(some(symbol.full_name for symbol in found.candidates))
             message = (
                 f"Ambiguous facet reference '{name}': could be {options}. "
                 "Use fully qualified name to disambiguate."
@@ -72,9 +80,9 @@ class Context:
 
 
 def _did_you_mean(name: str, options: list[str]) -> str | None:
-    close = get_close_matches(name, options, n=1)
+    close = near_name(name, options)
     if not close:
         # The right short name in the wrong namespace is as near as it gets.
         short = name.rpartition(".")[2]
-        close = [one for one in options if one.rpartition(".")[2] == short][:1]
-    return f"did you mean '{close[0]}'?" if close else None
+        close = next((one for one in options if one.rpartition(".")[2] == short), "")
+    return f"did you mean '{close}'?" if close else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from afl.kernel.near_names import some
 from afl.language.ast.blocks import PromptBlock, StepStmt, clauses
 from afl.language.ast.declarations import ArrayType, ImplicitDecl, Namespace, Parameter, SchemaDecl, TypeExpr
 from afl.language.checks import uniqueness
@@ -99,7 +100,7 @@ class Declarations:
             return
         found = self._context.signatures.types.find(node.name, namespace)
         if found.is_ambiguous:
-            options = ", ".join(symbol.full_name for symbol in found.candidates)
+            options = ", ".join(some(symbol.full_name for symbol in found.candidates))
             message = (
                 f"Ambiguous schema reference '{node.name}': could be {options}. "
                 "Use fully qualified name to disambiguate."

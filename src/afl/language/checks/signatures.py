@@ -8,6 +8,8 @@ from afl.language.ast.declarations import Parameter
 from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Names, Symbol
 from afl.language.types import UNKNOWN, Type, TypeNames, symbol_type
 
+MAX_MIXINS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -25,6 +27,7 @@ class Signatures:
         self.types = TypeNames(names)
         self._names = names
         self._params: dict[Symbol, dict[str, Slot]] = {}
+        self._required: dict[Symbol, list[Slot]] = {}
         self._returns: dict[Symbol, dict[str, Slot]] = {}
         self._attributes: dict[Symbol, dict[str, Type] | None] = {}
 
@@ -32,6 +35,12 @@ class Signatures:
         if symbol not in self._params:
             self._params[symbol] = self._slots(symbol.params, symbol.namespace)
         return self._params[symbol]
+
+    def required(self, symbol: Symbol) -> list[Slot]:
+        """The parameters without a default."""
+        if symbol not in self._required:
+            self._required[symbol] = [slot for slot in self.params(symbol).values() if not slot.has_default]
+        return self._required[symbol]
 
     def returns(self, symbol: Symbol) -> dict[str, Slot]:
         if symbol not in self._returns:
@@ -71,10 +80,11 @@ class Signatures:
         return symbol_type(found) if found is not None else UNKNOWN
 
     def mixes_in(self, symbol: Symbol, wanted: Symbol) -> bool:
-        """Whether a step of `symbol` may be passed where one of `wanted` is asked for."""
+        """Whether a step of `symbol` may be passed where one of `wanted` is asked for; of its mixins, and theirs, the
+        first thousand count."""
         seen: set[Symbol] = set()
         pending = [symbol]
-        while pending:
+        while pending and len(seen) < MAX_MIXINS:
             current = pending.pop()
             if current is wanted:
                 return True

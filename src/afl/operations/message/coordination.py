@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -16,6 +15,7 @@ from afl.coordination.redis_breaker import RedisBreaker, known_breakers
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.kernel.errors import InputError
+from afl.kernel.near_names import near_name
 from afl.operations.bounds import Limit
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def change_breaker(where: Where, action: Action, name: str) -> BreakerLine:
     async def change(redis: Redis) -> BreakerLine:
         known = await known_breakers(redis, where.prefix)
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
+            near = near_name(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
             raise InputError(f"there is no circuit breaker {name!r} under prefix {where.prefix!r}; {hint}")
         keeper = RedisBreaker(redis, name, CircuitBreakerConfig(), where.prefix)
         if action == "reset":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import random_id
+from afl.kernel.near_names import near_name
 from afl.operations.people.form_fields import Form
 from afl.operations.people.form_making import start_form
 from afl.operations.program.compilation import compile_sources
@@ -72,8 +72,8 @@ def find_workflow(store: PersistenceAPI, workflow: str) -> KnownWorkflow:
     known = _known(store)
     if workflow in known:
         return known[workflow]
-    near = difflib.get_close_matches(workflow, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
+    near = near_name(workflow, known)
+    hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
     raise NotFoundError(f"no workflow {workflow!r} was published or ran of late; {hint}")
 
 

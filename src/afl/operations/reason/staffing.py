@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from afl.kernel.clock import wall_ms
+from afl.kernel.near_names import near_name
 from afl.kernel.presence import Life
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.scene import Scene
@@ -70,7 +69,7 @@ def _start(task_list: str) -> str:
 def _near(scene: Scene, facet: str) -> str:
     """The facet that a live server serves under almost the same name."""
     known = {name for server in scene.servers if server.is_live for name in server.handlers}
-    return next(iter(difflib.get_close_matches(facet, known, n=1)), "")
+    return near_name(facet, known)
 
 
 def _other_list(task: TaskDefinition, live: list[Server]) -> Reason:

@@ -6,11 +6,11 @@ begun yet.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from afl.kernel.errors import InputError, NotFoundError
+from afl.kernel.near_names import near_name
 from afl.operations.run import run_store
 from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskDefinition
@@ -127,7 +127,7 @@ class _Readable:
         """The readable path that is most like this text: one of the same name elsewhere, else of almost the same."""
         name = text.rpartition(".")[2]
         same = [path for path in self._steps if name and path.rpartition(".")[2] == name]
-        return next(iter([*same, *difflib.get_close_matches(text, self._steps, n=1)]), "")
+        return same[0] if same else near_name(text, self._steps)
 
     def _below(self, parent: StepPlace, name: str) -> StepPlace | None:
         """A step of that name in a body of another; those of a foreach need their element's number."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.kernel.ids import sortable_id
+from afl.kernel.near_names import near_name
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
 from afl.operations.program.sources import shown_name
@@ -216,4 +216,4 @@ def _waiting(
 
 
 def _near(facet: str, handlers: Handlers) -> str:
-    return next(iter(difflib.get_close_matches(facet, handlers.names, n=1)), "")
+    return near_name(facet, handlers.names)

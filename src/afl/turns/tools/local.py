@@ -9,13 +9,13 @@ toolbox = Toolbox([weather, local_tool(book, timeout=60)])
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import InputError
+from afl.kernel.near_names import near_name
 from afl.models import PythonTool, Tool, tool_from
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND
 
@@ -117,5 +117,5 @@ class Toolbox:
 def near(name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {close[0]}?" if close else f"known are: {', '.join(names) or 'none'}"
+    close = near_name(name, names)
+    return f"did you mean {close}?" if close else f"known are: {', '.join(names) or 'none'}"
