@@ -21,7 +21,7 @@ def assert_bounded(
 ) -> None:
     """`do` takes at most 64 times as much for 16 times the text; that it refuses the text is as good as any answer.
 
-    Work is the processor time of this thread, the least of a few tries, so that other processes do not count. What
+    Work is the processor time of this process, the least of a few tries, so that other processes do not count. What
     is less than the floor counts as the floor: there a page fault would decide.
     """
     before = max(_FLOOR_SECONDS, _work(do, make(sizes[0])))
@@ -37,10 +37,10 @@ def _work(do: Callable[[str], object], text: str, enough: float = 0.0) -> float:
     """The least of a few tries; the first that is not more than `enough` will do."""
     least = float("inf")
     for _ in range(_TRIES):
-        begun = time.thread_time()
+        begun = time.process_time()
         with suppress(AgentFlowError):
             do(text)
-        least = min(least, time.thread_time() - begun)
+        least = min(least, time.process_time() - begun)
         if least <= enough:
             break
     return least

@@ -6,10 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
+from afl.fleet.problems import WorkflowFileError
+from afl.fleet.protocol import SOH
+from afl.fleet.request_reader import parse_request
+from afl.fleet.workflow_file import read_workflow
+from afl.kernel.cron import Cron, zone_named
 from afl.kernel.error_text import error_text
+from afl.kernel.ids import time_of
 from afl.kernel.near_names import near_name
 from afl.kernel.setting_kinds import mask_urls
 from afl.language import compile_source
+from afl.turns.subjects import parse_subject
 from tests.support.work import SIZES, assert_bounded
 
 Made = Callable[[int], str]
@@ -116,3 +123,66 @@ def test_near_names() -> None:
     assert_bounded(lambda text: near_name("abcabcabc", text.split()), numbered("abcabc{} "))
     assert near_name("rum", ["run", "list"]) == "run"
     assert near_name("a" * 101, ["a" * 101]) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        repeated("0,", after="0 * * * *"),
+        repeated("1-59/2,", after="0 * * * *"),
+        repeated("0"),
+        repeated("* "),
+        repeated("/", "*"),
+    ],
+)
+def test_cron_expressions(text: Made) -> None:
+    assert_bounded(Cron.parse, text)
+
+
+@pytest.mark.parametrize("text", [repeated("A"), repeated("A/"), repeated("../"), repeated("\0")])
+def test_zone_names(text: Made) -> None:
+    assert_bounded(zone_named, text)
+
+
+@pytest.mark.parametrize("text", [repeated("a"), repeated("0"), repeated("/"), repeated("\0")])
+def test_ids(text: Made) -> None:
+    assert_bounded(time_of, text)
+    assert_bounded(parse_subject, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        repeated("["),
+        repeated("{a: "),
+        repeated("- "),
+        repeated('\\"', '"'),
+        repeated("a"),
+        repeated("&a "),
+        repeated("? "),
+        repeated("<<: {"),
+    ],
+)
+def test_workflow_files(text: Made) -> None:
+    assert_bounded(lambda given: read_workflow("w", "w.yml", given), text)
+
+
+@pytest.mark.parametrize("text", [repeated("<<: *a\n", "a: &a {}\n"), numbered("a{}: 1\n")])
+def test_wide_workflow_files(text: Made) -> None:
+    assert_bounded(lambda given: read_workflow("w", "w.yml", given), text, SIZES[:2])
+
+
+@pytest.mark.parametrize("verb", ["PING", "HEARTBEAT", "SHIP", "QUERYLOGS", "FETCHRUN", "WATCHRUN", "NONE"])
+def test_fleet_frames(verb: str) -> None:
+    for piece in (SOH, "a", "a" + SOH, "9", "[", '{"a":', '"\\u0041'):
+        for text in (repeated(piece, f"{verb}{SOH}"), repeated(piece, f"{verb}{SOH}a{SOH}a{SOH}1{SOH}")):
+            assert_bounded(lambda given: parse_request(given.encode()), text)
+
+
+def test_merges_of_merges_end() -> None:
+    def chain(count: int) -> str:
+        links = (f"a{n + 1}: &a{n + 1} {{<<: [*a{n}, *a{n}]}}\n" for n in range(count))
+        return "a0: &a0 {}\n" + "".join(links) + f"<<: *a{count}\n"
+
+    with pytest.raises(WorkflowFileError, match="merges more than 50 mappings in a row"):
+        read_workflow("w", "w.yml", chain(2_000))

@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from afl.dashboard.api.answers import is_api
+from afl.dashboard.cookies import cookie_of
 from afl.dashboard.outside import METRICS, refuse
 from afl.dashboard.sessions import COOKIE, Doorkeeper
 from afl.kernel.error_text import error_text
@@ -94,7 +95,7 @@ class Gate:
                 raise Unauthenticated("Authorization has to be `Bearer` and a token")
             user = self._keeper.check(token.strip(), where)
         else:
-            session = request.cookies.get(COOKIE, "")
+            session = cookie_of(request, COOKIE)
             user = self._keeper.session(session)
         return Caller(user.name, user.role, where), session
 

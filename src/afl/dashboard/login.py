@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from afl.dashboard.cookies import cookie_of
 from afl.dashboard.gate import client_address
 from afl.dashboard.navigation import page_of_ours
 from afl.dashboard.rendering import page
@@ -53,7 +54,7 @@ async def login(request: Request) -> Response:
 
 async def logout(request: Request) -> Response:
     """The session ends, and the cookie with it."""
-    _keeper(request).end(request.cookies.get(COOKIE, ""))
+    _keeper(request).end(cookie_of(request, COOKIE))
     await _note(request, request.state.desk.caller, "logout", audit.DONE)
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE)

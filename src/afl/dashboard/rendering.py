@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from afl import __version__
+from afl.dashboard.cookies import cookie_of
 from afl.dashboard.navigation import NAVIGATION, badges, desk_of
 from afl.dashboard.sessions import COOKIE
 from afl.dashboard.wording import FILTERS, GLOBALS
@@ -67,7 +68,7 @@ async def page(
     """A whole page. `active` is the section of the navigation it belongs to."""
     shown = await run_in_threadpool(_render_page, request, template, active, {"status": status, **context})
     response = HTMLResponse(shown, status)
-    if FLASH_COOKIE in request.cookies:
+    if cookie_of(request, FLASH_COOKIE):
         response.delete_cookie(FLASH_COOKIE)
     return response
 
@@ -103,7 +104,7 @@ def _render_page(request: Request, template: str, active: str, context: dict[str
         "badges": badges(request),
         "theme": theme_of(request),
         "flash": _flash(request),
-        "can_leave": COOKIE in request.cookies,
+        "can_leave": bool(cookie_of(request, COOKIE)),
         "search_text": request.query_params.get("q", "") if request.url.path == "/search" else "",
         **context,
     }
@@ -126,14 +127,14 @@ def _person(request: Request) -> dict[str, Any]:
 
 def theme_of(request: Request) -> str:
     """The theme somebody chose; `auto` follows the system."""
-    chosen = request.cookies.get(THEME_COOKIE, "auto")
+    chosen = cookie_of(request, THEME_COOKIE)
     return chosen if chosen in THEMES else "auto"
 
 
 def _flash(request: Request) -> tuple[str, str] | None:
     """A message that the last action left; what is not one of ours is none."""
     try:
-        kind, text = json.loads(base64.urlsafe_b64decode(request.cookies.get(FLASH_COOKIE, "")))
+        kind, text = json.loads(base64.urlsafe_b64decode(cookie_of(request, FLASH_COOKIE)))
     except (ValueError, TypeError, RecursionError):
         return None
     return (str(kind), str(text)) if kind in ("good", "bad", "note") else None

@@ -76,7 +76,7 @@ def _parse_json(kind: type[JsonRequest[Any]], tokens: list[bytes]) -> JsonReques
         raise ProtocolError(f"Missing the JSON object of {kind.verb}")
     try:
         request: JsonRequest[Any] = msgspec.json.decode(tokens[0], type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = reason(error) if isinstance(error, msgspec.DecodeError) else error
         raise ProtocolError(f"{kind.verb}: {said}") from error
     return request
@@ -140,8 +140,9 @@ def _fetch_run(tokens: list[str]) -> FetchRun:
     if len(tokens) > 3 and tokens[3]:
         try:
             held = msgspec.json.decode(tokens[3], type=tuple[str, ...])
-        except msgspec.DecodeError as error:
-            raise ProtocolError(f"FETCHRUN: {reason(error)}") from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            said = reason(error) if isinstance(error, msgspec.DecodeError) else error
+            raise ProtocolError(f"FETCHRUN: {said}") from error
     return FetchRun(agent, incarnation, _number(wait, "WAIT_MS"), held)
 
 

@@ -193,7 +193,7 @@ class Section:
             return None
         return node.value if node.style else _resolved(node.value)
 
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    def _pairs(self, node: yaml.MappingNode, depth: int = 0) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         """The pairs of a mapping; those that `<<` merges in come only where it has none of its own."""
         own = {str(name.value) for name, _ in node.value}
         for name_node, value_node in node.value:
@@ -206,7 +206,10 @@ class Section:
                 if not isinstance(source, yaml.MappingNode) or source is node:
                     self.report.add(name_node, self.key, "<< expects a mapping, or a list of them")
                     continue
-                for pair in self._pairs(source):
+                if depth == _DEEPEST:
+                    self.report.add(name_node, self.key, f"<< merges more than {_DEEPEST} mappings in a row")
+                    raise self.report.stop()
+                for pair in self._pairs(source, depth + 1):
                     if str(pair[0].value) not in own:
                         own.add(str(pair[0].value))
                         yield pair

@@ -25,12 +25,14 @@ from afl.kernel.errors import ScheduleError
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
+MAX_CHARACTERS = 1_000
 _YEARS_AHEAD = 40  # 29 February on a given weekday comes at least every 40 years, even around 2100
 _FIELDS = {
     5: (MINUTE, HOUR, DAY, MONTH, WEEKDAY),
     6: (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY),
     7: (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR),
 }
+_LONGEST_ZONE = 100
 _MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -59,6 +61,10 @@ class Cron:
     @classmethod
     def parse(cls, text: str) -> Cron:
         """ScheduleError says which field is wrong and why; one that can never match is wrong too."""
+        if len(text) > MAX_CHARACTERS:
+            raise ScheduleError(
+                f"a cron expression has at most {MAX_CHARACTERS:,} characters, this one {len(text):,}"
+            )
         words = _MACROS.get(text.strip().lower(), text).split()
         if len(words) not in _FIELDS:
             count = f"{len(words)} field{'s' if len(words) != 1 else ''}"
@@ -181,6 +187,8 @@ class Cron:
 
 def zone_named(name: str) -> ZoneInfo:
     """The time zone of an IANA name such as `Europe/Vienna`."""
+    if len(name) > _LONGEST_ZONE:
+        raise ScheduleError(f"no time zone has a name of {len(name):,} characters")
     try:
         return ZoneInfo(name)
     except (
