@@ -104,14 +104,14 @@ async def _metrics(request: Request) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AgentFlowError)
-    if is_api(request.url.path):
+    if is_api(request.scope["path"]):
         return answers.refused(error)
     return await page(request, "error.html", status=error.status, problem=problem_of(error))
 
 
 async def _refused_by_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if is_api(request.url.path):
+    if is_api(request.scope["path"]):
         return answers.refused_by_http(error)
     problem = Problem("", str(error.detail))
     response = await page(request, "error.html", status=error.status_code, problem=problem)

@@ -49,5 +49,5 @@ class Defects:
         except Exception as error:
             if begun:
                 raise
-            _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            _log.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
             await answer(request, _DEFECT, 500)(scope, receive, send)

@@ -4,6 +4,8 @@ Without a token or users everybody who reaches the server is an admin, so it ser
 of somebody else, open in a browser on the same machine, must not get through: the name in `Host` has to be one of the
 loopback (a name that an attacker lets point there is not), and a request that a browser says comes from another site is
 refused.
+
+What is asked for is `scope["path"]`: `request.url` has the Host header in it, which can make it say something else.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class Gate:
             )
         site = request.headers.get("Sec-Fetch-Site", "none")
         navigates = request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
-        if site not in ("none", "same-origin") and not (navigates and not is_api(request.url.path)):
+        if site not in ("none", "same-origin") and not (navigates and not is_api(request.scope["path"])):
             raise Forbidden("a request from another site is not taken")
         origin = request.headers.get("Origin")
         if (
@@ -86,7 +88,7 @@ class Gate:
         where = client_address(request)
         if not self._keeper.demands_token:
             return Caller(self._everybody, Role.ADMIN, where), ""
-        if request.url.path.startswith(_OPEN_PATHS):
+        if request.scope["path"].startswith(_OPEN_PATHS):
             return None, ""
         header, session = request.headers.get("Authorization", ""), ""
         if header:
@@ -101,7 +103,8 @@ class Gate:
 
     def _turned_away(self, request: Request, error: AccessError) -> Response:
         if isinstance(error, Unauthenticated) and _opens_page(request):
-            target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            query = request.scope["query_string"].decode("latin-1")
+            target = request.scope["path"] + (f"?{query}" if query else "")
             return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
         return refuse(request, error)
 
@@ -113,7 +116,7 @@ class Gate:
         ):
             return
         caller = Caller("anonymous", Role.VIEWER, client_address(request))
-        place = f"{request.method} {request.url.path}"
+        place = f"{request.method} {request.scope['path']}"
         audit.note(
             request.app.state.store, caller, place[:_LONGEST_PLACE], "", audit.REFUSED, error_text(error)
         )
@@ -131,7 +134,7 @@ def _hosts(settings: Settings, keeper: Doorkeeper) -> frozenset[str]:
 
 def _opens_page(request: Request) -> bool:
     """Whether somebody would read a login page: no program, no scraper, and no script of an open page."""
-    if request.method != "GET" or is_api(request.url.path) or request.url.path == METRICS:
+    if request.method != "GET" or is_api(request.scope["path"]) or request.scope["path"] == METRICS:
         return False
     return "X-Fragment" not in request.headers and "text/event-stream" not in request.headers.get(
         "Accept", ""

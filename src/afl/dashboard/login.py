@@ -47,7 +47,7 @@ async def login(request: Request) -> Response:
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
-        secure="https://" in (f"{request.url.scheme}://", request.headers.get("Origin", "")[:8]),
+        secure="https://" in (f"{request.scope['scheme']}://", request.headers.get("Origin", "")[:8]),
     )
     return response
 

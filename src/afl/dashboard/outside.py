@@ -28,9 +28,9 @@ def answer(
     request: Request, problem: Problem, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """A problem as whoever asks can read it: a page for browsers, a text for scrapers, JSON for programs."""
-    if request.url.path == METRICS:
+    if request.scope["path"] == METRICS:
         return PlainTextResponse(f"{problem.message}\n", status, headers)
-    if is_api(request.url.path) or "text/html" not in request.headers.get("Accept", ""):
+    if is_api(request.scope["path"]) or "text/html" not in request.headers.get("Accept", ""):
         return refusal(problem, status, dict(headers or {}))
     template = ENVIRONMENT.get_template("broken.html")
     return HTMLResponse(

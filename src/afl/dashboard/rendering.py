@@ -91,7 +91,7 @@ def flash_redirect(request: Request, url: str, text: str = "", kind: str = "good
             max_age=_FLASH_SECONDS,
             httponly=True,
             samesite="strict",
-            secure=request.url.scheme == "https",
+            secure=request.scope["scheme"] == "https",
         )
     return response
 
@@ -105,7 +105,7 @@ def _render_page(request: Request, template: str, active: str, context: dict[str
         "theme": theme_of(request),
         "flash": _flash(request),
         "can_leave": bool(cookie_of(request, COOKIE)),
-        "search_text": request.query_params.get("q", "") if request.url.path == "/search" else "",
+        "search_text": request.query_params.get("q", "") if request.scope["path"] == "/search" else "",
         **context,
     }
     return ENVIRONMENT.get_template(template).render(whole)

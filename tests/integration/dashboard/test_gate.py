@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, BASE, TOKENS, client_of, settings_for, with_users
 
+from afl.dashboard import app
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
 from afl.kernel.errors import Throttled, Unauthenticated
 from afl.operations.access import Role, User, Users, hash_token
@@ -42,6 +46,30 @@ def test_names_can_be_given(store_url: str) -> None:
     with client_of(settings_for(store_url, dashboard_hosts="afl.example, other.example")) as client:
         for host, status in (("afl.example", 200), ("other.example:80", 200), ("evil.example", 403)):
             assert client.get(f"{API}/runs", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    "host", ["x/login?", "x/static/", "x/health#", "x/login?/metrics", "/login?", "a@b/health?"]
+)
+def test_the_host_header_does_not_say_what_is_asked_for(guarded: TestClient, host: str) -> None:
+    for path in ("/metrics", f"{API}/runs", "/runs"):
+        assert guarded.get(path, headers={"Host": host}).status_code in (303, 401, 403), path
+
+
+def test_nobody_looks_at_the_address_that_the_host_header_is_part_of() -> None:
+    """Whether it can mislead depends on the version of Starlette."""
+    sources = Path(inspect.getfile(app)).parent.rglob("*.py")
+    assert [each.name for each in sources if "request.url" in code_of(each.read_text())] == []
+
+
+def code_of(source: str) -> str:
+    """A source without its comments and docstrings."""
+    return ast.unparse(_WithoutTexts().visit(ast.parse(source)))
+
+
+class _WithoutTexts(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        return ast.Pass() if isinstance(node.value, ast.Constant) else node
 
 
 @pytest.mark.parametrize(

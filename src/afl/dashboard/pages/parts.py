@@ -86,7 +86,7 @@ def of_part(part: Part) -> Callable[[Handler], Handler]:
 async def away(request: Request, part: Part, error: Exception) -> Response:
     """The page, or the fragment, of a part that cannot be asked. No error of ours, so it is an ordinary answer."""
     problem = error_text(error)
-    if "/fragment/" in request.url.path:
+    if "/fragment/" in request.scope["path"]:
         return await fragment(request, "_part_away.html", part=part, problem=problem)
     return await page(request, "part_away.html", active=part.section, part=part, problem=problem)
 

@@ -168,7 +168,7 @@ def _catch_up(text: str) -> CatchUp:
 async def change(request: Request) -> Response:
     """Pause, unpause or remove the schedule that the form names."""
     name = text_of(await request.form(), "name")
-    action = request.url.path.rpartition("/")[2]
+    action = request.scope["path"].rpartition("/")[2]
     try:
         if action == "remove":
             await ask(request, timetable.remove, name)

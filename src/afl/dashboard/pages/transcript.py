@@ -68,5 +68,5 @@ def _data(text: str) -> Any:
     """Text that is JSON as data, and other text as it is."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text

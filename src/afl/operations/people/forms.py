@@ -130,7 +130,7 @@ def _value(field: FormField, text: str) -> Any:
         return [line.strip() for line in stripped.split("\n") if line.strip()]
     try:
         value = msgspec.json.decode(stripped)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{_WANTED[field.kind]}; got {stripped[:40]!r}") from error
     problem = _misfit(field, value)
     if problem:
