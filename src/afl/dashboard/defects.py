@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl.dashboard.headers import TooLarge
@@ -13,6 +13,7 @@ from afl.kernel.errors import AgentFlowError
 from afl.operations.problems import Problem
 
 _log = logging.getLogger(__name__)
+_LONGEST_PLACE = 200
 _DEFECT = Problem("defect", "the server failed; its log says where")
 
 
@@ -38,10 +39,13 @@ class Defects:
             await send(message)
 
         request = Request(scope)
+        place = (request.method, scope["path"][:_LONGEST_PLACE])
         try:
             await self._app(scope, receive, noted)
         except TooLarge:
             raise
+        except ClientDisconnect:
+            _log.info("%s %s: the client left, or was too slow, in the middle of its request", *place)
         except AgentFlowError as error:
             if begun:
                 raise
@@ -49,5 +53,5 @@ class Defects:
         except Exception as error:
             if begun:
                 raise
-            _log.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
+            _log.error("%s %s failed", *place, exc_info=error)
             await answer(request, _DEFECT, 500)(scope, receive, send)

@@ -15,8 +15,7 @@ from afl.dashboard.app import create_app
 from afl.kernel.address import listening_socket
 from afl.kernel.settings import Settings
 from afl.operations.access import check_address
-
-_GRACE_SECONDS = 2
+from afl.operations.web_server import server_config
 
 
 def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -33,15 +32,7 @@ class DashboardServer(uvicorn.Server):
     def __init__(self, settings: Settings, ready: Callable[[], None]) -> None:
         self._app = create_app(settings)
         self._ready = ready
-        config = uvicorn.Config(
-            self._app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-            proxy_headers=False,
-        )
-        super().__init__(config)
+        super().__init__(server_config(self._app))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -25,10 +25,10 @@ from afl.operations import audit
 from afl.operations.access import Caller, Role, Users, check_address, load_users
 from afl.operations.desk import Desk, LocalDesk, open_desk
 from afl.operations.turnstile import Turnstile
+from afl.operations.web_server import server_config
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_GRACE_SECONDS = 2
 
 
 def serve_stdio(settings: Settings) -> None:
@@ -45,14 +45,7 @@ def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], 
         app = make_server(_desks(desk, settings, users)).streamable_http_app(
             streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
         )
-        config = uvicorn.Config(
-            Gate(app, Turnstile(users), partial(_note, desk)),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-            proxy_headers=False,  # whoever guesses tokens would choose an address for each guess
-        )
+        config = server_config(Gate(app, Turnstile(users), partial(_note, desk)))
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         _Server(config, lambda: ready(f"http://{shown}:{listener.getsockname()[1]}{PATH}")).run([listener])
 

@@ -18,4 +18,5 @@ search     what a part of an id or name may mean
 metrics    figures of a store and of the parts beside it, for Prometheus
 spans      times and durations as people write them
 servers    the local servers
+web_server what every web server keeps to: limits of time for a request
 """

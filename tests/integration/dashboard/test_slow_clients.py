@@ -1,0 +1,92 @@
+"""Clients that do not finish what they begin: they cost a connection for a while, and leave a line in the log."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from support.dashboards import API, served, settings_for
+from support.eventually import eventually
+
+from afl.operations import web_server
+
+SECONDS = 60.0
+MANY = 200
+BODY = (
+    f"POST {API}/compile HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch, store_url: str) -> Iterator[str]:
+    """The address of a server that does not wait for long."""
+    monkeypatch.setattr(web_server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(web_server, "BODY_SECONDS", 0.3)
+    with served(settings_for(store_url)) as url:
+        yield url
+
+
+@contextmanager
+def connected(url: str, text: str) -> Iterator[socket.socket]:
+    """A connection on which that was sent."""
+    place = urlsplit(url)
+    with socket.create_connection((str(place.hostname), int(place.port or 0)), SECONDS) as connection:
+        connection.sendall(text.encode())
+        yield connection
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """Everything up to the end, which the server makes."""
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(
+    "header", ["", "G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + "a" * 9_000]
+)
+def test_headers_that_are_never_whole_do_not_stay_open(hasty: str, header: str) -> None:
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(hasty, header)) for _ in range(MANY)]
+        assert {answer_of(each) for each in held} == {b""}
+
+
+def test_a_second_header_has_a_limit_too(hasty: str) -> None:
+    with connected(hasty, "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection:
+        while not connection.recv(65_536).endswith(b"}"):
+            pass
+        connection.sendall(b"GET /health HT")
+        assert answer_of(connection) == b""
+
+
+def test_bodies_that_are_never_whole_are_answered_and_closed(hasty: str) -> None:
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(hasty, BODY + '{"source": ')) for _ in range(MANY)]
+        for each in held:
+            head, _, body = answer_of(each).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 408 ") and b'"too-slow"' in body
+
+
+def test_a_request_that_is_whole_takes_as_long_as_it_takes(hasty: str) -> None:
+    run = requests.post(
+        f"{hasty}{API}/runs", json={"source": "event facet A()\nworkflow W() andThen { a = A() }"}
+    )
+    name = run.json()["run"]
+    waited = requests.get(f"{hasty}{API}/runs/{name}/wait", params={"timeout": 1})
+    assert waited.status_code == 200
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_one_line(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with served(settings_for(store_url)) as url:
+        with connected(url, BODY + '{"source": '):
+            pass
+        eventually(lambda: len(caplog.records) > 0)
+    assert [(each.levelname, each.exc_info) for each in caplog.records] == [("INFO", None)]
+    assert "POST /api/v1/compile: the client left" in caplog.text
