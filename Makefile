@@ -9,10 +9,12 @@ INSTALL := $(PY) -m pip --disable-pip-version-check -qq install --root-user-acti
 VENV := .venv/.created
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
+LOWEST := .venv-lowest/.installed
+LOWEST_INSTALL := .venv/bin/uv pip install -q --python .venv-lowest/bin/python
 # Many containers forbid bytecode. The tests start hundreds of processes, and each would compile the sources anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run examples test quick unit lint types imports collected tests chromium pictures bench fmt docs clean help
+.PHONY: run examples test quick unit lint types imports collected tests lowest chromium pictures bench fmt docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -80,6 +82,18 @@ quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit
 unit: $(DEV)
 	@$(PY) -m pytest -q -n 2 tests/unit
 
+# What we run on, at the lowest versions that pyproject.toml allows; what only the tests need, at any.
+$(LOWEST): pyproject.toml | $(DEV)
+	@echo "Installing the lowest versions into .venv-lowest"
+	@.venv/bin/uv venv -q --clear --python $(PY) .venv-lowest
+	@$(LOWEST_INSTALL) --resolution lowest-direct -e ".[all,ray,local]"
+	@$(LOWEST_INSTALL) -e ".[dev]"
+	@touch $@
+
+# Old versions on new ones are told of deprecations, which is not for us to mend.
+lowest: $(LOWEST)  ## unit and dashboard tests with the lowest versions that are allowed
+	@.venv-lowest/bin/python -m pytest -q -n 3 -W default::DeprecationWarning tests/unit tests/integration/dashboard
+
 chromium:  ## install Debian's Chromium, for the browser tests (about 15 s)
 	@.ci/chromium
 
@@ -98,4 +112,4 @@ docs: $(DEV)  ## rewrite the pages that are made from the code
 
 clean:  ## stop local servers and remove everything that was made here
 	@if [ -e .afl/servers/stack.json ]; then $(PY) -c 'from afl.devstack import down; down(remove=True)'; fi
-	rm -rf .venv .afl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .afl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

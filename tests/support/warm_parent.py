@@ -234,7 +234,10 @@ def _believe(path: Path) -> None:
 
 if __name__ == "__main__":
     for name in (*_AT_ONCE, *sys.argv[2:]):
-        importlib.import_module(name)
+        with suppress(
+            ModuleNotFoundError
+        ):  # with the lowest versions of what we depend on not every module is there
+            importlib.import_module(name)
     parent = Parent(sys.argv[1])
     gc.collect()
     gc.freeze()

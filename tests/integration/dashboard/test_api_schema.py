@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 import schemathesis
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
+from schemathesis.core.failures import FailureGroup
 from schemathesis.engine import events, from_schema
-from support.dashboards import API, SOURCE, served, settings_for
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from support.dashboards import API, SOURCE, TOKENS, served, settings_for, with_users
 from support.principals import running_principal
 
 from afl.dashboard.api.description import description
+from afl.operations.access import Role
 from afl.operations.catalogue import PUBLIC
 
 # What is refused for its meaning (a source that does not compile) fits the schema all the same: the check that good
@@ -27,18 +39,27 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[str]:
-    """A server with everything behind it, and a run in it that is over: nobody waits for that one."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the stores are, while a principal of a fleet is there to be asked."""
     folder = tmp_path_factory.mktemp("schema")
-    settings = settings_for(f"sqlite:///{folder}/afl.db", redis=redis_url)
-    with (
-        running_principal(folder) as principal,
-        pytest.MonkeyPatch.context() as patch,
-        served(settings) as url,
-    ):
+    with running_principal(folder) as principal, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDKTR_PRINCIPAL_PORT", str(principal.settings.principal_port))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, redis_url: str) -> Iterator[str]:
+    """A server with everything behind it, and a run in it that is over: nobody waits for that one."""
+    with served(settings_for(f"sqlite:///{folder}/afl.db", redis=redis_url)) as url:
         run = requests.post(f"{url}{API}/runs", json={"source": SOURCE}).json()["run"]
         assert requests.post(f"{url}{API}/runs/{run}/cancel").json()["changed"] is True
+        yield url
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path, redis_url: str) -> Iterator[str]:
+    """A server with a user for each role."""
+    with served(with_users(f"sqlite:///{folder}/guarded.db", redis=redis_url)) as url:
         yield url
 
 
@@ -59,6 +80,81 @@ def test_everything_is_answered_as_described(address: str) -> None:
             problems += [f"{each.operation}: {each.title}: {each.message}" for each in event.failures]
     assert problems == []
     assert asked == {f"{each.method} {API}{each.path}" for each in PUBLIC}
+
+
+def nested(kind: type, depth: int) -> Any:
+    """Lists in lists, or objects in objects."""
+    found: Any = kind()
+    for _ in range(depth):
+        found = [found] if kind is list else {"a": found}
+    return found
+
+
+TEXTS = ("a" * 20_000, "9" * 5_000, "%00" * 3_000)
+VALUES: tuple[Any, ...] = (
+    "a" * 300_000,
+    -(10**400),
+    nested(list, 900),
+    nested(dict, 900),
+    {"a" * 100_000: 1},
+)
+ROLES = (None, *Role)
+LONGEST_ADDRESS = 60_000  # of more the server reads none
+SHAPE = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+def hostile_cases(operation: APIOperation[Any, Any, Any, Any]) -> Iterator[Case]:
+    """Requests in which everything is too large, too deep or too long."""
+    names = {
+        each.name: each.definition["in"] for each in operation.iter_parameters() if "in" in each.definition
+    }
+    for longest in TEXTS:
+        text = longest[: LONGEST_ADDRESS // (6 * max(1, len(names)))]
+        given = {name: text for name, where in names.items() if where == "query"}
+        path = {name: text for name, where in names.items() if where == "path"}
+        headers = {name: text for name, where in names.items() if where == "header" and text.isascii()}
+        if given or path or headers:
+            yield operation.Case(path_parameters=path, query=given, headers=headers)
+    for body in operation.body:
+        properties = body.definition["schema"].get("properties", {})
+        path = dict.fromkeys((name for name, where in names.items() if where == "path"), "x")
+        for value in VALUES:
+            data = dict.fromkeys(properties, value)
+            yield operation.Case(path_parameters=path, body=data, media_type="application/json")
+
+
+@pytest.fixture(scope="module")
+def operations() -> list[APIOperation[Any, Any, Any, Any]]:
+    schema = schemathesis.openapi.from_dict(description(), config=SchemathesisConfig.from_dict(CONFIG))
+    return [found.ok() for found in schema.get_all_operations()]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=str)
+def test_what_is_too_large_is_answered_as_described(
+    guarded: str, operations: list[APIOperation[Any, Any, Any, Any]], role: Role | None
+) -> None:
+    """Whoever sends it, to whichever route: no error of the server, and the answer has the shape that is described."""
+    headers = {"Authorization": f"Bearer {TOKENS[role]}"} if role is not None else {}
+    problems: list[str] = []
+    with requests.Session() as session:
+        for operation in operations:
+            cases = list(hostile_cases(operation))
+            if (
+                role is not Role.ADMIN
+            ):  # who is refused before the request is read: one case of each kind will do
+                cases = [cases[0], cases[-1]] if cases else []
+            for case in cases:
+                response = case.call(guarded, session, headers)
+                try:
+                    case.validate_response(response, SHAPE)
+                except FailureGroup as failures:
+                    problems += [f"{operation.label}: {each}" for each in failures.exceptions]
+    assert problems == []
 
 
 def test_every_operation_is_described() -> None:
