@@ -18,6 +18,7 @@ PARTS = (
     "fleet",
     "turns",
     "dashboard",
+    "hostile",
 )  # each a module here with `measure(report, place)`
 
 
