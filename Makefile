@@ -82,12 +82,13 @@ quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit
 unit: $(DEV)
 	@$(PY) -m pytest -q -n 2 tests/unit
 
-# What we run on, at the lowest versions that pyproject.toml allows; what only the tests need, at any.
+# What we run on, at the lowest versions that pyproject.toml allows; what only the tests need, at any. The test client of
+# the lowest Starlette needs httpx.
 $(LOWEST): pyproject.toml | $(DEV)
 	@echo "Installing the lowest versions into .venv-lowest"
 	@.venv/bin/uv venv -q --clear --python $(PY) .venv-lowest
 	@$(LOWEST_INSTALL) --resolution lowest-direct -e ".[all,ray,local]"
-	@$(LOWEST_INSTALL) -e ".[dev]"
+	@$(LOWEST_INSTALL) -e ".[dev]" httpx
 	@touch $@
 
 # Old versions on new ones are told of deprecations, which is not for us to mend.
