@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,27 @@ def python(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str
             yield process
         finally:
             process.kill()
+
+
+_HOLD = """
+import os, signal, sys
+from afl.kernel.database import connect
+connect(sys.argv[1]).write(lambda tx: os.kill(os.getpid(), signal.SIGSTOP))
+"""
+
+
+@contextmanager
+def stopped_writer(url: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that is stopped in the middle of a write to an SQLite store; `let_go` lets it end."""
+    with python("-c", _HOLD, url) as process:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        yield process
+
+
+def let_go(process: subprocess.Popen[str]) -> None:
+    """Let a stopped writer commit and end."""
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == 0
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:

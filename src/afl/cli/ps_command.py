@@ -13,6 +13,7 @@ from afl.cli.console import output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.tables import Table
 from afl.operations.spans import span
+from afl.operations.work.store_lock import store_lock
 from afl.operations.work.workers import Liveness, Server, servers
 
 _COLOURS = {
@@ -46,6 +47,9 @@ def ps(
     """
     with desk_for(store, server) as desk:
         known = desk.do(servers)
+        lock = desk.do(store_lock)
+    if lock.holder:
+        say(f"Nobody can write to the store: {lock.holder} holds its write lock; {lock.remedy}.", "yellow")
     found = [each for each in known if every or each.liveness not in _GONE]
     if as_json:
         print_json([asdict(each) for each in found])

@@ -74,6 +74,13 @@ class Settings:
         Integer(10, _HOUR_MS),
         "How often a server writes that it is alive.",
     )
+    lock_timeout_ms: int = setting(
+        "AFL_LOCK_TIMEOUT_MS",
+        30_000,
+        Integer(100, _HOUR_MS),
+        "How long a write to an SQLite store waits for another process that has its write lock, before it fails and "
+        "names that process.",
+    )
     max_payload_bytes: int = setting(
         "AFL_MAX_PAYLOAD_BYTES",
         MAX_PAYLOAD_BYTES,

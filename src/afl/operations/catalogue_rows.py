@@ -59,6 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("show_task", "work.task_queue:show_task", "GET /tasks/{task}", LOOK, "Show a task"),
     _row("list_tasks", "work.task_queue:list_tasks", "GET /tasks", LOOK, "List tasks"),
     _row("list_servers", "work.workers:servers", "GET /servers", LOOK, "List servers"),
+    _row("store_lock", "work.store_lock:store_lock", "GET /lock", LOOK, "Show who keeps others from writing"),
     _row("list_schedules", "work.timetable:schedules", "GET /schedules", LOOK, "List schedules"),
     _row("add_schedule", "work.timetable:add_source", "POST /schedules", ACT, "Start by the clock", subject="name"),
     _row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
 from afl.kernel.errors import InputError
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
 from afl.runtime.memory_store import MemoryStore
@@ -22,19 +23,23 @@ def open_store(
     lease_ms: int = LEASE_MS,
     max_deliveries: int = MAX_DELIVERIES,
     doorbell: str = "auto",
+    lock_timeout_ms: int = LOCK_TIMEOUT_MS,
 ) -> PersistenceAPI:
-    """The store behind a URL; InputError for a kind that is not known."""
-    store = _open(url)
+    """The store behind a URL; InputError for a kind that is not known.
+
+    `lock_timeout_ms` is how long a write to an SQLite file waits for other processes.
+    """
+    store = _open(url, lock_timeout_ms)
     store.lease_ms, store.max_deliveries, store.doorbell = lease_ms, max_deliveries, doorbell
     return store
 
 
-def _open(url: str) -> PersistenceAPI:
+def _open(url: str, lock_timeout_ms: int) -> PersistenceAPI:
     scheme = urlsplit(url).scheme
     if scheme == "memory":
         return MemoryStore()
     if scheme == "sqlite":
-        return SqliteStore(url)
+        return SqliteStore(url, lock_timeout_ms)
     if scheme in ("postgresql", "postgres"):
         return PostgresStore(url)
     if scheme in ("mongodb", "mongodb+srv"):

@@ -13,23 +13,6 @@ import pytest
 from afl.kernel.database.file_lock import FileLock
 
 
-def test_a_circle_the_kernel_only_imagines_is_waited_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = FileLock(str(tmp_path / "x"))
-    real, refusals = fcntl.lockf, [errno.EDEADLK, errno.EDEADLK]
-
-    def lockf(*arguments: Any) -> None:
-        if refusals and arguments[1] == fcntl.LOCK_EX:
-            raise OSError(refusals.pop(), "Resource deadlock avoided")
-        real(*arguments)
-
-    monkeypatch.setattr("afl.kernel.database.file_lock.lockf", lockf)
-    with lock:
-        assert refusals == []
-    lock.close()
-
-
 def test_another_error_is_not_hidden_and_leaves_the_gate_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,7 +21,7 @@ def test_another_error_is_not_hidden_and_leaves_the_gate_open(
 
     def lockf(*arguments: Any) -> None:
         calls.append(arguments[1:])
-        if arguments[1:] == (fcntl.LOCK_EX, 1, 1):
+        if arguments[1:] == (fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1):
             raise OSError(errno.ENOLCK, "No locks available")
         real(*arguments)
 

@@ -8,6 +8,7 @@ import re
 from urllib.parse import unquote
 
 from afl.kernel.database.base import Database
+from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
 from afl.kernel.database.memory import MemoryDatabase
 from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import InputError
@@ -19,13 +20,16 @@ _FORMS = (
 )
 
 
-def connect(url: str = DEFAULT_URL) -> Database:
-    """Open the store a URL names; every problem is a StoreError that says what to do."""
+def connect(url: str = DEFAULT_URL, *, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> Database:
+    """Open the store a URL names; every problem is a StoreError that says what to do.
+
+    `lock_timeout_ms` is how long a write to an SQLite file waits for other processes.
+    """
     scheme = url.partition("://")[0]
     if url == "memory://":
         return MemoryDatabase(url)
     if scheme == "sqlite":
-        return _sqlite(url)
+        return _sqlite(url, lock_timeout_ms)
     if scheme in ("postgresql", "postgres"):
         # Only here, since its driver is an optional dependency.
         database: Database = importlib.import_module("afl.kernel.database.postgres").PostgresDatabase(url)
@@ -33,13 +37,13 @@ def connect(url: str = DEFAULT_URL) -> Database:
     raise InputError(f"{safe_url(url)!r} names no store; expected {_FORMS}")
 
 
-def _sqlite(url: str) -> SqliteDatabase:
+def _sqlite(url: str, lock_timeout_ms: int) -> SqliteDatabase:
     path = unquote(url.removeprefix("sqlite:///"))
     if path == url or not path or path == ":memory:":
         raise InputError(f"{url!r} names no file; expected {_FORMS}")
     if url == DEFAULT_URL:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    return SqliteDatabase(url, path)
+    return SqliteDatabase(url, path, lock_timeout_ms)
 
 
 def safe_url(url: str) -> str:

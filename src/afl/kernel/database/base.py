@@ -26,6 +26,7 @@ from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.unraisable import failing
 
 if TYPE_CHECKING:
+    from afl.kernel.database.lock_wait import LockHolder
     from afl.kernel.database.schema import Schema
     from afl.kernel.presence import Presence
 
@@ -141,6 +142,10 @@ class Database(ABC):
     @abstractmethod
     def now(self) -> int:
         """The store's clock in milliseconds: the one that `{now}` reads in a query."""
+
+    def write_lock(self) -> LockHolder | None:
+        """The process that keeps all others from writing, if there is one; asks, and waits for nothing."""
+        return None
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from afl.kernel.clock import steady_ms
 from afl.kernel.database.base import Database, Row, Transaction
+from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS, LockHolder
 from afl.kernel.database.queries import Query
 from afl.kernel.database.schema import Schema, ensure
 from afl.kernel.database.sqlite_file import close_file, open_file
@@ -20,8 +21,8 @@ class SqliteDatabase(Database):
 
     dialect = "sqlite"
 
-    def __init__(self, url: str, path: str) -> None:
-        self._file = open_file(path)
+    def __init__(self, url: str, path: str, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> None:
+        self._file = open_file(path, lock_timeout_ms)
         super().__init__(url)
 
     @property
@@ -58,6 +59,9 @@ class SqliteDatabase(Database):
             return self._file.writer.write(work, forced=False)
         finally:
             self._inside.discard(thread)
+
+    def write_lock(self) -> LockHolder | None:
+        return self._file.stuck()
 
     def expect_passing(self) -> None:
         self._file.writer.expect_passing()

@@ -11,12 +11,14 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from afl.kernel.boot import boot_id
 from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Transaction
 from afl.kernel.database.file_lock import FileLock
+from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS, LockHolder
 from afl.kernel.database.queries import queries
 from afl.kernel.database.sqlite_read_only import ReadOnlyWriter, is_read_only, read_only_address
 from afl.kernel.database.sqlite_transaction import ReadTransaction, failure
@@ -29,15 +31,17 @@ T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
 IDLE_READERS = 8
 _FOREIGN_WAIT_SECONDS = 60.0
+_WRITER_WAIT_MS = 250  # then it looks how long it has waited in all
 _SEEN_EVERY_MS = 60_000
 
 
 class SqliteFile:
     """One file, open. Get it with `open_file`, give it back with `close_file`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, lock_timeout_ms: int) -> None:
         self.path = path
         self.users = 0
+        self._closed = False
         self._readers: deque[sqlite3.Connection] = deque()
         self._lock: FileLock | None = None
         self.writer: Writer | ReadOnlyWriter
@@ -48,6 +52,7 @@ class SqliteFile:
             self.writer = ReadOnlyWriter(path)
         else:
             self._lock = _writer_lock(path)
+            self.wait_for_lock(lock_timeout_ms)
             self.writer = Writer(path, self._lock, self._connect_writer)
         try:
             self._prepare()
@@ -59,6 +64,15 @@ class SqliteFile:
     def shift(self) -> int:
         """What to add to the machine's steady clock to get the store's."""
         return self.writer.shift
+
+    def wait_for_lock(self, milliseconds: int) -> None:
+        """How long a write waits for other processes from now on."""
+        if self._lock is not None:
+            self._lock.limit = milliseconds / 1000
+
+    def stuck(self) -> LockHolder | None:
+        """The process that keeps everybody from writing, if there is one."""
+        return None if self._lock is None else self._lock.stuck()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         try:
@@ -76,6 +90,7 @@ class SqliteFile:
             self._give_back(connection)
 
     def close(self) -> None:
+        self._closed = True
         while self._readers:
             self._readers.pop().close()
         self.presence.close()
@@ -93,7 +108,7 @@ class SqliteFile:
             _inherited.append(connection)
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
-        if self.users > 0 and len(self._readers) < IDLE_READERS:
+        if not self._closed and len(self._readers) < IDLE_READERS:
             self._readers.append(connection)
         else:
             connection.close()
@@ -113,6 +128,7 @@ class SqliteFile:
                     f"{self.path}: the file system cannot do SQLite's WAL mode; use a local disk"
                 )
             connection.execute("PRAGMA synchronous = full")
+            connection.execute(f"PRAGMA busy_timeout = {_WRITER_WAIT_MS}")
             connection.execute("PRAGMA journal_size_limit = 67108864")
         except sqlite3.Error as error:
             connection.close()
@@ -123,12 +139,30 @@ class SqliteFile:
         return connection
 
     def _prepare(self) -> None:
-        """Make sure the file is ours, and find how its clock relates to this boot of the machine."""
-        if self._lock is None:
-            self.writer.shift = self.read(lambda tx: _read_clock(tx, self.path)[0])
+        """Make sure the file is ours, and find how its clock relates to this boot of the machine.
+
+        Whoever only reads must not have to wait for a writer, so the lock is taken only for what is not there yet.
+        """
+        clock = self.read(lambda tx: _known_clock(tx, self.path)) if _has_content(self.path) else None
+        if clock is not None:
+            self.writer.shift = clock.shift
+            if clock.is_stale and self._lock is not None:
+                self._refresh_clock(self._lock)
+        elif self._lock is None:
+            self.writer.shift = self.read(lambda tx: _next_shift(tx, self.path))
         else:
             self.writer.shift = self.writer.write(lambda tx: _set_clock(tx, self.path))
         self._inode = os.stat(self.path).st_ino
+
+    def _refresh_clock(self, lock: FileLock) -> None:
+        """Note that the time has gone on, unless somebody else is writing, who will do so as well."""
+        limit, lock.limit = lock.limit, 0.0
+        try:
+            self.writer.write(lambda tx: _set_clock(tx, self.path))
+        except StoreUnavailable:
+            pass
+        finally:
+            lock.limit = limit
 
     def check(self) -> None:
         """SQLite goes on writing to a file that was deleted under it; nobody would find that again."""
@@ -158,14 +192,15 @@ def connect_sqlite(target: str, path: str, *, uri: bool = False) -> sqlite3.Conn
     return connection
 
 
-def open_file(path: str) -> SqliteFile:
-    """The file at a path, shared with everyone in this process who has it open."""
+def open_file(path: str, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> SqliteFile:
+    """The file at a path, shared with everyone in this process who has it open; the last says how long to wait."""
     real = os.path.realpath(path)
     with _registry:
         file = _files.get(real)
         if file is None:
-            file = _files[real] = SqliteFile(real)
+            file = _files[real] = SqliteFile(real, lock_timeout_ms)
         file.check()
+        file.wait_for_lock(lock_timeout_ms)
         file.users += 1
         return file
 
@@ -202,26 +237,64 @@ def _writer_lock(path: str) -> FileLock:
         ) from error
 
 
-def _set_clock(tx: Transaction, path: str) -> int:
-    if not tx.all(Q.tables):
-        tx.run(Q.create_clock)
-    shift, stale = _read_clock(tx, path)
-    if stale:
-        tx.run(Q.set_clock, boot=boot_id(), shift=shift, seen=steady_ms() + shift)
-    return shift
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """What a file knows of its clock in this boot of the machine."""
+
+    shift: int
+    seen: int
+
+    @property
+    def is_stale(self) -> bool:
+        return steady_ms() + self.shift > self.seen + _SEEN_EVERY_MS
 
 
-def _read_clock(tx: Transaction, path: str) -> tuple[int, bool]:
-    """What to add to the steady clock, and whether the store should be told."""
-    tables = {row["name"] for row in tx.all(Q.tables)}
-    if "afl_clock" not in tables:
-        what = f"the SQLite database of another program (it has a table {min(tables)})" if tables else "empty"
-        raise StoreCorrupt(f"{path} is {what}; name another file")
+def _has_content(path: str) -> bool:
+    """Whether somebody has begun to use the file: a new one must be made ready under the lock."""
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _known_clock(tx: Transaction, path: str) -> _Clock | None:
+    """The clock, unless the file has none yet or the machine has started anew since."""
+    if not _has_clock(tx, path):
+        return None
     known = tx.one(Q.read_clock)
-    boot, steady, wall = boot_id(), steady_ms(), wall_ms()
-    seen = known["seen"] if known is not None else 0
-    shift: int = known["shift"] if known is not None and known["boot"] == boot else max(wall, seen) - steady
-    return shift, known is None or known["boot"] != boot or steady + shift > seen + _SEEN_EVERY_MS
+    return _Clock(known["shift"], known["seen"]) if known is not None and known["boot"] == boot_id() else None
+
+
+def _has_clock(tx: Transaction, path: str) -> bool:
+    tables = {row["name"] for row in tx.all(Q.tables)}
+    if tables and "afl_clock" not in tables:
+        raise StoreCorrupt(
+            f"{path} is the SQLite database of another program (it has a table {min(tables)}); "
+            "name another file"
+        )
+    return bool(tables)
+
+
+def _next_shift(tx: Transaction, path: str) -> int:
+    """The shift of a clock that was last seen in another boot of the machine."""
+    if not _has_clock(tx, path):
+        raise StoreCorrupt(f"{path} is empty; name another file")
+    last = tx.one(Q.read_clock)
+    return max(wall_ms(), last["seen"] if last is not None else 0) - steady_ms()
+
+
+def _set_clock(tx: Transaction, path: str) -> int:
+    if not _has_clock(tx, path):
+        tx.run(Q.create_clock)
+    clock = _known_clock(tx, path)
+    if clock is None:
+        shift = _next_shift(tx, path)
+    elif clock.is_stale:
+        shift = clock.shift
+    else:
+        return clock.shift
+    tx.run(Q.set_clock, boot=boot_id(), shift=shift, seen=steady_ms() + shift)
+    return shift
 
 
 _registry = threading.Lock()

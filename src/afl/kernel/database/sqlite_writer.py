@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 
 from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.file_lock import FileLock
+from afl.kernel.database.lock_wait import LockHolder, LockWait
 from afl.kernel.database.queries import Query
 from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, is_busy
 from afl.kernel.errors import StoreError, StoreUnavailable
+from afl.kernel.posix_lock import listed_holder
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]
@@ -28,6 +30,8 @@ Alone = Callable[
     [sqlite3.Connection, Work], Any
 ]  # how a transition is carried out that nobody shares a commit with
 MAX_GROUP = 256
+_CLOSING_SECONDS = 0.5
+_WAL_WRITE_LOCK = 120  # the byte of the -shm file by which SQLite lets one write
 
 
 class Job:
@@ -117,10 +121,21 @@ class Writer:
                 self._waiting.append(last)
         if under_way:
             last.signal.acquire()
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:  # who only read need not queue
+            self._close(connection)
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        self._lock.limit = min(self._lock.limit, _CLOSING_SECONDS)
+        try:
+            self._lock.acquire()
+        except StoreUnavailable:  # whoever holds it has the file open: we are not the last
+            connection.close()
+            return
+        try:
+            connection.close()
+        finally:
+            self._lock.release()
 
     def forked(self) -> sqlite3.Connection | None:
         """In the child: start anew, and give out the parent's connection, which must stay open and unused."""
@@ -156,7 +171,11 @@ class Writer:
         try:
             if self._connection is not None:  # before the lock: nobody need wait for it
                 self._force(self._connection, forced)
-            self._lock.acquire()
+            try:
+                self._lock.acquire()
+            except StoreUnavailable as error:
+                others = self._refused(error)
+                raise
             try:
                 if self._connection is None:
                     self._connection, self._forced = self._connect(), True
@@ -174,6 +193,14 @@ class Writer:
         finally:
             self._hand_over(others)
         return own.outcome()
+
+    def _refused(self, error: StoreUnavailable) -> list[Job]:
+        """The lock was not to be had: those who queue behind its leader need not find that out one by one."""
+        with self._mutex:
+            others, self._waiting = list(self._waiting), deque()
+        for job in others:
+            job.error, job.done = StoreUnavailable(str(error)), True
+        return others
 
     def _hand_over(self, taken: list[Job]) -> None:
         """Tell those who are done; whoever is first of the rest leads next."""
@@ -217,6 +244,7 @@ class Writer:
     def _statement(self, connection: sqlite3.Connection, work: Work) -> Any:
         """One statement: SQLite begins and commits it by itself, which is three calls less."""
         tx = SqliteTransaction(connection, self.path, self.shift)
+        wait: LockWait | None = None
         try:
             while True:
                 try:
@@ -224,6 +252,7 @@ class Writer:
                 except StoreUnavailable as error:  # as in `_begin`
                     if not is_busy(error.__cause__):
                         raise
+                    wait = self._wait_for_others(wait)
         finally:
             tx.end()
 
@@ -276,6 +305,7 @@ class Writer:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Our own processes queue on the lock; only a foreign program can be in the way: wait for it."""
+        wait: LockWait | None = None
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -283,6 +313,17 @@ class Writer:
             except sqlite3.Error as error:
                 if not is_busy(error):
                     raise failure(error, self.path, "begin") from error
+            wait = self._wait_for_others(wait)
+
+    def _wait_for_others(self, wait: LockWait | None) -> LockWait:
+        """SQLite has waited a moment for a foreign program, and would again; StoreUnavailable at the limit."""
+        wait = wait or LockWait(self.path, self._lock.limit, self._foreign_holder)
+        wait.check()
+        return wait
+
+    def _foreign_holder(self) -> LockHolder | None:
+        pid = listed_holder(f"{self.path}-shm", _WAL_WRITE_LOCK)
+        return None if pid is None else LockHolder.of(pid)
 
     def _commit(self, connection: sqlite3.Connection, tx: SqliteTransaction) -> None:
         if connection is not self._connection:

@@ -12,8 +12,6 @@ import fcntl
 import os
 import re
 import socket
-import struct
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -26,12 +24,11 @@ from afl.kernel.codec import decode_as, encode
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.filesystem import network_type
 from afl.kernel.ids import sortable_id
+from afl.kernel.posix_lock import lock_holder
 from afl.kernel.presence.base import Life, Presence, own_words
 
 KEEP_SECONDS = 24 * 3600
 _ID = re.compile(r"[0-9a-z]{26}")
-# struct flock: Linux puts the type first, the BSDs last.
-_FLOCK = "hhqqixxxx" if sys.platform.startswith("linux") else "qqihh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class FilePresence(Presence):
             card = _read_card(descriptor)
             if card is None or card.boot != boot_id():
                 return Life.UNKNOWN
-            return Life.ALIVE if _is_locked(descriptor) else Life.DEAD
+            return Life.DEAD if lock_holder(descriptor) is None else Life.ALIVE
         finally:
             os.close(descriptor)
 
@@ -147,12 +144,3 @@ def _read_card(descriptor: int) -> Card | None:
         return decode_as(os.pread(descriptor, 4096, 0), Card)
     except msgspec.DecodeError:  # its owner has created the file and not yet written it
         return None
-
-
-def _is_locked(descriptor: int) -> bool:
-    if sys.platform.startswith("linux"):
-        request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    else:
-        request = struct.pack(_FLOCK, 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-    answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
-    return int(answer[0] if sys.platform.startswith("linux") else answer[3]) != fcntl.F_UNLCK

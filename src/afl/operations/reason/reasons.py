@@ -160,6 +160,11 @@ CODES: dict[str, Code] = {
     ),
     "server-dead": Code("The server's process died; others take its work.", _S, "start it again"),
     "server-stopped": Code("The server was shut down.", _O, "start it again if it is needed"),
+    "store-locked": Code(
+        "A process that is stopped, or does not let go, holds the write lock of the SQLite file: nobody can write.",
+        _S,
+        "let that process go on, or end it",
+    ),
     "server-failed": Code(
         "The server gave up with the error that is named.", _S, "mend that, and start it again"
     ),
@@ -168,7 +173,7 @@ CODES: dict[str, Code] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one thing is where it is. `kind` is run, step, task or server; `because` the reason this one rests on."""
+    """Why one thing is where it is. `kind` is run, step, task, server or store; `because` the reason this one rests on."""
 
     code: str
     kind: str

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from afl.operations.reason.reasons import Reason
+from dataclasses import replace
+
+from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.run_standing import standing
 from afl.operations.reason.scene import Scene, step_words
 from afl.operations.reason.server_reasons import server_reason
 from afl.operations.reason.step_reasons import most_telling, step_reason
 from afl.operations.reason.subjects import StepPlace, Subject, find
 from afl.operations.reason.task_reasons import task_reason
+from afl.operations.work.store_lock import StoreLock, store_lock
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
@@ -21,8 +24,25 @@ def why(store: PersistenceAPI, name: str | None = None) -> Reason:
 
 
 def explain(store: PersistenceAPI, subject: Subject) -> Reason:
-    """The reason of something that was found."""
-    scene = Scene(store)
+    """The reason of something that was found; nothing goes on while nobody can write to the store."""
+    reason = _reason(Scene(store), subject)
+    if reason.outlook is Outlook.OVER:
+        return reason
+    lock = store_lock(store)
+    return _resting_on(reason, _locked(lock)) if lock.holder else reason
+
+
+def _locked(lock: StoreLock) -> Reason:
+    sentence = f"{lock.holder} holds the write lock of the store, and nobody else can write to it."
+    return Reason("store-locked", "store", "lock", sentence, f"{lock.remedy[0].upper()}{lock.remedy[1:]}.")
+
+
+def _resting_on(reason: Reason, cause: Reason) -> Reason:
+    """The same chain with another cause at its end."""
+    return replace(reason, because=cause if reason.because is None else _resting_on(reason.because, cause))
+
+
+def _reason(scene: Scene, subject: Subject) -> Reason:
     if isinstance(subject, RunDefinition):
         return _run_reason(scene, subject)
     if isinstance(subject, StepPlace):

@@ -42,6 +42,7 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
         lease_ms=settings.lease_ms,
         max_deliveries=settings.max_deliveries,
         doorbell=settings.doorbell,
+        lock_timeout_ms=settings.lock_timeout_ms,
     )
     try:
         yield store

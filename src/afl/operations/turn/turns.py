@@ -142,7 +142,7 @@ def _check_store(settings: Settings) -> None:
 def reading(settings: Settings) -> Iterator[Database]:
     """The database of the agents, for somebody who only looks: no bus is needed for that."""
     _check_store(settings)
-    database = connect(settings.store)
+    database = connect(settings.store, lock_timeout_ms=settings.lock_timeout_ms)
     try:
         ensure_tables(database)
         yield database

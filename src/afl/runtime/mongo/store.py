@@ -10,6 +10,7 @@ from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from afl.config import MongoDBConfig
+from afl.kernel.database.lock_wait import LockHolder
 from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
 from afl.runtime.mongo.census import CensusCollection
@@ -104,6 +105,10 @@ class MongoStore(
     def life(self, owner: str) -> Life:
         """Of others nothing is known here: their leases decide."""
         return Life.ALIVE if owner == self.owner_id else Life.UNKNOWN
+
+    def write_lock(self) -> LockHolder | None:
+        """Nobody: the server lets others write meanwhile."""
+        return None
 
     def now(self) -> int:
         """The server's clock."""

@@ -31,6 +31,7 @@ from afl.runtime.persistence.steps import EventStore, StepStore
 from afl.runtime.persistence.tasks import TaskStore
 
 if TYPE_CHECKING:
+    from afl.kernel.database.lock_wait import LockHolder
     from afl.kernel.doorbell import Ear
     from afl.kernel.errors import AgentFlowError
     from afl.kernel.presence import Life
@@ -92,6 +93,9 @@ class PersistenceAPI(
 
     def life(self, owner: str) -> Life:
         """What can be said about an owner's process."""
+
+    def write_lock(self) -> LockHolder | None:
+        """The process that keeps all others from writing, if there is one; asks, and waits for nothing."""
 
     def now(self) -> int:
         """The store's clock, by which leases and deadlines end; milliseconds."""

@@ -50,6 +50,7 @@ def _serve(given: argparse.Namespace) -> None:
         lease_ms=settings.lease_ms,
         max_deliveries=settings.max_deliveries,
         doorbell=settings.doorbell,
+        lock_timeout_ms=settings.lock_timeout_ms,
     )
     config = RunnerConfig(
         server_group=given.server_group,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar, TypeVar
 
 from afl.kernel.database import Database, Schema, Transaction, queries
+from afl.kernel.database.lock_wait import LockHolder
 from afl.kernel.doorbell import Doorbell, Ear, Rings, open_doorbell
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.kernel.presence import Life
@@ -43,6 +44,10 @@ class Tables:
     def life(self, owner: str) -> Life:
         """What can be said about an owner's process."""
         return self.database.presence.proof(owner)
+
+    def write_lock(self) -> LockHolder | None:
+        """The process that keeps all others from writing, if there is one."""
+        return self.database.write_lock()
 
     def now(self) -> int:
         """The store's clock."""
