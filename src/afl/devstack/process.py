@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from afl.kernel.private_files import open_private
+
 _POLL_SECONDS = 0.01
 _KILL_SECONDS = 10.0
 
@@ -90,7 +92,7 @@ class ProcessMark:
 
 def launch(command: Command, log: Path, record: Callable[[ProcessMark], None]) -> ProcessMark:
     """Start a detached process whose output goes to `log`; `record` is called before it runs anything."""
-    with log.open("ab") as output:
+    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
         shell = subprocess.Popen(
             ["/bin/sh", "-c", _GATE, "sh", *command.argv],
             stdin=subprocess.PIPE,
@@ -115,7 +117,7 @@ def run(command: Command, log: Path) -> int:
 
     It inherits the lock of the stack: should we be killed, nobody touches its folder before it has ended.
     """
-    with log.open("ab") as output:
+    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
         return subprocess.run(
             command.argv,
             stdin=subprocess.DEVNULL,

@@ -18,6 +18,7 @@ from typing import ClassVar
 from afl.devstack.binaries import Program
 from afl.devstack.process import Command, ProcessMark, launch
 from afl.kernel.errors import InputError, ServerError
+from afl.kernel.private_files import make_private_file, make_private_folder
 
 _ATTEMPTS = 5
 _TAIL_LINES = 20
@@ -58,7 +59,7 @@ class Server(ABC):
 
     def prepare(self, previous: ProcessMark | None) -> None:
         """Make the data folder; `previous` is the server that ran on it before and is proven dead."""
-        self.data.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.data)
 
     def free_port(self) -> int:
         """A port nobody listens on now; somebody may take it before the server does, hence the attempts."""
@@ -88,12 +89,12 @@ class Server(ABC):
         raise self.failure(f"found no free port in {_ATTEMPTS} attempts")
 
     def _take_home(self) -> None:
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.home)
         if self.known:
             self.log.replace(self.log.with_suffix(".previous.log"))
         elif any(self.home.iterdir()):
             raise InputError(f"{self.home} holds something else: choose another folder for local servers")
-        self.log.touch()
+        make_private_file(self.log)
 
     def wait_ready(self, mark: ProcessMark, port: int) -> int:
         """The port once the server answers; a server that does not is ended and its log shown."""

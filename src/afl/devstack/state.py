@@ -15,6 +15,7 @@ import msgspec
 from afl.devstack.process import ProcessMark
 from afl.kernel.codec import decode_as, encode
 from afl.kernel.errors import InputError, StoreCorrupt
+from afl.kernel.private_files import make_private_folder, open_private
 
 
 @dataclass
@@ -57,7 +58,7 @@ class StateFile:
 
     def write(self, state: State) -> None:
         fresh = self.path.with_suffix(".new")
-        with fresh.open("w") as file:
+        with os.fdopen(open_private(fresh, os.O_WRONLY | os.O_TRUNC), "w") as file:
             file.write(encode(state, what="the state of the stack"))
             file.flush()
             os.fsync(file.fileno())
@@ -89,7 +90,7 @@ class StateFile:
     def _open_lock(self) -> TextIO:
         try:
             while True:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_folder(self.folder)
                 if file := self._open_unless_deleted():
                     return file
         except OSError as error:
@@ -97,7 +98,7 @@ class StateFile:
 
     def _open_unless_deleted(self) -> TextIO | None:
         try:
-            return self._lock.open("a")
+            return os.fdopen(open_private(self._lock, os.O_WRONLY | os.O_APPEND), "a")
         except FileNotFoundError:
             return None  # the folder was there a moment ago: somebody removes the stack
 

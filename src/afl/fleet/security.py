@@ -18,6 +18,7 @@ from pathlib import Path
 from afl.fleet.errors import KeyFileError
 from afl.fleet.zeromq import zmq
 from afl.kernel.address import is_loopback
+from afl.kernel.private_files import make_private_folder, open_private
 
 _log = logging.getLogger(__name__)
 _Z85 = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"  # the characters that a key is written in
@@ -70,7 +71,7 @@ def make_keys(folder: Path) -> list[Path]:
     """A principal's pair and a client's pair that it lets in; what is there already is never overwritten."""
     made = _make_pairs(folder, _PRINCIPAL, _CLIENT)
     allowed = folder / _ALLOWED
-    allowed.mkdir(exist_ok=True)
+    make_private_folder(allowed)
     return [*made, _write(allowed / f"{_CLIENT}.key", (folder / f"{_CLIENT}.key").read_bytes(), 0o644)]
 
 
@@ -83,7 +84,7 @@ def _make_pairs(folder: Path, *names: str) -> list[Path]:
     for path in [folder / f"{name}.{kind}" for name in names for kind in ("key_secret", "key")]:
         if path.exists():
             raise KeyFileError(f"{path} exists; delete it first, or name another folder")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     made: list[Path] = []
     for name in names:
         public, secret = zmq.curve_keypair()
@@ -157,7 +158,7 @@ class Gate:
 def _write(path: Path, text: bytes, mode: int) -> Path:
     """Never readable by others for a moment: the mode is set when the file is made."""
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_EXCL, mode), "wb") as file:
             file.write(text)
     except OSError as error:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error

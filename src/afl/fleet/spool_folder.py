@@ -15,6 +15,7 @@ from pathlib import Path
 from afl.kernel.database import Database, Schema, Transaction, connect, queries
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.filesystem import network_type
+from afl.kernel.private_files import make_private_folder, open_private
 
 SCHEMA = Schema("afl.fleet", "sql/spool", component="fleet_spool")
 Q = queries("afl.fleet", "sql/spool")
@@ -40,7 +41,7 @@ class SpoolFolder:
         if network is not None:
             raise StoreUnavailable(f"{self.path} is on a network file system ({network}); use a local disk")
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.path)
         except OSError as error:
             raise StoreUnavailable(f"cannot make the folder {self.path}: {error.strerror}") from error
         self.database: Database = connect(f"sqlite:///{self.path / 'spool.db'}")
@@ -80,7 +81,7 @@ class SpoolFolder:
         with _held_guard:
             if path in _held:
                 return False
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_private(path, os.O_RDWR)
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):

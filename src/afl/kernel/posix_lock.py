@@ -34,7 +34,7 @@ def listed_holder(path: str, byte: int) -> int | None:
     except OSError:
         return None
     for _, kind, _, mode, pid, place, start, end in (row for row in rows if len(row) == 8):
-        if (kind, mode) == ("POSIX", "WRITE") and place.rpartition(":")[2] == inode:
-            if int(start) <= byte and (end == "EOF" or byte <= int(end)):
-                return max(int(pid), HIDDEN)
+        covers = int(start) <= byte and (end == "EOF" or byte <= int(end))
+        if covers and (kind, mode) == ("POSIX", "WRITE") and place.rpartition(":")[2] == inode:
+            return max(int(pid), HIDDEN)
     return None

@@ -11,6 +11,7 @@ import msgspec
 
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_file, require_file
 from afl.kernel.errors import InputError, NotFoundError
+from afl.kernel.private_files import make_private_folder, open_private
 from afl.operations.access import Role, hash_token, new_token
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -62,8 +63,8 @@ def _write(path: Path, document: dict[str, Any]) -> None:
     draft = path.with_name(f"{path.name}.new")
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        make_private_folder(path.parent)
+        descriptor = open_private(draft, os.O_WRONLY | os.O_TRUNC, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text + b"\n")
         draft.replace(path)

@@ -27,6 +27,7 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import StoreError
 from afl.kernel.isolation import Isolation
+from afl.kernel.private_files import make_private_folder
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 2.0
@@ -128,7 +129,7 @@ def open_database(settings: FleetSettings) -> Database:
     if url.startswith("sqlite:///"):
         folder = Path(url.removeprefix("sqlite:///")).parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
         except OSError as error:
             raise StoreError(f"CDKTR_DB_PATH: {folder} cannot be made: {error.strerror}") from error
     return connect(url)

@@ -12,6 +12,7 @@ from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
 from afl.kernel.database.memory import MemoryDatabase
 from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import InputError
+from afl.kernel.private_files import make_private_folder
 
 DEFAULT_URL = "sqlite:///.afl/afl.db"
 _PASSWORD = re.compile(r"(://[^:/@]*):.*@", re.DOTALL)
@@ -42,7 +43,7 @@ def _sqlite(url: str, lock_timeout_ms: int) -> SqliteDatabase:
     if path == url or not path or path == ":memory:":
         raise InputError(f"{url!r} names no file; expected {_FORMS}")
     if url == DEFAULT_URL:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_private_folder(os.path.dirname(path))
     return SqliteDatabase(url, path, lock_timeout_ms)
 
 

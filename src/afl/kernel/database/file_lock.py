@@ -20,6 +20,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, lockf
 
 from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS, LockHolder, LockWait
 from afl.kernel.posix_lock import lock_holder
+from afl.kernel.private_files import FILE_MODE, open_private
 
 _GATE, _DOOR = 0, 1
 _LOOK_SECONDS = 0.01
@@ -29,10 +30,10 @@ _STUCK_SECONDS = 1.0
 class FileLock:
     """Held by one process at a time; the owner sees to it that only one of its threads asks."""
 
-    def __init__(self, path: str, limit: float = LOCK_TIMEOUT_MS / 1000) -> None:
+    def __init__(self, path: str, limit: float = LOCK_TIMEOUT_MS / 1000, mode: int = FILE_MODE) -> None:
         self.path = path
         self.limit = limit
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = open_private(path, os.O_RDWR, mode)
 
     def acquire(self) -> None:
         """Wait for it; StoreUnavailable, which names the holder, after `limit` seconds."""

@@ -26,6 +26,7 @@ from afl.kernel.database.sqlite_writer import Writer
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
 from afl.kernel.filesystem import network_type
 from afl.kernel.presence.files import FilePresence
+from afl.kernel.private_files import make_private_file
 
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
@@ -45,7 +46,6 @@ class SqliteFile:
         self._readers: deque[sqlite3.Connection] = deque()
         self._lock: FileLock | None = None
         self.writer: Writer | ReadOnlyWriter
-        self.presence = FilePresence(f"{path}.live")
         self._address = path
         if is_read_only(path):
             self._address = read_only_address(path)
@@ -54,6 +54,7 @@ class SqliteFile:
             self._lock = _writer_lock(path)
             self.wait_for_lock(lock_timeout_ms)
             self.writer = Writer(path, self._lock, self._connect_writer)
+        self.presence = FilePresence(f"{path}.live", _mode(path))
         try:
             self._prepare()
         except BaseException:
@@ -226,7 +227,8 @@ def _writer_lock(path: str) -> FileLock:
     if os.path.isdir(path):
         raise StoreUnavailable(f"{path} is a directory; name a file in it, for example {path}/afl.db")
     try:
-        return FileLock(f"{path}.writer")
+        make_private_file(path)
+        return FileLock(f"{path}.writer", mode=_mode(path))
     except FileNotFoundError as error:
         raise StoreUnavailable(
             f"the directory {folder} does not exist; create it, or name another path"
@@ -235,6 +237,11 @@ def _writer_lock(path: str) -> FileLock:
         raise StoreUnavailable(
             f"cannot write in {folder} ({error.strerror}); check the permissions of that directory"
         ) from error
+
+
+def _mode(path: str) -> int:
+    """Who may use the file may use what lies beside it, as SQLite does with its own."""
+    return os.stat(path).st_mode & 0o666
 
 
 @dataclass(frozen=True, slots=True)

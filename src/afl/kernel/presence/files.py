@@ -26,6 +26,7 @@ from afl.kernel.filesystem import network_type
 from afl.kernel.ids import sortable_id
 from afl.kernel.posix_lock import lock_holder
 from afl.kernel.presence.base import Life, Presence, own_words
+from afl.kernel.private_files import FILE_MODE, folder_mode, make_private_folder, open_private
 
 KEEP_SECONDS = 24 * 3600
 _ID = re.compile(r"[0-9a-z]{26}")
@@ -44,8 +45,9 @@ class Card:
 class FilePresence(Presence):
     """Signs of life in one folder."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, mode: int = FILE_MODE) -> None:
         self._folder = folder
+        self._mode = mode
         self._guard = threading.Lock()
         self._id: str | None = None
         self._descriptor = -1
@@ -106,11 +108,11 @@ class FilePresence(Presence):
                 f"{self._folder} is on a network file system ({network}); use a local disk"
             )
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            make_private_folder(self._folder, folder_mode(self._mode))
             self._sweep()
             name = sortable_id()
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(os.path.join(self._folder, name), flags, 0o644)
+            path = os.path.join(self._folder, name)
+            descriptor = open_private(path, os.O_RDWR | os.O_EXCL, self._mode)
         except OSError as error:
             raise StoreUnavailable(
                 f"cannot write in {self._folder} ({error.strerror}); check the permissions of that directory"

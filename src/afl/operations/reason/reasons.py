@@ -173,7 +173,7 @@ CODES: dict[str, Code] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one thing is where it is. `kind` is run, step, task, server or store; `because` the reason this one rests on."""
+    """Why one thing is where it is. `kind` is run, step, task, server or store; `because` is what this one rests on."""
 
     code: str
     kind: str

@@ -12,6 +12,7 @@ from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, SettingError
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import start_tracing
+from afl.kernel.private_files import make_private_file
 from afl.kernel.settings import load_settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
@@ -40,6 +41,8 @@ def _serve(given: argparse.Namespace) -> None:
         "http_host": given.host,
     }
     settings = load_settings(named)
+    if given.log_file is not None:
+        make_private_file(given.log_file)
     logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
     if settings.log_format == "json" and given.log_file is None:
         configure_logging(given.log_level or settings.log_level, json=True)
