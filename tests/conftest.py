@@ -22,7 +22,7 @@ from support.databases import (
     created_database,
     fresh_mongo_database,
     fresh_postgres_database,
-    spare_the_disk,
+    spare_disk_and_time,
     with_database,
 )
 from support.properties import be_the_usual
@@ -123,7 +123,7 @@ def postgres_url(servers: SessionServers) -> str:
     """A PostgreSQL server's database `postgres`; most tests want `postgres_database` instead."""
     url = servers.url("postgres")
     if servers.starts("postgres"):
-        spare_the_disk(url)
+        spare_disk_and_time(url)
     return url
 
 

@@ -23,7 +23,7 @@ class Proxy:
         self._server = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
-        netloc = f"{parts.username}@127.0.0.1:{port}"
+        netloc = f"{parts.netloc.rpartition('@')[0]}@127.0.0.1:{port}"
         self.url = urlunsplit(parts._replace(netloc=netloc, query="sslmode=disable&gssencmode=disable"))
         self.cut_at: bytes | None = None
         self.deliver = True

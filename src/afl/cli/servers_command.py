@@ -42,7 +42,8 @@ def up(
     for name, url in urls.items():
         typer.echo(f"{name}\t{url}")
     if "postgres" in urls:
-        say(f"Use it as a store: afl run FILE --store {urls['postgres']}", "dim")
+        # By the environment: everybody on the machine can read the command line of a process.
+        say(f"Use it as a store: export AFL_STORE='{urls['postgres']}'", "dim")
 
 
 def down(

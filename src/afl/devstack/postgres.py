@@ -1,24 +1,34 @@
-"""PostgreSQL, durable as in production (fsync stays on). TCP only: paths of sockets have a short limit."""
+"""PostgreSQL, durable as in production (fsync stays on). TCP only: paths of sockets have a short limit.
+
+Every user of the machine reaches its port, so it asks for a password: a generated one, in a private file of its folder.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 
 from afl.devstack.binaries import POSTGRES
 from afl.devstack.identity import Identity, forget_elsewhere, ordinary_identity
 from afl.devstack.process import Command, ProcessMark, run
 from afl.devstack.server import Server
 from afl.kernel.errors import InputError
+from afl.kernel.private_files import open_private
 
 _LONGEST_PATH = 900  # the server cuts paths off at 1024 bytes and adds names of its own
 _LOCK_FILE = "postmaster.pid"
 _LOCK_READY = "ready"
 _POLL_SECONDS = 0.02
+_METHOD = "scram-sha-256"
+_PASSWORD_BYTES = 16
 
 
 class Postgres(Server):
@@ -26,7 +36,7 @@ class Postgres(Server):
     program = POSTGRES
     stop_signal = signal.SIGINT  # a fast shutdown: SIGTERM would wait for clients to leave
 
-    _initdb_options = ("-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "--encoding=UTF8")
+    _initdb_options = ("-U", "postgres", "-A", _METHOD, "--locale=C.UTF-8", "--encoding=UTF8")
 
     @cached_property
     def identity(self) -> Identity:
@@ -40,17 +50,59 @@ class Postgres(Server):
         self.data = self.identity.folder / "data"
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
-        elif previous is not None:
-            self._forget(previous)
+        else:
+            if previous is not None:
+                self._forget(previous)
+            if not self._password.exists():
+                self._demand_password()
 
     def _initialise(self) -> None:
         # Made beside its place and moved there whole: a command killed half-way leaves no half of a database.
         fresh = self.identity.folder / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         initdb = str(self.identity.program.with_name("initdb"))
-        if run(self.identity.command(initdb, "-D", str(fresh), *self._initdb_options), self.log) != 0:
-            raise self.failure("could not make its data folder")
+        password = token_hex(_PASSWORD_BYTES)
+        with self._handed_over(f"{password}\n") as file:
+            options = (*self._initdb_options, f"--pwfile={file}")
+            if run(self.identity.command(initdb, "-D", str(fresh), *options), self.log) != 0:
+                raise self.failure("could not make its data folder")
+        self._keep(password)
         fresh.rename(self.data)
+
+    def _demand_password(self) -> None:
+        """Data of a version of AgentFlow that trusted every user of the machine."""
+        password = token_hex(_PASSWORD_BYTES)
+        single = self.identity.command(
+            str(self.identity.program), "--single", "-D", str(self.data), "postgres"
+        )
+        with self._handed_over(f"alter role postgres password '{password}'\n") as file:
+            if run(single, self.log, stdin=file) != 0:
+                raise self.failure("could not be given a password")
+        rules = self.data / "pg_hba.conf"
+        rules.write_text(re.sub(r"(?m)\btrust$", _METHOD, rules.read_text()))
+        self._keep(password)  # last: as long as it is not there, this is done again
+
+    @property
+    def _password(self) -> Path:
+        return self.home / "password"
+
+    def _keep(self, password: str) -> None:
+        with os.fdopen(open_private(self._password, os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(password)
+
+    @contextmanager
+    def _handed_over(self, text: str) -> Iterator[Path]:
+        """A file for the program that runs as somebody else, gone at the end."""
+        path = self.identity.folder / "handed-over"
+        path.unlink(missing_ok=True)
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_EXCL), "w") as file:
+            file.write(text)
+            if self.identity.user is not None:
+                os.fchown(file.fileno(), self.identity.user, self.identity.user)
+        try:
+            yield path
+        finally:
+            path.unlink()
 
     def _forget(self, previous: ProcessMark) -> None:
         """Drop the lock file of a dead server whose process id is still, or again, in use.
@@ -87,7 +139,7 @@ class Postgres(Server):
             return []
 
     def url(self, port: int) -> str:
-        return f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        return f"postgresql://postgres:{self._password.read_text()}@127.0.0.1:{port}/postgres"
 
     def remove(self) -> None:
         forget_elsewhere(self.home)

@@ -112,15 +112,15 @@ def launch(command: Command, log: Path, record: Callable[[ProcessMark], None]) -
     return mark
 
 
-def run(command: Command, log: Path) -> int:
+def run(command: Command, log: Path, stdin: Path = Path(os.devnull)) -> int:
     """Run a command to its end, its output added to `log`; returns its exit status.
 
     It inherits the lock of the stack: should we be killed, nobody touches its folder before it has ended.
     """
-    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
+    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as output, stdin.open("rb") as given:
         return subprocess.run(
             command.argv,
-            stdin=subprocess.DEVNULL,
+            stdin=given,
             stdout=output,
             stderr=output,
             cwd="/",

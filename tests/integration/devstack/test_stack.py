@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -48,6 +49,40 @@ def test_every_server_listens_on_loopback_only(folder: Path) -> None:
         port = urlsplit(url).port
         with socket.create_connection(("127.0.0.1", port)), pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port))
+
+
+def test_postgres_asks_for_the_password_that_only_its_owner_can_read(folder: Path) -> None:
+    url = up(folder, ["postgres"])["postgres"]
+    parts = urlsplit(url)
+    assert parts.password is not None
+    assert len(parts.password) >= 32
+    for wrong in (f"{parts.username}", f"{parts.username}:x{parts.password}"):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(urlunsplit(parts._replace(netloc=f"{wrong}@127.0.0.1:{parts.port}")))
+    telling = [path for path in folder.rglob("*") if path.is_file() and parts.password in read(path)]
+    assert {path.name for path in telling} == {"password", "stack.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in telling} == {0o600}
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode("latin-1")
+
+
+def test_postgres_of_an_older_version_that_trusted_everybody_asks_from_now_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Postgres, "_initdb_options", ("-U", "postgres", "-A", "trust"))
+        url = up(folder, ["postgres"])["postgres"]
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS answer")
+        down(folder)
+        (folder / "postgres" / "password").unlink()
+    parts = urlsplit(up(folder, ["postgres"])["postgres"])
+    with psycopg.connect(urlunsplit(parts)) as connection:
+        assert connection.execute("SELECT answer FROM kept").fetchone() == (7,)
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{parts.port}")))
 
 
 def test_servers_outlive_the_command_and_another_one_stops_them(folder: Path) -> None:

@@ -41,7 +41,7 @@ def test_up_starts_all_three_unless_some_are_named(afl: Afl, stack: Recorded) ->
     done = afl("up", "--postgres", "--nats")
     assert stack.asked == [["postgres", "redis", "nats"], ["postgres", "nats"]]
     assert done.out == "postgres\tpostgres://127.0.0.1:1\nnats\tnats://127.0.0.1:1\n"
-    assert "--store postgres://127.0.0.1:1" in done.err
+    assert "export AFL_STORE='postgres://127.0.0.1:1'" in done.err
 
 
 def test_down_keeps_the_data_unless_told(afl: Afl, stack: Recorded) -> None:
