@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
+
+_SO_ATTACH_FILTER = 26  # of Linux
+_BPF_RETURN = 0x06
 
 
 class Proxy:
@@ -32,6 +37,7 @@ class Proxy:
         self._pooler = pooler
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
+        self._clients: list[socket.socket] = []
 
     def __enter__(self) -> Proxy:
         self._start(self._accept)
@@ -55,6 +61,14 @@ class Proxy:
                 continue
         self._sockets.clear()
 
+    def vanish(self) -> None:
+        """Be a machine without power: what clients send on the lines there are is dropped, never acknowledged."""
+        drop_all = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RETURN, 0, 0, 0))
+        program = struct.pack("HP", 1, ctypes.addressof(drop_all))
+        for client in [each for each in self._clients if each.fileno() >= 0]:
+            client.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        self._clients.clear()
+
     def _accept(self) -> None:
         while True:
             try:
@@ -64,6 +78,7 @@ class Proxy:
             server = socket.create_connection(self._server)
             self.lines += 1
             self._sockets += [client, server]
+            self._clients.append(client)
             self._start(partial(self._pump, client, server, self._watch))
             self._start(partial(self._pump, server, client, _Greeting() if self._pooler else _unchanged))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from enum import IntEnum
 from uuid import uuid4
 
@@ -567,3 +570,63 @@ def test_a_new_connection_is_the_callers_own(postgres: Database) -> None:
         caller.execute("select pg_notify('bell', 'ding')")
         assert [note.payload for note in listener.notifies(stop_after=1)] == ["ding"]
         assert isinstance(listener, psycopg.Connection)
+
+
+def test_a_server_machine_that_disappears_is_noticed_while_it_is_spoken_to(postgres_database: str) -> None:
+    with Proxy(postgres_database) as proxy, connect(f"{proxy.url}&tcp_user_timeout=500") as database:
+        make_notes(database)
+        proxy.vanish()
+        with pytest.raises(StoreUnavailable, match="lost during a commit"):
+            database.atomic(ADD, id=1, text="never heard")
+        database.atomic(ADD, id=2, text="on a new line")
+        assert ids(database) == [2]
+
+
+@pytest.mark.parametrize("where", ["main thread", "another thread"])
+def test_a_server_machine_that_disappears_is_noticed_while_it_is_waited_for(
+    postgres_database: str, where: str
+) -> None:
+    short = "keepalives_idle=1&keepalives_interval=1&keepalives_count=1&tcp_user_timeout=500"
+    attempts: list[int] = []
+
+    def wait(tx: Transaction) -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            tx.one(Query.of("select pg_sleep(600)"))
+        tx.run(ADD, id=2, text="on a new line")
+
+    with (
+        Proxy(postgres_database) as proxy,
+        connect(postgres_database) as observer,
+        connect(f"{proxy.url}&{short}") as database,
+    ):
+        make_notes(database)
+        asleep = Query.of("select 1 from pg_stat_activity where wait_event = 'PgSleep'")
+
+        def vanish() -> None:
+            until(lambda: bool(observer.select(asleep)))
+            proxy.vanish()
+
+        vanishing = threading.Thread(target=vanish)
+        vanishing.start()
+        on_thread(where, lambda: database.write(wait))
+        vanishing.join()
+        assert (len(attempts), ids(database)) == (2, [2])
+
+
+def test_connections_notice_a_machine_that_is_gone_within_half_a_minute(postgres_database: str) -> None:
+    options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+
+    def limits(url: str) -> tuple[int, int]:
+        with (
+            closing(PostgresDatabase(url)) as database,
+            database.new_connection() as connection,
+            socket.socket(fileno=os.dup(connection.fileno())) as line,
+        ):
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            idle, interval, count, sent = (line.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+            return idle + interval * count, sent
+
+    assert limits(postgres_database) == (25, 20_000)
+    given = "keepalives_idle=60&keepalives_interval=20&keepalives_count=2&tcp_user_timeout=90000"
+    assert limits(f"{postgres_database}?{given}") == (100, 90_000)

@@ -47,10 +47,13 @@ _PLANNING = (
 _DEFAULTS = {
     "connect_timeout": "10",
     "application_name": "agentflow",
-    # Notice within half a minute that the server's machine is gone.
+    # Notice within half a minute that the server's machine is gone: while nothing is under way by keepalives, which the
+    # kernel does not send as long as sent data is not acknowledged; then by the time limit (milliseconds) for that.
+    "keepalives": "1",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
 }
 
 
