@@ -207,7 +207,7 @@ def _run(argv: list[str]) -> None:
         sys.path[0] = os.getcwd()
         sys.argv = argv[1:]
         if argv[1] == "afl":
-            sys.exit(afl.cli.main(argv[2:]))
+            sys.exit(afl.cli.main())
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
     elif argv[0] == "-c":
         sys.path[0] = ""

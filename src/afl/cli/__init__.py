@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from afl import __version__
+from afl.kernel.leaving import leave
 
 __all__ = ["main"]
 
@@ -18,4 +19,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     from afl.cli import app  # noqa: PLC0415  for the reason above
 
-    return app.main(given)
+    code = app.main(given)
+    if args is None:  # we are the process
+        leave(code)
+    return code

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from afl.kernel import forked
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,12 +36,20 @@ def failing(function: Callable[P, T]) -> Callable[P, T]:
     """The function, for a thread: whatever it raises is a failure of it."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        before = forked.generation()
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except BaseException as error:
+            forked.end_child_since(before, _name(function), error)
             raise as_failure(error)  # noqa: B904  # it knows its cause
+        forked.end_child_since(before, _name(function), None)
+        return result
 
     return call
+
+
+def _name(function: Callable[..., object]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
 
 
 async def to_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

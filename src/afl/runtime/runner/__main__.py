@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, SettingError
+from afl.kernel.leaving import leave
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import start_tracing
 from afl.kernel.private_files import make_private_file
@@ -97,4 +98,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    leave(code)
+    raise SystemExit(code)

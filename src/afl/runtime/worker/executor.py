@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from afl.kernel import crashpoint, event_loop, telemetry
+from afl.kernel import crashpoint, event_loop, forked, telemetry
 from afl.kernel.errors import CorruptRow
 from afl.runtime import tracing
 from afl.runtime.entities import TaskDefinition
@@ -156,20 +157,18 @@ class HandlerExecutor:
     def _work(self, execution: Execution) -> None:
         """Call the handler. Whatever it raises is its failure, even what would end a thread: the run must hear of it.
 
-        Only an interrupt on the main thread is not the handler's.
+        Only an interrupt on the main thread is not the handler's, where Ctrl-C raises one.
         """
-        begun = time.monotonic()
+        begun, generation = time.monotonic(), forked.generation()
         answer: Any = None
         error: BaseException | None = None
         try:
             answer = self._call(execution)
         except BaseException as raised:
-            if (
-                isinstance(raised, KeyboardInterrupt)
-                and threading.current_thread() is threading.main_thread()
-            ):
+            if isinstance(raised, KeyboardInterrupt) and _may_be_interrupted():
                 raise
             error = raised
+        forked.end_child_since(generation, f"the handler of {execution.task.name}", error)
         with self.guard:
             execution.over = True
         seconds = time.monotonic() - begun
@@ -196,3 +195,9 @@ class HandlerExecutor:
 def _is_suspect(task: TaskDefinition) -> bool:
     """Whether an earlier attempt was lost with its worker, so that it must be known which task that was."""
     return task.deaths + task.expiries > 0
+
+
+def _may_be_interrupted() -> bool:
+    """Whether Ctrl-C raises KeyboardInterrupt here: commands that heed it otherwise have a handler of their own."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
