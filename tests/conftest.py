@@ -31,7 +31,7 @@ from support.servers import SessionServers
 from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
 
-from afl.kernel import codec, telemetry
+from afl.kernel import codec, redaction, telemetry
 from afl.runtime.sqlite_store import SqliteStore
 
 _SERVERS = pytest.StashKey[SessionServers]()
@@ -111,6 +111,7 @@ def _as_a_process_begins() -> None:
     """Some things hold until a process ends: who is told of figures, and how large a value may be."""
     telemetry.install(None)
     codec.set_payload_limit(codec.MAX_PAYLOAD_BYTES)
+    redaction.forget_secrets()
 
 
 @pytest.fixture(scope="session")

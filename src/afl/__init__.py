@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from afl.emitter import JSONEmitter as JSONEmitter
     from afl.emitter import emit_dict as emit_dict
     from afl.emitter import emit_json as emit_json
+    from afl.kernel.redaction import redact as redact
     from afl.language.diagnostics import CompileError as CompileError
     from afl.loader import SourceLoader as SourceLoader
     from afl.operations.run.runs import RunFailed as RunFailed
@@ -98,6 +99,7 @@ _HOMES = {
     "afl.parser": "AFLParser ParseError parse",
     "afl.source": "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry",
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
+    "afl.kernel.redaction": "redact",
     "afl.language.diagnostics": "CompileError",
     "afl.operations.work.embedding": "run",
     "afl.operations.run.runs": "RunFailed RunPaused",

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from afl.kernel.setting_kinds import mask_urls
+from afl.kernel.redaction import beginning, redacted
 
 MOST_CHARACTERS = 4_096
+_SLACK = 64  # for the words that tell of a cut
 
 
 def error_text(error: BaseException | str) -> str:
-    """At most 4 KiB of it, without the secrets of the addresses in it.
+    """About 4 KiB of it at most, without secrets. A text that has been here before stays as it is.
 
     It is cut first: it may quote what came from outside, whatever the size of that.
     """
     text = str(error)
-    if len(text) <= MOST_CHARACTERS:
-        return mask_urls(text)
-    kept = _without_cut_address(text[:MOST_CHARACTERS])
-    return f"{mask_urls(kept)}... ({len(text) - len(kept):,} more characters)"
+    if len(text) <= MOST_CHARACTERS + _SLACK:
+        return redacted(text)
+    kept = _without_cut_address(beginning(text, MOST_CHARACTERS))
+    return f"{redacted(kept)}... ({len(text) - len(kept):,} more characters)"
 
 
 def _without_cut_address(text: str) -> str:

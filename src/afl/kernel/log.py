@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import msgspec
 
 from afl.kernel.errors import SettingError
+from afl.kernel.redaction import redacted, redacted_data
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -85,19 +86,29 @@ class _Formatter(logging.Formatter):
         work = _work.get()
         return given if work is None else {**work.facts(), **given}
 
+    def message(self, record: logging.LogRecord) -> str:
+        return redacted(record.getMessage())
+
     def trace(self, record: logging.LogRecord) -> str:
-        return self.formatException(record.exc_info) if record.exc_info else ""
+        return redacted(self.formatException(record.exc_info)) if record.exc_info else ""
 
     def time(self, record: logging.LogRecord) -> str:
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class RedactingFormatter(logging.Formatter):
+    """The formats of the standard library, without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 class LineFormatter(_Formatter):
     """`2026-01-02T03:04:05.678+00:00 WARNING afl.kernel.doorbell: connection lost host=db`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{self.time(record)} {record.levelname} {record.name}: {record.getMessage()}"
-        facts = "".join(f" {name}={value}" for name, value in self.facts(record).items())
+        line = f"{self.time(record)} {record.levelname} {record.name}: {self.message(record)}"
+        facts = redacted("".join(f" {name}={value}" for name, value in self.facts(record).items()))
         trace = self.trace(record)
         return f"{line}{facts}\n{trace}" if trace else line + facts
 
@@ -106,12 +117,12 @@ class JsonFormatter(_Formatter):
     """One object per line: time, level, logger, message, the facts, and the trace of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = self.facts(record) | {
+        entry = redacted_data(self.facts(record)) | {
             "time": self.time(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self.message(record),
         }
         if trace := self.trace(record):
             entry["exception"] = trace
-        return msgspec.json.encode(entry, enc_hook=str).decode()
+        return msgspec.json.encode(entry, enc_hook=lambda value: redacted(str(value))).decode()

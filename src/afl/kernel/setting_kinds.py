@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-_MASK = "***"
+MASK = "***"
 
 # Linear, for they meet texts from outside: what repeats cannot run past the place where the next match may begin.
 _WORD = re.compile(r"\S+")
@@ -33,6 +33,10 @@ class Kind(ABC):
     def show(self, value: Any) -> str:
         """The value as a person may see it."""
         return repr(value)
+
+    def secret(self, value: Any) -> str:
+        """What of the value nobody may see; empty if there is nothing."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,10 @@ class Secret(Kind):
         return text.strip() if self.ascii else text
 
     def show(self, value: Any) -> str:
-        return repr("") if value == "" else _MASK
+        return repr("") if value == "" else MASK
+
+    def secret(self, value: Any) -> str:
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,12 @@ class Url(Kind):
 
     def show(self, value: Any) -> str:
         return repr(mask_url(value)) if isinstance(value, str) else repr(value)
+
+    def secret(self, value: Any) -> str:
+        """The password, unless it stands elsewhere in the address too, as in `postgres:postgres@`: no secret then."""
+        found = _USER_PASSWORD.search(value)
+        password = found[0].partition(":")[2][:-1] if found else ""
+        return password if password and value.count(password) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +162,9 @@ class Choice(Kind):
     def show(self, value: Any) -> str:
         return self.otherwise.show(value) if self.otherwise else repr(value)
 
+    def secret(self, value: Any) -> str:
+        return self.otherwise.secret(value) if self.otherwise else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs(Kind):
@@ -170,14 +186,14 @@ class Pairs(Kind):
         return tuple(found.items())
 
     def show(self, value: Any) -> str:
-        return repr([name for name, _ in value]) if isinstance(value, tuple) else _MASK
+        return repr([name for name, _ in value]) if isinstance(value, tuple) else MASK
 
 
 def mask_url(url: str) -> str:
     """The address without what must stay secret: the password or token before the host, and any in the query."""
-    url = _USER_PASSWORD.sub(rf"\1:{_MASK}@", url)
-    url = _LONE_TOKEN.sub(rf"\1{_MASK}@", url)
-    return _SECRET_PARAMETER.sub(rf"\1{_MASK}", url)
+    url = _USER_PASSWORD.sub(rf"\1:{MASK}@", url)
+    url = _LONE_TOKEN.sub(rf"\1{MASK}@", url)
+    return _SECRET_PARAMETER.sub(rf"\1{MASK}", url)
 
 
 def mask_urls(text: str) -> str:

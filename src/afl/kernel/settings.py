@@ -16,12 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
 from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, parse_file, require_file
 from afl.kernel.errors import SettingError
 from afl.kernel.mongodb_address import with_database, with_login
 from afl.kernel.near_names import near_name
+from afl.kernel.redaction import redact
 from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, mask_url
 from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
@@ -29,6 +31,7 @@ _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv
 _BELLS = ("nats", "tls")
 _REDIS = ("redis", "rediss", "unix")
 _HOUR_MS = 3_600_000
+_TELLING_CHARACTERS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +274,18 @@ def load_settings(
             merged[row.name] = row.checked(given[row.name], sources[row.name])
     if "store" not in given:
         merged |= _selected_store(merged, sources)
-    return Settings(**merged)
+    settings = Settings(**merged)
+    _keep_secret(settings)
+    return settings
+
+
+def _keep_secret(settings: Settings) -> None:
+    """No error and no log may show them; what is so short that it may be an ordinary word, not in addresses."""
+    for row in SETTINGS:
+        secret = row.kind.secret(getattr(settings, row.name))
+        for spelling in {secret, unquote(secret)}:
+            if len(spelling) >= _TELLING_CHARACTERS:
+                redact(spelling)
 
 
 def read_environment(environ: Mapping[str, str], section: str | None = None) -> dict[str, Any]:

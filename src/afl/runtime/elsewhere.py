@@ -16,6 +16,7 @@ from afl.runtime import tracing
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.masking import error_record
 from afl.runtime.outcome import completed, failed
 from afl.runtime.policies import retry_delay
 from afl.runtime.states import StepState
@@ -59,7 +60,7 @@ class Elsewhere:
         """The work failed: another attempt if the workflow says so, else the step fails. False as `complete`."""
         delay = retry_delay(task, kind)
         if delay is not None:
-            return self._store.requeue(task, delay, {"message": message, "type": kind})
+            return self._store.requeue(task, delay, error_record(message, kind))
         step = self._waiting_step(task)
         return step is not None and self._end(failed(step, task, message, kind))
 

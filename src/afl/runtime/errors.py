@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, InputError
 
 
@@ -177,6 +178,10 @@ class StepFailure(
     line: int | None = None
     column: int | None = None
     source: str = ""
+
+    def __post_init__(self) -> None:
+        """Whatever is stored, logged or shown of it is said by its message, which may quote what a handler raised."""
+        self.message = error_text(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}{self.where}"

@@ -13,6 +13,7 @@ from afl.runtime.changes import Outcome
 from afl.runtime.declaration import Declaration
 from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskState
 from afl.runtime.errors import ResultError, StepFailure
+from afl.runtime.masking import error_record
 from afl.runtime.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.values import misfit, unknown_name
@@ -76,7 +77,7 @@ def failed(
 ) -> Outcome:
     """The work failed."""
     step.mark_error(StepFailure(message, kind))
-    return Outcome(step, _closed(task, TaskState.FAILED, error={"message": message, "type": kind}))
+    return Outcome(step, _closed(task, TaskState.FAILED, error=error_record(message, kind)))
 
 
 def _returned(step: StepDefinition) -> dict[str, Any]:

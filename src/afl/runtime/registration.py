@@ -11,6 +11,7 @@ from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
+from afl.runtime.masking import error_record
 from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Registration:
         if self._thread is not None:
             self._thread.join()
         if error is not None:
-            self.server.error = {"message": str(error) or type(error).__name__, "type": type(error).__name__}
+            self.server.error = error_record(str(error) or type(error).__name__, type(error).__name__)
         try:
             self._save(ServerState.SHUTDOWN if error is None else ServerState.ERROR)
         except AgentFlowError as problem:  # it counts as dead all the same, once its sign of life is gone

@@ -15,6 +15,7 @@ from afl.runtime import tracing
 from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
+from afl.runtime.masking import error_record
 from afl.runtime.outcome import failed
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
@@ -45,7 +46,7 @@ def _judge(evaluator: Evaluator, task: TaskDefinition) -> None:
     message, kind = _verdict(evaluator, task)
     delay = retry_delay(task, kind)
     if delay is not None:
-        evaluator.persistence.requeue(task, delay, {"message": message, "type": kind})
+        evaluator.persistence.requeue(task, delay, error_record(message, kind))
     else:
         _fail(evaluator, task, message, kind)
 
@@ -114,7 +115,7 @@ def _fail(evaluator: Evaluator, task: TaskDefinition, message: str, kind: str) -
     closed = copy(task)  # no step waits for it
     closed.state, closed.error, closed.updated = (
         TaskState.FAILED,
-        {"message": message, "type": kind},
+        error_record(message, kind),
         wall_ms(),
     )
     store.close_tasks([closed])

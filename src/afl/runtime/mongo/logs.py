@@ -13,6 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.runtime.entities import LogDefinition
+from afl.runtime.masking import masked_log
 from afl.runtime.mongo.collections import Collections
 from afl.runtime.mongo.connection import Document
 from afl.runtime.mongo.records import record_document, record_from
@@ -59,7 +60,7 @@ class LogCollection(Collections):
 
 def log_document(log: LogDefinition) -> Document:
     """All fields of a log entry but its position."""
-    return record_document(log, "a log entry", _COLUMNS)
+    return record_document(masked_log(log), "a log entry", _COLUMNS)
 
 
 def counter_key(runner_id: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, SettingError
 from afl.kernel.leaving import leave
-from afl.kernel.log import configure_logging
+from afl.kernel.log import RedactingFormatter, configure_logging
 from afl.kernel.observing import start_tracing
 from afl.kernel.private_files import make_private_file
 from afl.kernel.settings import load_settings
@@ -45,6 +45,8 @@ def _serve(given: argparse.Namespace) -> None:
     if given.log_file is not None:
         make_private_file(given.log_file)
     logging.basicConfig(level=given.log_level or settings.log_level, filename=given.log_file)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(RedactingFormatter(logging.BASIC_FORMAT))
     if settings.log_format == "json" and given.log_file is None:
         configure_logging(given.log_level or settings.log_level, json=True)
     start_tracing(settings.telemetry, given.service_name)

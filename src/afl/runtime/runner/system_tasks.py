@@ -15,6 +15,7 @@ from afl.kernel.errors import AgentFlowError, CorruptRow, InputError, StoreError
 from afl.language.compiler import compile_source
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.masking import error_record
 from afl.runtime.program import Program
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.results import error_text
@@ -47,7 +48,7 @@ class SystemTasks:
             raise  # not its fault: it is tried again
         except Exception as error:  # whatever it is, it is this task's: the next one must be done
             closed.state = TaskState.FAILED
-            closed.error = {"message": error_text(error), "type": type(error).__name__}
+            closed.error = error_record(error_text(error), type(error).__name__)
             _log.warning("%s %s failed: %s", task.name, task.uuid, error)
         closed.updated = wall_ms()
         self._store.close_tasks([closed])

@@ -9,6 +9,7 @@ from afl.kernel import codec
 from afl.kernel.database import Row, Transaction
 from afl.kernel.doorbell import Rings
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
+from afl.runtime.masking import masked_log
 from afl.runtime.sql_store.tables import Q, Tables
 from afl.runtime.topics import logs_topic
 
@@ -158,4 +159,4 @@ def server_from(row: Row) -> ServerDefinition:
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:
     """All columns of a log entry: LOG_COLUMNS."""
-    return (log.uuid, log.runner_id, log.order, log.time, codec.encode(log, what="a log entry"))
+    return (log.uuid, log.runner_id, log.order, log.time, codec.encode(masked_log(log), what="a log entry"))

@@ -44,7 +44,7 @@ def error_data(error: Exception | None) -> dict[str, Any] | None:
         return None
     if isinstance(error, StepFailure):
         return error.to_dict()
-    return {"message": str(error), "error_type": type(error).__name__}
+    return StepFailure(str(error), type(error).__name__).to_dict()
 
 
 def values_text(attributes: dict[str, AttributeValue], what: str) -> str:

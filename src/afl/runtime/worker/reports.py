@@ -15,6 +15,7 @@ from afl.runtime import tracing
 from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.masking import error_record
 from afl.runtime.outcome import completed, failed
 from afl.runtime.program import Program
 from afl.runtime.step import StepDefinition
@@ -104,7 +105,7 @@ class Reports:
         """The result cannot be checked, or there is no step that it belongs to."""
         task = copy(report.result.task)
         task.state, task.updated = TaskState.FAILED, wall_ms()
-        task.error = {"message": problem, "type": CorruptRow.__name__}
+        task.error = error_record(problem, CorruptRow.__name__)
         self._store.close_tasks([task])
         self._notify(report.result, problem)
 

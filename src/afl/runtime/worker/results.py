@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from afl.kernel.error_text import error_text as stored_text
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.policies import TIMEOUT_ERROR
-
-_LONGEST_TEXT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +30,9 @@ class HandlerTimeout(Exception):
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an error, fit to be stored whatever the handler put into it."""
+    """The text of an error, fit to be stored whatever the handler put into it: cut, and without secrets."""
     try:
         text = str(error) or type(error).__name__
     except Exception:  # a handler's own error class may fail to give a text
         text = type(error).__name__
-    return text[:_LONGEST_TEXT].encode("utf-8", "replace").decode()
+    return stored_text(text).encode("utf-8", "replace").decode()

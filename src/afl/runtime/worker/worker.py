@@ -28,6 +28,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler import Handlers
 from afl.runtime.in_hand import Holding, claiming
 from afl.runtime.log_writer import LogWriter
+from afl.runtime.masking import error_record
 from afl.runtime.policies import retry_delay
 from afl.runtime.session import Session
 from afl.runtime.sweep import reclaim
@@ -312,7 +313,7 @@ class Worker:
         if delay is None:
             return False
         message = error_text(error)
-        self._store.requeue(result.task, delay, {"message": message, "type": result.error_type})
+        self._store.requeue(result.task, delay, error_record(message, result.error_type))
         if self._hooks.retried is not None:
             self._hooks.retried(result, message, delay)
         else:
@@ -484,13 +485,13 @@ def _closed(result: TaskResult) -> TaskDefinition:
     task = copy(result.task)
     task.state, task.updated = TaskState.COMPLETED, wall_ms()
     if result.error is not None:
-        task.error = {"message": error_text(result.error), "type": result.error_type}
+        task.error = error_record(error_text(result.error), result.error_type)
     else:
         value = result.value if isinstance(result.value, dict) else {"result": result.value}
         try:
             task.result = codec.decode(codec.encode(value, what=f"the result of {task.name}"))
         except PayloadError as error:
-            task.error = {"message": str(error), "type": type(error).__name__}
+            task.error = error_record(str(error), type(error).__name__)
     if task.error is not None:
         task.state = TaskState.FAILED
     return task

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from afl.kernel import telemetry
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.turns.tools.local import LocalTool, ToolCall, enter_call
@@ -53,7 +54,7 @@ class Caller:
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
             raised = error.raised if isinstance(error, UnraisableError) else error
-            return failed(type(raised).__name__, str(raised) or type(raised).__name__)
+            return failed(type(raised).__name__, error_text(str(raised) or type(raised).__name__))
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
