@@ -52,7 +52,7 @@ def test_the_task_of_a_killed_runner_runs_elsewhere_when_its_lease_has_ended(
         first, second = workshop.calls()
         assert (first.pid, second.pid) == (victim.pid, heir.pid)
         assert outputs == {"m": 2, "stamp": second.stamp}
-        assert (workshop.task(run).deliveries, workshop.task(run).deaths) == (2, 1)
+        assert (workshop.task(run).deliveries, workshop.task(run).expiries) == (2, 1)
         assert heir.terminate() == 0
 
 

@@ -247,8 +247,9 @@ class HeldRuns:
                 self._reports.ignore(report)
             else:
                 delivered.append((report, report.outcome(session.context.program, step)))
-        crashpoint.reach("deliver.before")
-        session.deliver([outcome for _, outcome in delivered])
+        if delivered:
+            crashpoint.reach("deliver.before")
+            session.deliver([outcome for _, outcome in delivered])
 
     def _commit(self, sessions: list[Session]) -> tuple[set[str], list[Session]]:
         """Commit what was evaluated, and hold on to runs that have work here. The runs stored, and their sessions."""
