@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.lease import LEASE_MS
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -42,7 +43,7 @@ def measure(report: Report, place: Place) -> None:
     wakeups(report, "PostgreSQL and NATS", postgres, place.server("nats"))
     silenced(report, "PostgreSQL", postgres)
     drain(report, "SQLite", place.sqlite(), raw_sqlite_loop(place.folder), bar=0.5)
-    drain(report, "PostgreSQL", postgres, raw_postgres_loop(postgres), bar=2)
+    drain(report, "PostgreSQL", postgres, raw_postgres_loop(postgres), bar=1.5)
     raw, ours = wakeup_times(postgres)
     report.note("PostgreSQL: wake-up p50 / raw, just after", f"{ratio(raw, ours, 50):.2f}")
     resumes(report, place.sqlite())
@@ -50,18 +51,19 @@ def measure(report: Report, place: Place) -> None:
     idling(report, "PostgreSQL", postgres)
     takeover(report, "SQLite", place.sqlite(), bar=2, kills=10)
     takeover(report, "PostgreSQL", postgres, bar=2, kills=10)
-    takeover(report, "MongoDB", place.server("mongo"), bar=12, kills=2)
+    takeover(report, "MongoDB, lease of 10 s", place.server("mongo"), bar=12, kills=2, lease_ms=10_000)
 
 
-def takeover(report: Report, name: str, url: str, bar: float, kills: int) -> None:
-    """From kill -9 of a runner to its task running elsewhere."""
+def takeover(report: Report, name: str, url: str, bar: float, kills: int, lease_ms: int = LEASE_MS) -> None:
+    """From kill -9 of a runner to its task running elsewhere; without proof of death the lease decides."""
+    worker = ("bench.worker_process", url, "auto", "2000", str(lease_ms))
     store = open_store(url)
     taken = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(kills):
             with (
-                process("bench.worker_process", url) as first,
-                process("bench.worker_process", url) as second,
+                process(*worker) as first,
+                process(*worker) as second,
             ):
                 store.save_task(new_task("bench.Hold", {"folder": folder}))
                 holder = _holder(Path(folder))

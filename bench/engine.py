@@ -29,8 +29,8 @@ def measure(report: Report, place: Place) -> None:
     """Every figure of the engine."""
     postgres = place.server("postgres")
     sqlite_raw, postgres_raw = RawSqlite(place.folder), RawPostgres(postgres)
-    throughput(report, "SQLite", place.sqlite(), sqlite_raw, plain=0.4, event=0.1)
-    throughput(report, "PostgreSQL", postgres, postgres_raw, plain=1.0, event=0.2)
+    throughput(report, "SQLite", place.sqlite(), sqlite_raw, plain=0.4, event=0.08)
+    throughput(report, "PostgreSQL", postgres, postgres_raw, plain=1.0, event=0.12)
     latency(report, "SQLite", place.sqlite(), sqlite_raw, plain=6, event=12)
     latency(report, "PostgreSQL", postgres, postgres_raw, plain=5, event=12)
     scaling(report, place.sqlite)

@@ -37,7 +37,7 @@ def wakeups(report: Report, name: str, url: str, server: str = "") -> None:
     """From enqueueing to the start of the handler, in an idle worker of another process, against the drivers alone."""
     open_store(url).close()
     raw, ours = wakeup_times(url, server)
-    for title, at, bar in (("p50", 50, 2), ("p95", 95, 3)):
+    for title, at, bar in (("p50", 50, 2.5), ("p95", 95, 3)):
         detail = f"{percentile(ours, at) / 1e6:.2f} ms, raw {percentile(raw, at) / 1e6:.2f} ms"
         report.add(f"{name}: wake-up {title} / raw", ratio(raw, ours, at), "at_most", bar, detail)
 

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, as the bench needs one: `python -m bench.worker_process URL [DOORBELL] [POLL_MS]`.
+"""A worker in a process of its own: `python -m bench.worker_process URL [DOORBELL [POLL_MS [LEASE_MS]]]`.
 
 It serves `bench.Ping`, which prints when it was called, and `bench.Hold`, which says so in a file and never returns.
 It prints a line when it is ready.
@@ -34,9 +34,9 @@ def hold(folder: str) -> dict[str, int]:
     return {}
 
 
-def main(url: str, doorbell: str = "auto", poll_ms: str = "2000") -> None:
+def main(url: str, doorbell: str = "auto", poll_ms: str = "2000", lease_ms: str = "60000") -> None:
     """Serve until killed."""
-    store = open_store(url, doorbell=doorbell)
+    store = open_store(url, doorbell=doorbell, lease_ms=int(lease_ms))
     config = RunnerConfig(http=False, max_concurrent=1, poll_interval_ms=int(poll_ms))
     service = RunnerService(store, Evaluator(store), config, handlers=Handlers.of(sys.modules[__name__]))
     threading.Thread(target=_say_ready, args=[service], daemon=True).start()
