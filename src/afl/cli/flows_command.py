@@ -14,6 +14,7 @@ from afl.cli import options
 from afl.cli.console import output, print_json, say
 from afl.cli.desks import desk_for
 from afl.cli.findings import print_findings
+from afl.cli.programs import compile_file
 from afl.cli.tables import Table
 from afl.operations.program.flows import FlowView, list_flows, show_flow
 from afl.operations.program.library import publish_source
@@ -131,6 +132,7 @@ def publish(
       afl flows publish news.afl
       afl flows publish news.afl --name news
     """
+    compile_file(file)
     text = read_file(file).text
     with desk_for(store, server, create=True) as desk:
         done = desk.do(publish_source, text, name=name)

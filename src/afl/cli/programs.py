@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from afl.cli.findings import print_findings
+from afl.language.compiler import Compiled
 from afl.operations.program.compilation import examine
 from afl.operations.program.inputs import read_inputs
 from afl.operations.program.source_text import SourceText
@@ -46,9 +47,15 @@ def prepare(
     libraries: Sequence[Path] | None,
 ) -> Prepared:
     """Compile and check; mistakes are printed and end the command."""
-    report = examine(read_files([file], libraries or ()))
+    compiled, sources = compile_file(file, libraries or ())
+    program = runs.choose_workflow(compiled, workflow, source=str(file))
+    return Prepared(program, read_inputs(program, inputs or (), inputs_file), sources)
+
+
+def compile_file(file: Path, libraries: Sequence[Path] = ()) -> tuple[Compiled, Mapping[str, str]]:
+    """The compiled file, and its sources by their names; mistakes are printed at their lines and end the command."""
+    report = examine(read_files([file], libraries))
     print_findings(report.diagnostics, report.sources)
     if report.compiled is None:
         raise typer.Exit(1)
-    program = runs.choose_workflow(report.compiled, workflow, source=str(file))
-    return Prepared(program, read_inputs(program, inputs or (), inputs_file), report.sources)
+    return report.compiled, report.sources
