@@ -19,7 +19,7 @@ from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
 from afl.runtime.sql_store.store import ChangeRows, topics_of
 from afl.runtime.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions")
+FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions", base=7)
 _FENCED = "afl: fenced"  # what the function raises
 _ID = STEP_VALUES.index("id")
 

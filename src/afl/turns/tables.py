@@ -6,9 +6,9 @@ from afl.kernel.database import Database, Schema
 
 SCHEMAS = (
     Schema("afl.turns", "sql/spaces", component="turns-spaces"),
-    Schema("afl.turns", "sql/tables", component="turns"),
-    Schema("afl.turns", "sql/guards", component="turns-guards"),
-    Schema("afl.turns", "sql/functions", component="turns-functions"),
+    Schema("afl.turns", "sql/tables", component="turns", base=2),
+    Schema("afl.turns", "sql/guards", component="turns-guards", base=2),
+    Schema("afl.turns", "sql/functions", component="turns-functions", base=3),
 )
 
 

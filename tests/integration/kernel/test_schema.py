@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ class Folder:
     def release_one(self) -> None:
         self.write("schema.sql", FIRST)
         self.write("migrations/0001_first.sql", FIRST)
+
+    def remove_migrations(self) -> None:
+        for file in (self.root / "migrations").iterdir():
+            file.unlink()
 
     def release_two(self) -> None:
         self.write("schema.sql", FRESH)
@@ -144,6 +149,28 @@ def test_a_newer_store_is_refused(folder: Folder, database: Database) -> None:
         StoreVersionError, match=r"version 9 of the tables of 'pets'.*up to 1.*upgrade agentflow"
     ):
         database.ensure(SCHEMA)
+
+
+def test_a_store_older_than_the_base_is_refused(folder: Folder, database: Database) -> None:
+    database.ensure(SCHEMA)
+    folder.write("schema.sql", FRESH)
+    folder.remove_migrations()
+    squashed = replace(SCHEMA, base=2)
+    with pytest.raises(StoreVersionError, match=r"version 1 of the tables of 'pets'.*from version 2 on"):
+        database.ensure(squashed)
+
+
+def test_a_store_of_the_base_goes_on_without_migrations(folder: Folder, database: Database) -> None:
+    folder.release_two()
+    database.ensure(SCHEMA)
+    folder.remove_migrations()
+    squashed = replace(SCHEMA, base=2)
+    database.ensure(squashed)
+    folder.write("migrations/0002_base.sql", FRESH)
+    folder.write("migrations/0003_tails.sql", "alter table pets add column tail text;")
+    database.ensure(squashed)
+    assert version(database) == 3
+    assert database.select(Query.of("select tail from pets")) == []
 
 
 def test_one_dialect_may_have_its_own_text(folder: Folder, database: Database) -> None:

@@ -1,10 +1,11 @@
 """Tables of one part of AgentFlow, and how they came to be.
 
 A Schema is a folder of package data: `schema.sql` makes the tables as they are now,
-`migrations/NNNN_name.sql` leads there step by step from an empty store (0001 makes the first tables). A part
-that never changed has no migrations. Where one dialect needs its own text, a file `schema.sqlite.sql` or
-`0002_name.postgres.sql` takes the place of the common one. Which version a store has stands in its table
-`afl_schema`.
+`migrations/NNNN_name.sql` leads there step by step from an empty store: the file numbered `base` makes the first
+tables, each later one changes them. A part that has not changed since its base has no migrations. Where one dialect
+needs its own text, a file `schema.sqlite.sql` or `0002_name.postgres.sql` takes the place of the common one. The
+table `afl_schema` holds the version of a store. Migrations of versions that no release keeps are removed by raising
+`base`; stores older than that are refused.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Schema:
     package: str
     folder: str = "sql"
     component: str = ""
+    base: int = 1
 
     @property
     def name(self) -> str:
@@ -49,8 +51,8 @@ class Schema:
         return {number: self._read(source, dialect) for number, source in self._sources(dialect)}
 
     def version(self, dialect: Dialect) -> int:
-        """What a store has once it is up to date: the last migration's number, 1 without any."""
-        return max((number for number, _ in self._sources(dialect)), default=1)
+        """The version of a store that is up to date: the last migration's number, `base` without any."""
+        return max((number for number, _ in self._sources(dialect)), default=self.base)
 
     def _root(self) -> Traversable:
         return files(self.package).joinpath(self.folder)
@@ -65,9 +67,11 @@ class Schema:
                     f"{self.package}/{self.folder}/migrations/{entry.name} is not named NNNN_name.sql"
                 )
             found.setdefault(int(match[1]), set()).add(entry.name.split(".")[0])
-        if sorted(found) != list(range(1, len(found) + 1)) or any(len(names) > 1 for names in found.values()):
+        numbers = list(range(self.base, self.base + len(found)))
+        if sorted(found) != numbers or any(len(names) > 1 for names in found.values()):
             raise InputError(
-                f"{self.package}/{self.folder}/migrations must count 0001, 0002, ... without gap or twin"
+                f"{self.package}/{self.folder}/migrations must count {self.base:04}, {self.base + 1:04}, ... "
+                "without gap or twin"
             )
         return [(number, self._choose(folder, found[number].pop(), dialect)) for number in sorted(found)]
 
@@ -152,5 +156,10 @@ def _version(tx: Transaction, schema: Schema, wanted: int, database: Database) -
         raise StoreVersionError(
             f"{database!r} has version {version} of the tables of {schema.name!r}, this AgentFlow knows them "
             f"up to {wanted}; upgrade agentflow here, or use another store"
+        )
+    if 0 < version < schema.base:
+        raise StoreVersionError(
+            f"{database!r} has version {version} of the tables of {schema.name!r}, made by an AgentFlow before its "
+            f"first release; this one reads them from version {schema.base} on. Use a new store"
         )
     return version

@@ -13,7 +13,7 @@ from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.kernel.presence import Life
 
 Q = queries("afl.runtime", "sql")
-SCHEMA = Schema("afl.runtime", "sql", component="runtime")
+SCHEMA = Schema("afl.runtime", "sql", component="runtime", base=4)
 
 T = TypeVar("T")
 

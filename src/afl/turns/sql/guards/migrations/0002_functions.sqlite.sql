@@ -1,1 +1,0 @@
--- SQLite reads a CHECK once per statement it keeps: nothing is to be moved.

@@ -1,3 +1,0 @@
--- Between dispatch and end a turn moves without a change to any index.
-
-drop index if exists state.agent_state_head_status;
