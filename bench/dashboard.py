@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.operations.run import control
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.store import open_store
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program.program import Program
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 from bench import programs
 from bench.place import Place
 from bench.report import Report

@@ -15,7 +15,7 @@ import nats
 import psycopg
 
 from afl.kernel.database import connect
-from afl.kernel.doorbell import open_doorbell
+from afl.kernel.notify import open_doorbell
 
 TABLE = "create table if not exists raw_wakeup (id integer primary key, text text)"
 CHANNEL = "raw_wakeup"

@@ -13,14 +13,14 @@ from afl.kernel.database import Database, Transaction, connect
 from afl.models import Reply, Request, ScriptedModel, Text, ToolUse
 from afl.models.messages import StopReason
 from afl.turns.agents import Agents, open_agents
-from afl.turns.boxes import append, create_output_box
-from afl.turns.card_store import save_cards
-from afl.turns.cards import NewCard, text
-from afl.turns.ids import new_id
+from afl.turns.cardbox.boxes import append, create_output_box
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard, text
 from afl.turns.message import Message
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.subjects import event_subject
 from afl.turns.statuses import CardType
-from afl.turns.subjects import event_subject
-from afl.turns.tables import ensure_tables
+from afl.turns.store.tables import ensure_tables
 from bench.place import Place
 from bench.raw import RawPostgres, commit_seconds
 from bench.report import Report

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from afl import handler
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.runner import RunnerConfig, RunnerService
-from afl.runtime.store import open_store
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 
 
 @handler("bench.Ping")

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from afl.parser import ParseError as ParseError
     from afl.parser import parse as parse
     from afl.runtime.errors import WorkCancelled as WorkCancelled
-    from afl.runtime.handler import HandlerContext as HandlerContext
-    from afl.runtime.handler import handler as handler
+    from afl.runtime.task_handlers.handler import HandlerContext as HandlerContext
+    from afl.runtime.task_handlers.handler import handler as handler
     from afl.source import CompilerInput as CompilerInput
     from afl.source import FileOrigin as FileOrigin
     from afl.source import MavenOrigin as MavenOrigin
@@ -104,7 +104,7 @@ _HOMES = {
     "afl.operations.work.embedding": "run",
     "afl.operations.run.runs": "RunFailed RunPaused",
     "afl.runtime.errors": "WorkCancelled",
-    "afl.runtime.handler": "HandlerContext handler",
+    "afl.runtime.task_handlers.handler": "HandlerContext handler",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604  names of the table above

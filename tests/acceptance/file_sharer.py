@@ -12,10 +12,10 @@ from typing import Any
 
 from afl.language import compile_source
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """
 event facet Add(n: Long) => (m: Long)

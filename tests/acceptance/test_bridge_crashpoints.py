@@ -66,7 +66,7 @@ def test_the_next_one_goes_on_and_every_task_is_one_turn(tmp_path: Path, point: 
     resumed = afl(tmp_path, "resume", run.workflow_id)
     assert resumed.code == 0, resumed.err
     assert json.loads(resumed.out) == OUTPUTS
-    turns = queries("afl.turns", "sql/inbox").rows_of_agent
+    turns = queries("afl.turns.store", "sql/inbox").rows_of_agent
     rows = store.database.read(
         lambda tx: [
             row

@@ -21,11 +21,11 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.store import open_store
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.types import WorkflowId
 
 SOURCE = """namespace t {

@@ -11,8 +11,8 @@ from support.eventually import eventually
 from support.warm_processes import Warm, WarmProcesses
 from support.workshop import Workshop, opened
 
-from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import StepId, WorkflowId
 

@@ -16,10 +16,10 @@ from support.workshop import Workshop, opened
 
 from afl.runtime.entities import ServerState, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.store import open_store
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 
 TASKS = 60
 SLOTS = 3

@@ -15,9 +15,9 @@ from afl.kernel.database import Transaction
 from afl.kernel.schedule import CatchUp, Schedules, ScheduleStatus
 from afl.language import compile_source
 from afl.runtime.entities import RunnerState, ServerState
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.schedules import PART, WorkflowSchedules
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
 
 SOURCE = """namespace s {
     workflow Tick() => (m: Long) andThen { yield Tick(m = 7) }

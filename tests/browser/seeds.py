@@ -24,7 +24,7 @@ from afl.operations.program.library import publish_source
 from afl.operations.run import control
 from afl.operations.turn import turns
 from afl.operations.work import timetable
-from afl.runtime.changes import IterationChanges
+from afl.runtime.persistence.changes import IterationChanges
 from browser.live_system import SHOP, LiveSystem, shop
 
 MARKUP = "<script>window.marked = true</script><img src=x onerror='window.marked = true'>"

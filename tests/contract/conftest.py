@@ -10,8 +10,8 @@ from store_records import KINDS, MANY, OpenStore
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
-from afl.runtime.sql_store import few_rows
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.stores.sql_store import few_rows
 
 
 @pytest.fixture(params=list(KINDS))

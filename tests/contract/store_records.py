@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from afl.runtime.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import (
     LogDefinition,
     RunDefinition,
@@ -20,11 +19,12 @@ from afl.runtime.entities import (
 )
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition, IterationChanges, Outcome
 from afl.runtime.postgres_store import PostgresStore
-from afl.runtime.sql_store.store import SqlStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.stores.sql_store.store import SqlStore
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
 
 T = TypeVar("T")

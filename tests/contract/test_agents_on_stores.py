@@ -37,9 +37,9 @@ from afl.runtime.entities import (
     TaskState,
 )
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.service import RunnerConfig, RunnerService
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.types import StepId
 from afl.runtime.worker.held_runs import HeldRuns
 

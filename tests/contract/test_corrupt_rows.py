@@ -15,11 +15,11 @@ from afl.kernel.database import Query
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Callback, Handlers
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner import RunnerConfig, RunnerService
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.types import StepId, WorkflowId
 
 CORRUPT = "CorruptRow"

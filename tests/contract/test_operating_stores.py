@@ -16,8 +16,8 @@ from afl.operations.run.run_log import follow_log
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
 from afl.runtime.entities import LogDefinition, ServerDefinition
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """namespace t {
     event facet Double(n: Long) => (m: Long)

@@ -18,11 +18,11 @@ from afl.operations.program.submission import submit
 from afl.operations.run import control, runs
 from afl.operations.run.run_log import read_log
 from afl.operations.run.runs import RunReport
-from afl.runtime import sweep
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery import sweep
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 
 SOURCE = """namespace pay {

@@ -17,10 +17,10 @@ from support.reading import multiply, rows_read
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.postgres_store import PostgresStore
-from afl.runtime.sql_store.tables import Q
+from afl.runtime.stores.sql_store.tables import Q
 from afl.runtime.types import WorkflowId
 
 MORE = 300  # times as much as at first

@@ -20,9 +20,9 @@ from store_records import (
 )
 
 from afl.kernel.errors import FencedError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import EventId, StepId
 

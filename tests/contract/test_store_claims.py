@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from store_records import LONG, RUN, OpenStore, a_task, eventually, wait_outside
 
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId
 

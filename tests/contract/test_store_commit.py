@@ -33,9 +33,9 @@ from store_records import (
 )
 
 from afl.kernel.errors import FencedError, HeldError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import BlockProgress
 from afl.runtime.types import EventId, StepId, WorkflowId

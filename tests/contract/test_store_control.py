@@ -28,10 +28,10 @@ from store_records import (
 )
 
 from afl.kernel.errors import FencedError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.events import mark_of
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
 WHY = "paused by öperator"

@@ -8,9 +8,9 @@ import pytest
 from store_records import LONG, RUN, a_mark, a_run, begin, eventually, stored_run
 
 from afl.kernel.errors import PayloadError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import EventId, WorkflowId
 
 

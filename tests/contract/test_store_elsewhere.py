@@ -34,10 +34,10 @@ from store_records import (
 )
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC
 from afl.runtime.types import WorkflowId
 
 VIAS = ["agent:researcher", "fleet:etl.daily", "message:translator", "human:finance"]

@@ -14,10 +14,10 @@ from store_records import LONG, OpenStore, an_event, eventually, of_stores
 
 from afl.kernel.errors import InputError
 from afl.language import compile_source
-from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId

@@ -8,9 +8,9 @@ import pytest
 from store_records import RUN, a_mark, a_task, an_event, begin
 
 from afl.kernel.errors import PayloadError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.events import step_continue
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId, StepId, WorkflowId
 

@@ -24,11 +24,11 @@ from store_records import (
 )
 
 from afl.kernel.errors import PayloadError
-from afl.runtime.changes import Outcome
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.events import mark_of
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import Outcome
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId

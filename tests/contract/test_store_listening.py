@@ -29,9 +29,9 @@ from store_records import (
 
 from afl.kernel.errors import InputError
 from afl.kernel.presence import Life
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 
 Act = Callable[[], object]
 Prepare = Callable[[PersistenceAPI], Act]

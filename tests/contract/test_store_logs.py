@@ -9,9 +9,9 @@ import pytest
 from store_records import LONG, RUN, OpenStore, a_log, begin
 
 from afl.kernel.errors import PayloadError, StoreConflict
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import LogDefinition, NoteImportance, NoteOriginator, NoteType
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 
 
 def test_every_field_of_a_log_entry_comes_back(store: PersistenceAPI) -> None:

@@ -31,9 +31,9 @@ from store_records import (
 )
 
 from afl.kernel.errors import CapabilityError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
 RETRY = {"attempts": 3, "backoff": 1000, "factor": 2.0, "max": 60000, "on": ["Timeout"]}

@@ -23,11 +23,11 @@ from store_records import (
 )
 
 from afl.kernel.errors import FencedError, HeldError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.sweep import judge
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.recovery.sweep import judge
 
 
 def die(store: PersistenceAPI, owner: str) -> None:

@@ -28,9 +28,9 @@ from store_records import (
 )
 
 from afl.kernel.errors import FencedError, PayloadError, StoreConflict
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 
 pytestmark = pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
 

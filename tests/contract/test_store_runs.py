@@ -13,7 +13,6 @@ import pytest
 from store_records import LONG, RUN, OpenStore, a_run, a_runner, a_workflow, begin, eventually
 
 from afl.kernel.errors import HeldError, PayloadError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import (
     Parameter,
     RunDefinition,
@@ -23,6 +22,7 @@ from afl.runtime.entities import (
     WorkflowMetaData,
 )
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
 

@@ -17,11 +17,7 @@ from afl.kernel.database import connect
 from afl.kernel.errors import CapabilityError, InputError
 from afl.models.usage import Usage
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.usage import SqlUsage, forget
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.usage import (
+from afl.runtime.monitoring.usage import (
     Budget,
     BudgetExceeded,
     BudgetStore,
@@ -31,7 +27,11 @@ from afl.runtime.usage import (
     by_step,
     total,
 )
-from afl.runtime.usage_store import budget_store, usage_store
+from afl.runtime.monitoring.usage_store import budget_store, usage_store
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.stores.sql_store.usage import SqlUsage, forget
 
 RUN = "run-1"
 SQL = ["sqlite", "postgres"]
@@ -233,7 +233,7 @@ def test_the_reservation_of_a_process_that_died_ends_at_once(tmp_path: Path) -> 
     budgets = SqlUsage(store.database)
     budgets.set_budget(RUN, usd=0.1)
     code = (
-        "import os, sys; from afl.runtime.sql_store.usage import SqlUsage; from afl.kernel.database import connect; "
+        "import os, sys; from afl.runtime.stores.sql_store.usage import SqlUsage; from afl.kernel.database import connect; "
         f"print(SqlUsage(connect(sys.argv[1])).reserve({RUN!r}, model='m', usd=0.1, tokens=1), flush=True); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, check=False)

@@ -12,11 +12,11 @@ from afl.kernel.errors import CapabilityError, InputError, ScheduleError
 from afl.language import compile_source
 from afl.operations.run import retention, runs
 from afl.operations.work import timetable
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.schedules import WorkflowSchedules
-from afl.runtime.store import open_store
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """workflow Add(n: Long, m: Long = 1) => (sum: Long) andThen {
     yield Add(sum = $.n + $.m)

@@ -18,8 +18,8 @@ from support.random_workflows import cases
 from support.telling_workflows import TELLING
 
 from afl.kernel.errors import StoreUnavailable
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.properties import tries
 
-from afl.runtime.changes import IterationChanges, Outcome
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence.changes import IterationChanges, Outcome
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId, WorkflowId

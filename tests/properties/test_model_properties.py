@@ -18,14 +18,14 @@ from support.properties import tries
 from support.random_workflows import cases
 
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.step import StepDefinition
+from afl.runtime.task_handlers.handler import Handlers
 
 seeds = st.integers(0, 2**32)
 paces = st.sampled_from([Pace(), TIGHT])

@@ -11,13 +11,13 @@ from support.agents import Recorder
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.language import compile_source
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.pace import Pace
-from afl.runtime.program import Program
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.program.program import Program
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import StepId
 
 T = TypeVar("T")

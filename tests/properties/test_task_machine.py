@@ -15,16 +15,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.properties import tries
 
 from afl.kernel.database import Query
-from afl.runtime.changes import EventDefinition, IterationChanges, Outcome
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold, TaskState
+from afl.runtime.evaluation.outcome import failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.outcome import failed
-from afl.runtime.sql_store.store import SqlStore
+from afl.runtime.persistence.changes import EventDefinition, IterationChanges, Outcome
+from afl.runtime.recovery.sweep import judge
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.sweep import judge
+from afl.runtime.stores.sql_store.store import SqlStore
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId
 
 RUNS = ("run-1", "run-2")

@@ -17,7 +17,7 @@ from support.random_workflows import cases
 from support.telling_workflows import TELLING, telling
 
 from afl.kernel.errors import StoreUnavailable
-from afl.runtime.pace import Pace
+from afl.runtime.evaluation.pace import Pace
 
 PACES = {
     "small": Pace(foreach_window=3, cached_steps=40),

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Protocol, TypeVar, cast
 
-from afl.kernel.doorbell import Ear
+from afl.kernel.notify import Ear
 from afl.language import compile_source
 from afl.runtime.entities import RunDefinition, RunnerState, ServerDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.results import TaskResult

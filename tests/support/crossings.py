@@ -19,9 +19,9 @@ from afl.operations.work.hosting import TurnStaff, bridge_service
 from afl.operations.work.offers import Offer
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 from afl.turns.definition import AgentDefinition
 from support.eventually import eventually

@@ -17,10 +17,10 @@ from afl.kernel.settings import Settings
 from afl.language import compile_source
 from afl.operations.access import Role
 from afl.operations.run import runs
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.store import open_store
+from afl.runtime.program.program import Program
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 from support.dashboards import TOKENS, client_of, with_users
 
 MARKUP = "<script>alert('x')</script>"

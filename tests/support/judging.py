@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
-from afl.runtime import paths
-from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.persistence.changes import STEP_CONTINUE
+from afl.runtime.program import paths
+from afl.runtime.program.program import Program
 from afl.runtime.states import EventState
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import StepId, WorkflowId
 from support.answers import answer_for, event_returns
 from support.case import Case

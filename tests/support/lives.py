@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.presence import Life, Presence
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
 
 T = TypeVar("T")
 

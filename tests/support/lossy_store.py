@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 
 from afl.kernel.errors import AgentFlowError, StoreUnavailable
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.results import TaskResult

@@ -20,8 +20,8 @@ from afl.operations.program.sources import read_files
 from afl.operations.run.runs import choose_workflow
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.sql_store import SqlStore
-from afl.runtime.store import open_store
+from afl.runtime.stores.opening import open_store
+from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.types import WorkflowId
 from support.eventually import eventually
 from support.fleet_agents import AgentProcess
@@ -30,7 +30,7 @@ from support.warm_processes import Warm, WarmProcesses
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything"
 LETTER = "Nous sommes désolés. Nous vous rendons 16.5 euros."
-Q = queries("afl.turns", "sql/inbox")
+Q = queries("afl.turns.store", "sql/inbox")
 
 # Each side writes down that it is at work, and goes on once it may.
 _HELD = """import os

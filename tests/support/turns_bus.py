@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from afl.kernel.database import Database
 from afl.turns.bus import open_bus
 from afl.turns.engine import L0Engine
-from afl.turns.heads import finish
 from afl.turns.message import Message
 from afl.turns.model import L0Result
+from afl.turns.store.heads import finish
 from support.eventually import PATIENCE_SECONDS
 from support.turns_house import House
 

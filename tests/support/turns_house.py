@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Transaction
-from afl.turns import inbox
-from afl.turns.boxes import open_boxes
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard, text, tool_result_content
+from afl.turns.cardbox.boxes import open_boxes
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard, text, tool_result_content
+from afl.turns.cardbox.delivering import Ending
 from afl.turns.context import TurnContext, context_of_head
-from afl.turns.delivering import Ending
-from afl.turns.heads import enter_running, read_head, suspend
-from afl.turns.ids import new_id
 from afl.turns.intents import ReportIntent, SpawnIntent, ToolWait
 from afl.turns.model import Head, L0Result, TurnRef
 from afl.turns.primitives.enqueue import enqueue
 from afl.turns.primitives.report import report
+from afl.turns.protocol.ids import new_id
 from afl.turns.resources import Agent, Tool, put_agent, put_profile, put_tool
 from afl.turns.statuses import CardType, MessageType, TaskStatus
-from afl.turns.tables import ensure_tables
+from afl.turns.store import inbox
+from afl.turns.store.heads import enter_running, read_head, suspend
+from afl.turns.store.tables import ensure_tables
 
 T = TypeVar("T")
 OWNER = "worker-1"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from afl.kernel.errors import FencedError
-from afl.turns import inbox
-from afl.turns.heads import apply_result, enter_running, finish, next_step, resume, stop_turn, suspend
-from afl.turns.ids import new_id
 from afl.turns.intents import ToolWait
 from afl.turns.model import Head, TurnRef
 from afl.turns.primitives.cancel import cancel
 from afl.turns.primitives.takeover import takeover
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, ResultStatus
+from afl.turns.store import inbox
+from afl.turns.store.heads import apply_result, enter_running, finish, next_step, resume, stop_turn, suspend
 from support.turns_house import OWNER, House
 
 

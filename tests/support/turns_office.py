@@ -14,16 +14,15 @@ from afl.kernel.ids import sortable_id
 from afl.models import Model, Reply, Request, ScriptedModel, Text, ToolUse, Usage
 from afl.models.messages import StopReason, ToolResult
 from afl.models.scripted import Scripted
-from afl.turns import outbox
 from afl.turns.agents import Agents
-from afl.turns.boxes import read_box
-from afl.turns.bus import open_bus
-from afl.turns.cards import Card
+from afl.turns.bus import open_bus, outbox
+from afl.turns.cardbox.boxes import read_box
+from afl.turns.cardbox.cards import Card
 from afl.turns.engine import L0Engine
-from afl.turns.heads import read_head
 from afl.turns.message import Message
 from afl.turns.model import Head, Limits, TurnRef
-from afl.turns.subjects import PREFIX
+from afl.turns.protocol.subjects import PREFIX
+from afl.turns.store.heads import read_head
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.worker import Worker
 

@@ -16,20 +16,20 @@ from nats.js.api import StreamConfig
 
 from afl.devstack import Stack
 from afl.kernel.database import Database, Transaction, connect
-from afl.turns import outbox
-from afl.turns.boxes import create_box, read_box
+from afl.turns.bus import outbox
 from afl.turns.bus.nats import STREAMS
 from afl.turns.bus.nats_listening import MESSAGE_ID
-from afl.turns.card_store import result_card_of, save_cards
-from afl.turns.cards import Card, NewCard, text
+from afl.turns.cardbox.boxes import create_box, read_box
+from afl.turns.cardbox.card_store import result_card_of, save_cards
+from afl.turns.cardbox.cards import Card, NewCard, text
 from afl.turns.context import TurnContext
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import TurnRef
 from afl.turns.primitives.enqueue import enqueue
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, get_agent, put_agent, put_tool
 from afl.turns.statuses import BoxKind, CardType
-from afl.turns.subjects import PREFIX
-from afl.turns.tables import ensure_tables
+from afl.turns.store.tables import ensure_tables
 from support.eventually import eventually
 from support.warm_processes import Warm, WarmProcesses
 

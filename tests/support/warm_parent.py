@@ -39,7 +39,7 @@ _LARGEST = 1 << 20  # bytes that are read of a message at once
 _AT_ONCE = (
     *(f"afl.cli.{entry.module}" for entry in afl.cli.app.COMMANDS.values() if entry.module != "mcp_command"),
     "afl.cli.problems",
-    "afl.kernel.doorbell.postgres",
+    "afl.kernel.notify.postgres",
     "afl.runtime.mongo_store",
     "afl.runtime.postgres_store",
     "afl.runtime.sqlite_store",

@@ -16,7 +16,7 @@ from afl.kernel.ids import time_of
 from afl.kernel.near_names import near_name
 from afl.kernel.setting_kinds import mask_urls
 from afl.language import compile_source
-from afl.turns.subjects import parse_subject
+from afl.turns.protocol.subjects import parse_subject
 from tests.support.work import SIZES, assert_bounded
 
 Made = Callable[[int], str]

@@ -17,20 +17,20 @@ from afl.bridges.fields import chosen, described, typed
 from afl.kernel import codec
 from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.errors import AgentFlowError, PayloadError
-from afl.runtime.facet_prompt import facet_prompt
-from afl.runtime.tracing import traceparent_of_task
-from afl.turns import inbox, outbox
+from afl.runtime.monitoring.tracing import traceparent_of_task
+from afl.runtime.task_handlers.facet_prompt import facet_prompt
 from afl.turns.agents import Agents
-from afl.turns.bus import Subscription, open_bus
+from afl.turns.bus import Subscription, open_bus, outbox
 from afl.turns.bus.local import LocalBus
-from afl.turns.card_store import find_cards
-from afl.turns.delivered import Delivered
+from afl.turns.cardbox.card_store import find_cards
+from afl.turns.cardbox.delivered import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import BusUnavailable, ErrorCode, ProtocolViolation
 from afl.turns.message import Message
 from afl.turns.model import Limits, TurnRef
+from afl.turns.protocol.subjects import event_subject
 from afl.turns.statuses import MessageType
-from afl.turns.subjects import event_subject
+from afl.turns.store import inbox
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Any
 from afl.coordination.errors import PermanentFailure
 from afl.coordination.models import AgentId, ReceivedMessage
 from afl.kernel.unraisable import to_thread
-from afl.runtime.handler import plain
-from afl.runtime.values import unknown_name
+from afl.runtime.program.values import unknown_name
+from afl.runtime.task_handlers.handler import plain
 
 _MESSAGE = "message"
 

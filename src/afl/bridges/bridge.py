@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from afl.kernel.errors import AgentFlowError
-from afl.runtime.declaration import Declaration, Field
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.program.declaration import Declaration, Field
 
 
 class NotReady(

@@ -14,7 +14,6 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
-from afl.runtime.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.entities import (
     LogDefinition,
     NoteType,
@@ -23,6 +22,7 @@ from afl.runtime.entities import (
     TaskHold,
     TaskState,
 )
+from afl.runtime.evaluation.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
 

@@ -9,7 +9,7 @@ import msgspec
 
 from afl.bridges.bridge import Errand
 from afl.kernel import codec
-from afl.runtime.values import TypeSpec, type_text
+from afl.runtime.program.values import TypeSpec, type_text
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TRUTHS = {"true": True, "false": False}

@@ -8,7 +8,7 @@ from afl.fleet.statuses import Status
 from afl.kernel import telemetry
 from afl.kernel.telemetry import Ended
 from afl.kernel.trace_ids import traceparent_of
-from afl.runtime.tracing import traceparent_of_task
+from afl.runtime.monitoring.tracing import traceparent_of_task
 
 
 def tell(errand: Errand, detail: RunDetail) -> None:

@@ -17,8 +17,8 @@ from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, StoreError
 from afl.kernel.isolation import Isolation
-from afl.runtime.elsewhere import earlier_ids, elsewhere_id
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.evaluation.elsewhere import earlier_ids, elsewhere_id
 
 _log = logging.getLogger(__name__)
 

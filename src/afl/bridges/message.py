@@ -34,7 +34,7 @@ from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError
-from afl.runtime.tracing import traceparent_of_task
+from afl.runtime.monitoring.tracing import traceparent_of_task
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import SettingError
-from afl.runtime.policies import BRIDGES
+from afl.runtime.program.policies import BRIDGES
 
 KINDS = tuple(BRIDGES.values())
 

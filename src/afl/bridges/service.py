@@ -21,15 +21,15 @@ from afl.bridges.lane import Lane
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
 from afl.kernel.cancelling import cancel_and_wait
-from afl.kernel.companion import Companion
-from afl.kernel.doorbell import Ear
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.kernel.isolation import Isolation
+from afl.kernel.joinable_thread import Companion
+from afl.kernel.notify import Ear
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.in_hand import claiming
-from afl.runtime.sweep import reclaim
-from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
+from afl.runtime.recovery.held_work import claiming
+from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.worker.stray_claims import StrayClaims
 
 _log = logging.getLogger(__name__)

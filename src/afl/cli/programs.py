@@ -16,7 +16,7 @@ from afl.operations.program.inputs import read_inputs
 from afl.operations.program.source_text import SourceText
 from afl.operations.program.sources import read_files
 from afl.operations.run import runs
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 
 @dataclass(frozen=True)

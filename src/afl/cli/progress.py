@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afl.cli.console import duration
-from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.program import paths
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, WorkflowId
 

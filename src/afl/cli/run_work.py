@@ -25,7 +25,7 @@ from afl.operations.work.hosting import hosted_for
 from afl.operations.work.offers import Offer, load_offer
 from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program_cache import ProgramCache
+from afl.runtime.program.cache import ProgramCache
 
 if TYPE_CHECKING:
     from afl.bridges.service import BridgeService

@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl.dashboard.streams import EventStream, Seats, user_of
-from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
+from afl.kernel.joinable_thread import Companion
 from afl.kernel.settings import Settings
 from afl.operations.run.pulse import bell_topics, pulse
 from afl.runtime.persistence import PersistenceAPI

@@ -18,9 +18,9 @@ import msgspec
 
 from afl.fleet.records import Record
 from afl.fleet.spool_folder import Q, SpoolFolder, StreamName, next_records
-from afl.kernel.companion import Companion
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError
+from afl.kernel.joinable_thread import Companion
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from afl.kernel.companion import Companion
+from afl.kernel.joinable_thread import Companion
 
 T = TypeVar("T")
 OnCancel = Callable[[Callable[[], object]], AbstractContextManager[None]]

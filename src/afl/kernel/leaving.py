@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from afl.kernel.companion import Companion
+from afl.kernel.joinable_thread import Companion
 
 GRACE_SECONDS = 1.0
 

@@ -104,7 +104,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 class LineFormatter(_Formatter):
-    """`2026-01-02T03:04:05.678+00:00 WARNING afl.kernel.doorbell: connection lost host=db`."""
+    """`2026-01-02T03:04:05.678+00:00 WARNING afl.kernel.notify: connection lost host=db`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{self.time(record)} {record.levelname} {record.name}: {self.message(record)}"

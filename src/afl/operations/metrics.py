@@ -14,9 +14,9 @@ from afl.kernel.errors import AgentFlowError
 from afl.kernel.meters import Sample, process_meters, render
 from afl.kernel.settings import Settings
 from afl.operations.work.workers import servers
-from afl.runtime.figures import store_samples
+from afl.runtime.monitoring.store_metrics import store_samples
 from afl.runtime.persistence import PersistenceAPI
-from afl.turns.figures import turn_samples
+from afl.turns.store.metrics import turn_samples
 
 _log = logging.getLogger(__name__)
 _KNOCK_SECONDS = 0.3

@@ -16,13 +16,13 @@ from afl.operations.reason.subjects import find_step
 from afl.operations.run.run_list import run_line
 from afl.operations.turn import turns
 from afl.operations.work.workers import servers
-from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import paths
 from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.types import WorkflowId
-from afl.turns.looking import turn_at_a_glance, turns_named
 from afl.turns.resources import list_agents
+from afl.turns.store.looking import turn_at_a_glance, turns_named
 
 RECENT = 500  # names are looked for among so many of the newest runs
 _EACH = 10

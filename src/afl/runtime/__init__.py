@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from afl.runtime.agent import ClaudeAgentRunner
     from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-    from afl.runtime.block import BlockAnalysis, StatementDefinition, StepAnalysis
-    from afl.runtime.dependency import DependencyGraph
     from afl.runtime.entities import (
         BlockDefinition,
         Classifier,
@@ -72,6 +70,8 @@ if TYPE_CHECKING:
     from afl.runtime.expression import EvaluationContext, ExpressionEvaluator, evaluate_args
     from afl.runtime.memory_store import MemoryStore
     from afl.runtime.persistence import EventDefinition, IterationChanges, PersistenceAPI
+    from afl.runtime.program.block import BlockAnalysis, StatementDefinition, StepAnalysis
+    from afl.runtime.program.dependency import DependencyGraph
     from afl.runtime.runner.config import RunnerConfig
     from afl.runtime.runner.service import RunnerService
     from afl.runtime.runner.system_tasks import RESUME_TASK_NAME
@@ -86,10 +86,10 @@ if TYPE_CHECKING:
         select_transitions,
     )
     from afl.runtime.step import StepDefinition, StepTransition
-    from afl.runtime.store import open_store
+    from afl.runtime.stores.opening import open_store
+    from afl.runtime.task_handlers.tool_definition import ToolDefinition
+    from afl.runtime.task_handlers.tool_registry import ToolRegistry
     from afl.runtime.telemetry import Telemetry, TelemetryEvent
-    from afl.runtime.tool_definition import ToolDefinition
-    from afl.runtime.tool_registry import ToolRegistry
     from afl.runtime.types import (
         AttributeValue,
         BlockId,

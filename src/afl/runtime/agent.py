@@ -19,18 +19,18 @@ from afl.models.schema import PythonTool
 from afl.models.usage import PRICES, Prices
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.errors import WorkflowRuntimeError
+from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.execution import ExecutionResult, ExecutionStatus
-from afl.runtime.metered_model import Place
-from afl.runtime.model_handler import ModelHandler
+from afl.runtime.monitoring.usage import BudgetExceeded, check_limits
+from afl.runtime.monitoring.usage_store import budget_store
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.tool_definition import ToolDefinition
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.task_handlers.metered_model import Place
+from afl.runtime.task_handlers.model_handler import ModelHandler
+from afl.runtime.task_handlers.tool_definition import ToolDefinition
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.usage import BudgetExceeded, check_limits
-from afl.runtime.usage_store import budget_store
 
 __all__ = ["ClaudeAgentRunner", "NoHandlerError", "ToolDefinition", "ToolRegistry"]
 

@@ -13,9 +13,9 @@ from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Callback, Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.registration import Registration, describe_server
+from afl.runtime.runner.registration import Registration, describe_server
+from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker

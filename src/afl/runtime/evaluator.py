@@ -11,22 +11,22 @@ from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow, HeldError, InputError
 from afl.kernel.ids import sortable_id
-from afl.runtime import tracing
-from afl.runtime.changers import get_state_changer
-from afl.runtime.changes import Outcome
-from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.execution import ExecutionResult, ExecutionStatus, result_of
-from afl.runtime.in_hand import claiming
-from afl.runtime.inputs import check_inputs
-from afl.runtime.outcome import completed, failed
-from afl.runtime.pace import Pace
+from afl.runtime.evaluation.changers import get_state_changer
+from afl.runtime.evaluation.context import ExecutionContext
+from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus, result_of
+from afl.runtime.evaluation.outcome import completed, failed
+from afl.runtime.evaluation.pace import Pace
+from afl.runtime.evaluation.session import Session
+from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.program_cache import ProgramCache
-from afl.runtime.reopening import retry_run
-from afl.runtime.session import Session
+from afl.runtime.persistence.changes import Outcome
+from afl.runtime.program.cache import ProgramCache
+from afl.runtime.program.inputs import check_inputs
+from afl.runtime.program.program import Program
+from afl.runtime.recovery.held_work import claiming
+from afl.runtime.recovery.reopening import retry_run
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry

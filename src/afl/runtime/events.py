@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.changes import STEP_CONTINUE, EventDefinition, Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import EventError
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition, Outcome
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId, WorkflowId, event_id

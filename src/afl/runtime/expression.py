@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError
-from afl.runtime import operators
 from afl.runtime.errors import EvaluationError, UnresolvedReferenceError
+from afl.runtime.program import operators
 
 FACET_REFERENCE = "_facet_ref"
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
+from afl.runtime.evaluation.run_observer import Observer
+from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.handler import Handlers
-from afl.runtime.in_hand import claiming
-from afl.runtime.program import Program
-from afl.runtime.run_observer import Observer
-from afl.runtime.session import Session
-from afl.runtime.sweep import reclaim
-from afl.runtime.topics import RUNS_TOPIC, run_topic
+from afl.runtime.persistence.topics import RUNS_TOPIC, run_topic
+from afl.runtime.program.program import Program
+from afl.runtime.recovery.held_work import claiming
+from afl.runtime.recovery.sweep import reclaim
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.results import TaskResult

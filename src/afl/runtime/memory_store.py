@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from afl.kernel.database import connect
-from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.step_rows import step_from
-from afl.runtime.sql_store.tables import Q
 from afl.runtime.step import StepDefinition
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.stores.sql_store.step_rows import step_from
+from afl.runtime.stores.sql_store.tables import Q
 
 
 class MemoryStore(SqlStore):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.kernel.errors import MissingExtraError, pip_install
 
 try:
-    from afl.runtime.mongo.store import MongoStore
+    from afl.runtime.stores.mongo.store import MongoStore
 except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] not in ("pymongo", "bson"):
         raise

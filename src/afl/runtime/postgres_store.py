@@ -9,17 +9,17 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.database import Row, Schema, Statement, connect
 from afl.kernel.errors import FencedError, StoreError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
-from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.few_rows import is_small, statements
-from afl.runtime.sql_store.run_rows import run_params
-from afl.runtime.sql_store.servers import LOG_COLUMNS
-from afl.runtime.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
-from afl.runtime.sql_store.store import ChangeRows, topics_of
-from afl.runtime.sql_store.tables import Q
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.stores.sql_store.few_rows import is_small, statements
+from afl.runtime.stores.sql_store.run_rows import run_params
+from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
+from afl.runtime.stores.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
+from afl.runtime.stores.sql_store.store import ChangeRows, topics_of
+from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime", "sql/functions", component="runtime-functions", base=7)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=7)
 _FENCED = "afl: fenced"  # what the function raises
 _ID = STEP_VALUES.index("id")
 

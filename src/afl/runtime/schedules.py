@@ -14,15 +14,15 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.database.schema import is_made
-from afl.kernel.doorbell import Rings
 from afl.kernel.errors import CapabilityError
+from afl.kernel.notify import Rings
 from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.sql_store import SqlStore
-from afl.runtime.sql_store.tables import Q
+from afl.runtime.program.inputs import check_inputs
+from afl.runtime.program.program import Program
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.stores.sql_store.tables import Q
 
 PART = "runtime"
 CAPABILITY = "schedules"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.kernel.database import connect
 from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
 
 
 class SqliteStore(SqlStore):

@@ -11,8 +11,8 @@ turn, Worker is one that runs turns, ToolService answers `cmd.tool.*` in a proce
 """
 
 from afl.turns.agents import Agents, Conversation, open_agents
+from afl.turns.cardbox.delivered import Delivered
 from afl.turns.definition import AgentDefinition, agent
-from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.local import ToolCall, current_call, local_tool

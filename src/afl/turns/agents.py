@@ -16,22 +16,22 @@ from typing import Any
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import Model, PythonTool
-from afl.turns import cards as contents
-from afl.turns import inbox, outbox
-from afl.turns.boxes import create_box, open_boxes, read_box
-from afl.turns.bus import open_bus
-from afl.turns.card_store import find_cards, save_cards
-from afl.turns.cards import NewCard
+from afl.turns.bus import open_bus, outbox
+from afl.turns.bus.hearing import Hearing
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.boxes import create_box, open_boxes, read_box
+from afl.turns.cardbox.card_store import find_cards, save_cards
+from afl.turns.cardbox.cards import NewCard
+from afl.turns.cardbox.delivered import Delivered
 from afl.turns.context import TurnContext
-from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
-from afl.turns.hearing import Hearing
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.sending import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.statuses import BoxKind, CardType, MessageType
+from afl.turns.store import inbox
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.worker import TARGET, Worker

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from afl.kernel import telemetry
 from afl.kernel.bounds import LARGEST_COUNT, LONGEST_NAME, is_name
 from afl.kernel.clock import wall_ms
-from afl.turns import headers as names
 from afl.turns.errors import ProtocolViolation
-from afl.turns.ids import new_trace
 from afl.turns.model import Head, InboxRow
-from afl.turns.subjects import VERSION, check_token, parse_subject
+from afl.turns.protocol import headers as names
+from afl.turns.protocol.ids import new_trace
+from afl.turns.protocol.subjects import VERSION, check_token, parse_subject
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 OUTSIDE = ("sys.", "tool.")

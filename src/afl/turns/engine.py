@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction
-from afl.turns import tracing
-from afl.turns.alone import Alone
 from afl.turns.bus.base import Bus
-from afl.turns.cards import NewCard
+from afl.turns.bus.relay import Relay
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext
-from afl.turns.events import state_event
-from afl.turns.hosting import Hand, Host
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, Limits, TurnRef
@@ -28,9 +25,12 @@ from afl.turns.primitives.sending import send
 from afl.turns.primitives.stop import stop
 from afl.turns.primitives.takeover import takeover
 from afl.turns.primitives.wakeup import wakeup
-from afl.turns.relay import Relay
+from afl.turns.protocol.events import state_event
 from afl.turns.statuses import WakeupReason
-from afl.turns.tables import ensure_tables
+from afl.turns.store.alone import Alone
+from afl.turns.store.tables import ensure_tables
+from afl.turns.worker import tracing
+from afl.turns.worker.hosting import Hand, Host
 
 T = TypeVar("T")
 

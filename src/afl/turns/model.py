@@ -10,9 +10,9 @@ from afl.kernel.codec import decode
 from afl.kernel.database import Row
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
 from afl.kernel.telemetry import Ended
+from afl.turns.bus.outbox import Left
 from afl.turns.errors import ErrorCode
 from afl.turns.message import Message
-from afl.turns.outbox import Left
 from afl.turns.statuses import HeadStatus, InboxStatus, MessageType, ResultStatus, WaitStatus
 
 MEBIBYTE = 1024 * 1024

@@ -8,14 +8,14 @@ from typing import Any
 
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row, Transaction, queries
-from afl.turns.boxes import create_box, read_box
-from afl.turns.card_store import save_cards
-from afl.turns.cards import NewCard, json_data
+from afl.turns.cardbox.boxes import create_box, read_box
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard, json_data
 from afl.turns.errors import ErrorCode, ProtocolViolation
+from afl.turns.protocol.subjects import check_target, check_token, tool_subject
 from afl.turns.statuses import AfterExecution, BoxKind, CardType
-from afl.turns.subjects import check_target, check_token, tool_subject
 
-Q = queries("afl.turns", "sql/resources")
+Q = queries("afl.turns.store", "sql/resources")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import TypeVar
 from afl.kernel.database import Transaction
 from afl.kernel.isolation import Isolation
 from afl.kernel.presence.base import Life
-from afl.turns import heads, inbox, watching
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.engine import L0Engine
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
@@ -35,8 +34,9 @@ from afl.turns.statuses import (
     WaitStatus,
     WakeupReason,
 )
+from afl.turns.store import heads, inbox, watching
+from afl.turns.store.watching import ExpiredWait
 from afl.turns.tools.outcome import failed
-from afl.turns.watching import ExpiredWait
 
 AUTHOR = "sys.watchdog"
 STALE_MS = 300_000

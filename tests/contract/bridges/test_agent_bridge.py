@@ -12,7 +12,7 @@ from afl.models import Reply, Request, ScriptedModel
 from afl.models.messages import ToolResult
 from afl.models.scripted import calls
 from afl.operations.run.control import cancel
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
 from afl.turns import agent
 from afl.turns.agents import Agents
 from afl.turns.bus.local import LocalBus
@@ -41,7 +41,7 @@ workflow W() => (answer: String) andThen {
 """
 FINDER = agent("finder", "You find.")
 ECHO = agent("echo", "You repeat.")
-Q = queries("afl.turns", "sql/inbox")
+Q = queries("afl.turns.store", "sql/inbox")
 
 
 def turns(crossing: Crossing) -> list[Row]:

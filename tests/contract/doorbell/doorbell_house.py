@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afl.kernel.database import Database, Query, Transaction, connect
-from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
+from afl.kernel.notify import Doorbell, Ear, open_doorbell
 
 SECONDS = 60.0  # far more than anything here takes: a ring that needs it is a lost ring
 CREATE = Query.of("create table if not exists touched (topic text not null)", name="create")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from afl.kernel.database import Database, Query, Transaction, connect
-from afl.kernel.doorbell import Doorbell, open_doorbell
+from afl.kernel.notify import Doorbell, open_doorbell
 
 TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
 COUNT = Query.of("select count(*) as n from touched where topic = :topic", name="count")

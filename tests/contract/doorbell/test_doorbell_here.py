@@ -11,8 +11,8 @@ from doorbell_house import SECONDS, TOUCH, House, hear
 from support.threads import newcomers
 
 from afl.kernel.database import Transaction, connect
-from afl.kernel.doorbell import open_doorbell
 from afl.kernel.errors import InputError
+from afl.kernel.notify import open_doorbell
 
 
 def test_only_the_local_wire_stays_in_the_process(house: House, request: pytest.FixtureRequest) -> None:

@@ -18,9 +18,9 @@ from doorbell_house import PROGRAM, SECONDS, House, hear, opened, tell
 from test_doorbell_between import forked
 
 from afl.kernel.database import Query
-from afl.kernel.doorbell import Ear
-from afl.kernel.doorbell.file_watch import FileWatch, file_identity
-from afl.kernel.doorbell.sqlite import SqliteWire
+from afl.kernel.notify import Ear
+from afl.kernel.notify.file_watch import FileWatch, file_identity
+from afl.kernel.notify.sqlite import SqliteWire
 
 COUNT = Query.of("select count(*) as n from touched where topic = :topic", name="count")
 
@@ -34,7 +34,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 @pytest.fixture
 def only_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look that would find a lost ring after a second."""
-    monkeypatch.setattr("afl.kernel.doorbell.pace.LONGEST_SECONDS", 3600.0)
+    monkeypatch.setattr("afl.kernel.notify.watch_interval.LONGEST_SECONDS", 3600.0)
 
 
 class Deaf(FileWatch):
@@ -128,7 +128,7 @@ def test_a_log_or_a_database_that_is_replaced_is_found_again(tmp_path: Path) -> 
 
 
 def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", logger="afl.kernel.doorbell")
+    caplog.set_level("DEBUG", logger="afl.kernel.notify")
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, refused) as ear:
@@ -142,7 +142,7 @@ def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.
 def test_where_the_kernel_says_nothing_it_looks_often(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("DEBUG", logger="afl.kernel.doorbell")
+    caplog.set_level("DEBUG", logger="afl.kernel.notify")
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, Deaf) as ear:
@@ -238,7 +238,7 @@ def test_who_looks_by_writing_hears_while_a_commit_is_under_way(
     create(path)
     with listening(path, topics={"t", "u"}, early={"t"}) as ear, under_way(path) as writer:
         assert ear.wait(SECONDS) == {"t"}
-        monkeypatch.setattr("afl.kernel.doorbell.sqlite.QUIET_SECONDS", 3600.0)
+        monkeypatch.setattr("afl.kernel.notify.sqlite.QUIET_SECONDS", 3600.0)
         ear.wait(0)  # should it have rung once more
         writer.execute("commit")
         assert ear.wait(SECONDS) == {"t", "u"}
@@ -272,7 +272,7 @@ def test_what_is_undone_was_told_for_nothing(tmp_path: Path) -> None:
 
 
 def test_among_many_commits_none_is_told_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afl.kernel.doorbell.sqlite.QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("afl.kernel.notify.sqlite.QUIET_SECONDS", 3600.0)
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, topics={"t", "u"}, early={"t"}) as ear:

@@ -9,20 +9,20 @@ import pytest
 from support.turns_house import House
 
 from afl.kernel.errors import FencedError
-from afl.turns import heads, inbox
-from afl.turns.alone import alone
-from afl.turns.boxes import read_box
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard, text
+from afl.turns.cardbox.boxes import read_box
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard, text
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.heads import finish, read_waiting
 from afl.turns.intents import ToolWait
 from afl.turns.model import Head, Limits, TurnRef
 from afl.turns.primitives.sending import send
 from afl.turns.primitives.takeover import takeover
 from afl.turns.statuses import CardType, HeadStatus, InboxStatus, StepStatus
-from afl.turns.steps import StepEnd, read_steps
+from afl.turns.store import heads, inbox
+from afl.turns.store.alone import alone
+from afl.turns.store.heads import finish, read_waiting
+from afl.turns.store.steps import StepEnd, read_steps
 from afl.turns.worker.beginning import Claimed, begin
 from afl.turns.worker.hands import Hands
 

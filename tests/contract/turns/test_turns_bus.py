@@ -16,10 +16,10 @@ from afl.turns.bus import LocalBus, open_bus
 from afl.turns.bus.base import MAX_DELIVER
 from afl.turns.bus.nats import NatsBus
 from afl.turns.errors import BusUnavailable
-from afl.turns.heads import finish
-from afl.turns.ids import new_id
 from afl.turns.message import Message
-from afl.turns.subjects import event_subject, wakeup_subject
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.subjects import event_subject, wakeup_subject
+from afl.turns.store.heads import finish
 
 KINDS = ("local", "nats")
 

@@ -10,13 +10,13 @@ from support.turns_house import OWNER, House
 
 from afl.kernel.database import Query, connect
 from afl.kernel.errors import FencedError, StoreError
-from afl.turns import inbox, watching
-from afl.turns.alone import alone
-from afl.turns.heads import enter_running, finish, read_head
-from afl.turns.ids import new_id
 from afl.turns.model import InboxRow
 from afl.turns.primitives.dispatch_next import dispatch_next
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, InboxStatus
+from afl.turns.store import inbox, watching
+from afl.turns.store.alone import alone
+from afl.turns.store.heads import enter_running, finish, read_head
 
 
 def claim(house: House, owner: str = OWNER, **options: object) -> list[InboxRow]:

@@ -10,13 +10,11 @@ import pytest
 from support.turns_house import House
 
 from afl.kernel.database import Transaction
-from afl.turns import inbox
-from afl.turns.boxes import box_info, create_box, read_box
-from afl.turns.card_store import save_cards
-from afl.turns.cards import NewCard, fields_schema, text, tool_result_content
+from afl.turns.cardbox.boxes import box_info, create_box, read_box
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard, fields_schema, text, tool_result_content
 from afl.turns.context import TurnContext, context_of_head, context_of_row
 from afl.turns.errors import CardError, ErrorCode, ProtocolViolation
-from afl.turns.heads import finish, note
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import Head, Limits
 from afl.turns.primitives.dispatch_next import dispatch_next
@@ -32,6 +30,8 @@ from afl.turns.statuses import (
     MessageType,
     ResultStatus,
 )
+from afl.turns.store import inbox
+from afl.turns.store.heads import finish, note
 
 
 def test_a_turn_of_an_idle_agent_is_dispatched_at_once(house: House) -> None:

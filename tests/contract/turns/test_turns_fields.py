@@ -8,15 +8,15 @@ import pytest
 from support.turns_house import House
 
 from afl.kernel.database import Transaction
-from afl.turns import inbox
 from afl.turns.context import context_of_head
 from afl.turns.errors import ProtocolViolation
-from afl.turns.heads import enter_running, suspend
-from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import L0Result
 from afl.turns.primitives.enqueue import enqueue
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import InboxStatus, MessageType
+from afl.turns.store import inbox
+from afl.turns.store.heads import enter_running, suspend
 
 
 def test_a_lease_writes_trace_and_lineage(house: House) -> None:

@@ -12,14 +12,14 @@ from afl.kernel.presence.base import Life
 from afl.operations.turn.turn_reasons import TurnReason, explain
 from afl.operations.turn.turn_view import TurnView, view
 from afl.operations.turn.turns import find_turn
-from afl.turns.cards import tool_call_content
-from afl.turns.heads import apply_result, finish, next_step, note, read_waiting
-from afl.turns.ids import new_id
-from afl.turns.looking import latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.cardbox.cards import tool_call_content
 from afl.turns.model import Head
+from afl.turns.protocol.ids import new_id
 from afl.turns.resources import get_agent, put_agent
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
-from afl.turns.steps import StepEnd
+from afl.turns.store.heads import apply_result, finish, next_step, note, read_waiting
+from afl.turns.store.looking import latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.store.steps import StepEnd
 
 
 def reason(house: House, turn: str, life: Life = Life.ALIVE, later: int = 0) -> TurnReason:

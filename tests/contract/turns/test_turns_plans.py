@@ -12,7 +12,7 @@ import pytest
 
 from afl.kernel.database import connect, queries
 from afl.kernel.errors import InputError
-from afl.turns.tables import ensure_tables
+from afl.turns.store.tables import ensure_tables
 
 FOLDERS = ("cards", "figures", "heads", "inbox", "looking", "outbox", "primitives", "resources", "watching")
 NEWEST_FIRST = {"rows_of_agent", "latest_turns"}  # they stop after a page

@@ -10,16 +10,14 @@ import pytest
 from support.turns_house import OWNER, House
 
 from afl.kernel.errors import FencedError
-from afl.turns import inbox
-from afl.turns.boxes import read_box
-from afl.turns.card_store import save_cards, save_result
-from afl.turns.cards import Card, NewCard, text, tool_result_content
+from afl.turns.bus.outbox import task_of_turn
+from afl.turns.cardbox.boxes import read_box
+from afl.turns.cardbox.card_store import save_cards, save_result
+from afl.turns.cardbox.cards import Card, NewCard, text, tool_result_content
 from afl.turns.context import TurnContext, context_of_head
 from afl.turns.errors import ErrorCode
-from afl.turns.heads import fail_turn, finish, note, read_waiting, renew
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, ToolWait
 from afl.turns.model import Head, L0Result, Limits, TurnRef
-from afl.turns.outbox import task_of_turn
 from afl.turns.primitives.cancel import cancel
 from afl.turns.primitives.command_intent import command_intent
 from afl.turns.primitives.join import join
@@ -37,7 +35,9 @@ from afl.turns.statuses import (
     WaitStatus,
     WakeupReason,
 )
-from afl.turns.steps import read_steps
+from afl.turns.store import inbox
+from afl.turns.store.heads import fail_turn, finish, note, read_waiting, renew
+from afl.turns.store.steps import read_steps
 
 # report ---------------------------------------------------------------------------------------------------
 

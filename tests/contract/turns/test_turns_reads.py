@@ -16,14 +16,14 @@ from support.reading import multiply, rows_read
 from support.turns_house import OWNER, House
 
 from afl.kernel.database import Query, connect
-from afl.turns import inbox
-from afl.turns.alone import alone
-from afl.turns.boxes import read_box
-from afl.turns.heads import apply_result, finish, read_waiting, resume
-from afl.turns.ids import new_id
-from afl.turns.looking import instruction_of, latest_turns, turn_at_a_glance, turns_named
+from afl.turns.cardbox.boxes import read_box
 from afl.turns.model import Head
-from afl.turns.watching import expired_waits
+from afl.turns.protocol.ids import new_id
+from afl.turns.store import inbox
+from afl.turns.store.alone import alone
+from afl.turns.store.heads import apply_result, finish, read_waiting, resume
+from afl.turns.store.looking import instruction_of, latest_turns, turn_at_a_glance, turns_named
+from afl.turns.store.watching import expired_waits
 from afl.turns.worker.beginning import begin
 from afl.turns.worker.scene import read_rows
 

@@ -16,18 +16,18 @@ from support.turns_house import House
 
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query
-from afl.kernel.doorbell import Ear
+from afl.kernel.notify import Ear
 from afl.kernel.presence.base import Life
-from afl.turns import outbox
+from afl.turns.bus import outbox
 from afl.turns.bus.base import Published
 from afl.turns.bus.local import LocalBus
 from afl.turns.bus.nats import NatsBus
 from afl.turns.bus.nats_listening import MESSAGE_ID
-from afl.turns.ids import new_id
+from afl.turns.bus.outbox import Stored
+from afl.turns.bus.relay import NAME, Relay
 from afl.turns.message import Message
-from afl.turns.outbox import Stored
-from afl.turns.relay import NAME, Relay
-from afl.turns.subjects import event_subject
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.subjects import event_subject
 
 _projects = itertools.count()
 

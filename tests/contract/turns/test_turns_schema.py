@@ -9,10 +9,10 @@ from support.turns_house import House
 
 from afl.kernel.database import Query
 from afl.kernel.errors import StoreConflict
-from afl.turns.card_store import save_cards
-from afl.turns.heads import finish
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.protocol.transitions import TRANSITIONS, diagram, head_moves
 from afl.turns.statuses import HeadStatus
-from afl.turns.transitions import TRANSITIONS, diagram, head_moves
+from afl.turns.store.heads import finish
 
 HEAD = "update state.agent_state_head set revision = revision + 1, {} where agent_id = 'ada'"
 REFUSED = {

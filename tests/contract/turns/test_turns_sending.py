@@ -7,17 +7,17 @@ from functools import partial
 import pytest
 from support.turns_house import House
 
-from afl.turns import inbox
-from afl.turns.alone import alone
-from afl.turns.cards import NewCard, text
+from afl.turns.cardbox.cards import NewCard, text
 from afl.turns.errors import ProtocolViolation
-from afl.turns.hosting import Hand
 from afl.turns.model import L0Result, Limits, TurnRef
 from afl.turns.primitives.sending import send
 from afl.turns.primitives.takeover import takeover
 from afl.turns.statuses import CardType, HeadStatus, InboxStatus, StepStatus
-from afl.turns.steps import read_steps
+from afl.turns.store import inbox
+from afl.turns.store.alone import alone
+from afl.turns.store.steps import read_steps
 from afl.turns.worker.beginning import begin
+from afl.turns.worker.hosting import Hand
 from afl.turns.worker.scene import read_rows
 
 HAND = Hand("w#1", ("other", "generic"), 60_000)

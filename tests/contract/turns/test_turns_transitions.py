@@ -11,10 +11,15 @@ from support.turns_house import OWNER, House
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError
-from afl.turns.boxes import box_info, read_box
-from afl.turns.card_store import save_result
+from afl.turns.cardbox.boxes import box_info, read_box
+from afl.turns.cardbox.card_store import save_result
 from afl.turns.errors import ProtocolViolation
-from afl.turns.heads import (
+from afl.turns.intents import ToolWait
+from afl.turns.model import Head
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.transitions import BY_NAME
+from afl.turns.statuses import CardType, HeadStatus, TaskStatus, WaitStatus
+from afl.turns.store.heads import (
     apply_result,
     enter_running,
     extend_wait,
@@ -28,11 +33,6 @@ from afl.turns.heads import (
     stop_turn,
     suspend,
 )
-from afl.turns.ids import new_id
-from afl.turns.intents import ToolWait
-from afl.turns.model import Head
-from afl.turns.statuses import CardType, HeadStatus, TaskStatus, WaitStatus
-from afl.turns.transitions import BY_NAME
 
 Act = Callable[[Transaction, Head], Any]
 

@@ -14,7 +14,7 @@ from support.dashboard_pages import MARKUP, Visitors, visitors
 from afl.kernel.ids import sortable_id
 from afl.operations.run import control
 from afl.runtime.entities import RunDefinition
-from afl.runtime.sql_store.tables import Q
+from afl.runtime.stores.sql_store.tables import Q
 from afl.runtime.types import WorkflowId
 
 CHAIN = """namespace t {

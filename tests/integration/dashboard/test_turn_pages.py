@@ -10,11 +10,11 @@ from support.turns_house import House
 
 from afl.kernel.database import Transaction, connect
 from afl.operations.turn import turns
-from afl.turns.boxes import append
-from afl.turns.card_store import save_cards
-from afl.turns.cards import NewCard, tool_call_content
-from afl.turns.heads import finish
+from afl.turns.cardbox.boxes import append
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard, tool_call_content
 from afl.turns.statuses import CardType
+from afl.turns.store.heads import finish
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.turns_house import House
 from afl.kernel.database import connect
 from afl.turns.bus import open_bus
 from afl.turns.message import Message
-from afl.turns.subjects import chunk_subject
+from afl.turns.protocol.subjects import chunk_subject
 
 SECONDS = 60.0
 PROJECT = "words"

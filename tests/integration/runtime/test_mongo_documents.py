@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import PayloadError, StoreError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
-from afl.runtime.mongo.indexes import INDEXES
 from afl.runtime.mongo_store import MongoStore
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.stores.mongo.indexes import INDEXES
 from afl.runtime.types import StepId, WorkflowId
 
 Database = Any

@@ -13,8 +13,8 @@ import pytest
 
 from afl.kernel.errors import InputError, StoreConflict
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.sql_store.tables import Q
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.stores.sql_store.tables import Q
 
 NEWEST_FIRST = {"get_all_tasks", "tasks_pulse"}  # they stop after a page
 FILTERS = {"get_pending_tasks", "find_tasks"}  # whatever is asked for, and also what is over

@@ -14,13 +14,13 @@ import pytest
 from support.agents import SECONDS, Recorder, serving
 
 from afl.kernel.database.sqlite import SqliteDatabase
-from afl.kernel.doorbell.sqlite import SqliteWire
+from afl.kernel.notify.sqlite import SqliteWire
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store import open_store
+from afl.runtime.stores.opening import open_store
+from afl.runtime.task_handlers.handler import Handlers
 
 
 class Asked(Recorder):
@@ -71,7 +71,10 @@ def test_an_idle_worker_asks_while_the_commit_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("afl.runtime.worker.worker._SWEEP_SECONDS", 3600.0)  # no look without a ring
-    for place in ("afl.runtime.sql_store.claims._QUIET_SECONDS", "afl.kernel.doorbell.sqlite.QUIET_SECONDS"):
+    for place in (
+        "afl.runtime.stores.sql_store.claims._QUIET_SECONDS",
+        "afl.kernel.notify.sqlite.QUIET_SECONDS",
+    ):
         monkeypatch.setattr(place, -1.0)  # it is quiet at any time
     monkeypatch.setattr(SqliteWire, "ring_everyone", lambda self: None)  # and no ring after a commit, either
     path, handled = tmp_path / "afl.db", threading.Event()
@@ -98,7 +101,7 @@ def test_who_has_just_asked_looks_before_asking_to_write(
 ) -> None:
     store = SqliteStore(f"sqlite:///{tmp_path}/afl.db")
     assert store.claim_task(["F"]) is None
-    monkeypatch.setattr("afl.runtime.sql_store.claims._QUIET_SECONDS", quiet)
+    monkeypatch.setattr("afl.runtime.stores.sql_store.claims._QUIET_SECONDS", quiet)
     seen: list[str] = []
     assert isinstance(store.database, SqliteDatabase)
     connection = store.database._file.writer._connection

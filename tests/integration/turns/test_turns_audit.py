@@ -8,17 +8,17 @@ from support.turns_office import Office, Place, office, results_in, run, until, 
 from afl.kernel.database import Transaction
 from afl.models import Request
 from afl.models.scripted import Scripted
-from afl.turns import cards as contents
-from afl.turns.card_store import find_cards, save_result
-from afl.turns.cards import NewCard
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.card_store import find_cards, save_result
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext, context_of_headers
-from afl.turns.edges import Edge, find_edge
 from afl.turns.intents import CommandIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import CardType, EdgePhase, MessageType, Primitive
-from afl.turns.subjects import PREFIX
+from afl.turns.store.edges import Edge, find_edge
 
 ANYBODY = {"target_profiles": None, "target_tags": None}
 PMO = f"{PREFIX}.{{project_id}}.{{channel_id}}.cmd.sys.pmo.internal.delegate_async"

@@ -13,7 +13,7 @@ from support.turns_office import Office, Place, office, run, told_first, until
 
 from afl.devstack import Stack, temporary_stack
 from afl.turns.bus.nats import STREAMS
-from afl.turns.subjects import event_subject
+from afl.turns.protocol.subjects import event_subject
 from afl.turns.tools.service import ToolService
 
 

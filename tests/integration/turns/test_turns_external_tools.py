@@ -24,21 +24,21 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import Request
 from afl.models.scripted import Scripted
-from afl.turns import cards as contents
-from afl.turns import heads, inbox
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard
+from afl.turns.bus.outbox import following
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext, context_of_head
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
-from afl.turns.outbox import following
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import AfterExecution, CardType, InboxStatus, MessageType, TaskStatus, WaitStatus
-from afl.turns.subjects import PREFIX
+from afl.turns.store import heads, inbox
+from afl.turns.store.watching import expired_waits
 from afl.turns.tools.local import local_tool
 from afl.turns.tools.service import ToolService
-from afl.turns.watching import expired_waits
 from afl.turns.worker.limits import WorkerLimits
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "key": {"type": "string"}}}

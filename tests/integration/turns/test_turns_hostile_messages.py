@@ -16,10 +16,10 @@ from support.properties import tries
 from support.turns_office import Office, Place, office, told_first
 
 from afl.kernel.database import connect
-from afl.kernel.doorbell import open_doorbell
-from afl.kernel.doorbell.nats import SUBJECT as DOORBELL
-from afl.turns import headers as names
-from afl.turns.subjects import PREFIX
+from afl.kernel.notify import open_doorbell
+from afl.kernel.notify.nats import SUBJECT as DOORBELL
+from afl.turns.protocol import headers as names
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.tools.service import ToolService
 
 ODD: list[Any] = [

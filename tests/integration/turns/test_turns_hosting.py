@@ -11,8 +11,8 @@ import pytest
 from support.turns_office import Barrier, Place, office, run, told_first, until
 
 from afl.kernel.database import Database, Transaction
-from afl.turns import alone, inbox
 from afl.turns.statuses import HeadStatus
+from afl.turns.store import alone, inbox
 from afl.turns.worker.limits import WorkerLimits
 
 

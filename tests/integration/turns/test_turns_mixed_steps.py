@@ -20,18 +20,18 @@ from support.turns_office import (
 from afl.kernel.database import Transaction
 from afl.models import Request
 from afl.models.scripted import Scripted
-from afl.turns import cards as contents
-from afl.turns import heads
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import context_of_head, context_of_headers
-from afl.turns.edges import edges_of_turn
 from afl.turns.intents import ReportIntent
 from afl.turns.model import L0Result, Limits, TurnRef, WaitingTool
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import AfterExecution, CardType, HeadStatus, StepStatus
-from afl.turns.steps import Step, read_steps
-from afl.turns.subjects import PREFIX
+from afl.turns.store import heads
+from afl.turns.store.edges import edges_of_turn
+from afl.turns.store.steps import Step, read_steps
 
 BOTH: list[tuple[str, dict[str, Any]]] = [("near", {"key": "k"}), ("far", {"n": 1})]
 

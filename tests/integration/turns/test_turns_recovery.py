@@ -24,11 +24,11 @@ from afl.kernel.database import Query, Transaction
 from afl.models import Reply, Request
 from afl.models.model import OnText
 from afl.models.scripted import Scripted, says
-from afl.turns import inbox
 from afl.turns.errors import ProtocolViolation
 from afl.turns.model import InboxRow, Limits
 from afl.turns.statuses import InboxStatus, MessageType, TaskStatus
-from afl.turns.steps import read_steps
+from afl.turns.store import inbox
+from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import current_call
 from afl.turns.worker.limits import WorkerLimits
 

@@ -11,16 +11,16 @@ from support.turns_office import Barrier, Office, Place, office, run, told_first
 from afl.kernel.database import Transaction
 from afl.models import ModelRejected, Request, ScriptedModel, Text
 from afl.models.scripted import Scripted
-from afl.turns import cards as contents
-from afl.turns.boxes import box_info, create_box, read_box
-from afl.turns.card_store import find_cards, save_cards
-from afl.turns.cards import NewCard
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.boxes import box_info, create_box, read_box
+from afl.turns.cardbox.card_store import find_cards, save_cards
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.intents import SpawnIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.statuses import BoxKind, CardType
-from afl.turns.subjects import PREFIX
 from afl.turns.tools.local import local_tool
 from afl.turns.tools.service import ToolService
 

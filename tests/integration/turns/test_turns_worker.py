@@ -10,7 +10,7 @@ from support.turns_office import Place, last_text, office, results_in, run, told
 from afl.models import ModelRejected, Request
 from afl.models.scripted import Scripted
 from afl.turns.statuses import TaskStatus
-from afl.turns.steps import read_steps
+from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import local_tool
 from afl.turns.worker.limits import WorkerLimits
 

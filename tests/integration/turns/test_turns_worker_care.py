@@ -9,12 +9,12 @@ import pytest
 from support.turns_office import Barrier, Office, Place, office, run, told_first, until
 
 from afl.kernel.database import Transaction
-from afl.turns import heads, inbox
-from afl.turns.ids import new_id
 from afl.turns.model import InboxRow, Limits
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import AfterExecution, HeadStatus, WaitStatus
-from afl.turns.subjects import PREFIX
+from afl.turns.store import heads, inbox
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.worker import Worker
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from afl.kernel.companion import Companion
+from afl.kernel.joinable_thread import Companion
 
 
 def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:

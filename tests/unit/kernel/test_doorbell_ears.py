@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from afl.kernel.database import connect
-from afl.kernel.doorbell import Ear, open_doorbell
 from afl.kernel.errors import MissingExtraError
+from afl.kernel.notify import Ear, open_doorbell
 
 TOPICS = st.sampled_from(["a", "b", "c"])
 
@@ -80,10 +80,10 @@ def test_a_missing_library_names_its_extra(
     for name in [name for name in sys.modules if name.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"afl.kernel.doorbell.{extra}", raising=False)
+    monkeypatch.delitem(sys.modules, f"afl.kernel.notify.{extra}", raising=False)
     with connect(f"sqlite:///{tmp_path}/afl.db") as database:
         if extra == "postgres":
             monkeypatch.setattr(database, "dialect", "postgres")
-            monkeypatch.setattr("afl.kernel.doorbell.opening.SqliteDatabase", type("Other", (), {}))
+            monkeypatch.setattr("afl.kernel.notify.opening.SqliteDatabase", type("Other", (), {}))
         with pytest.raises(MissingExtraError, match=rf"agentflow\[{extra}\]"):
             open_doorbell(database, "nats://127.0.0.1:4222" if extra == "nats" else None)

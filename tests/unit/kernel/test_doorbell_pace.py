@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.kernel.doorbell.pace import (
+from afl.kernel.notify.watch_interval import (
     BURST_LOOKS,
     FIRST_SECONDS,
     GROWTH,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.kernel.doorbell.file_watch import FileWatch, file_identity
+from afl.kernel.notify.file_watch import FileWatch, file_identity
 
 SECONDS = 60.0  # far more than anything here takes
 
@@ -89,7 +89,7 @@ def test_nothing_stays_open(file: Path) -> None:
 
 
 def test_other_systems_have_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afl.kernel.doorbell.file_watch.LINUX", False)
+    monkeypatch.setattr("afl.kernel.notify.file_watch.LINUX", False)
     with pytest.raises(OSError, match="only Linux") as caught:
         FileWatch(str(file))
     assert caught.value.errno == errno.ENOSYS

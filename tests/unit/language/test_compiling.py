@@ -27,7 +27,7 @@ from afl.language.source import (
     SourceEntry,
     SourceRegistry,
 )
-from afl.runtime.block import POLICIES
+from afl.runtime.program.block import POLICIES
 
 
 def test_a_good_source_gives_the_program_and_its_warnings() -> None:

@@ -15,9 +15,9 @@ from support.mcp_clients import bad, good, tell
 from afl.operations.access import Role
 from afl.operations.audit import read_audit
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 
 ASKS = """
 namespace pay {

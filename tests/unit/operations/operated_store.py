@@ -9,9 +9,9 @@ from afl.kernel.ids import random_id
 from afl.language import compile_source
 from afl.operations.run import runs
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.handler import Handlers
 
 CHAIN = """namespace t {
     event facet Double(n: Long) => (m: Long)

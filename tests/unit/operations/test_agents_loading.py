@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from afl.operations.program.agents import AgentError, load_agent, load_agents
-from afl.runtime.handler import HandlerContext
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_handlers.handler import HandlerContext
 
 ONE = 'from afl import handler\n\n@handler("t.One")\ndef one(n): return {"m": n}\n'
 

@@ -21,7 +21,7 @@ from afl.operations.people.forms import (
 )
 from afl.operations.problems import error_of, problem_of
 from afl.operations.run import runs
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 SOURCE = """namespace pay {
     /** Where somebody lives. @param city the town */

@@ -22,10 +22,10 @@ from afl.kernel.settings import load_settings
 from afl.operations.metrics import metrics
 from afl.operations.run.control import cancel, pause
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
+from afl.runtime.task_handlers.handler import Handlers
 from afl.turns.model import Limits
 
 ASKS = """

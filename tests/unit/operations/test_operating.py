@@ -19,9 +19,9 @@ from afl.operations.run.spending import get_budget
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
 from afl.runtime.entities import HandledCount, LogDefinition, TaskDefinition, TaskState
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.registration import Registration, describe_server
+from afl.runtime.runner.registration import Registration, describe_server
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 
 GOOD = Handlers.of({"t.Double": double, "t.Half": double})

@@ -13,7 +13,7 @@ from afl.kernel.errors import InputError
 from afl.language import compile_source
 from afl.operations.program.inputs import read_inputs, read_value
 from afl.operations.run.runs import choose_workflow
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 SOURCE = """schema Point {
     x: Long

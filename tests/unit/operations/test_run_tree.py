@@ -10,8 +10,8 @@ import pytest
 from afl.language import compile_source
 from afl.operations.run import runs
 from afl.operations.run.run_tree import RunTree, StepNode, show
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """namespace t {
     event facet Work(n: Long) => (m: Long)

@@ -15,9 +15,9 @@ from afl.kernel.settings import Settings
 from afl.language import CompileError, compile_source
 from afl.operations.program.sources import SourceError
 from afl.operations.run import runs
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """namespace t {
     event facet Double(n: Long) => (m: Long)

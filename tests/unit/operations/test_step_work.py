@@ -9,11 +9,11 @@ from afl.kernel.ids import random_id
 from afl.operations.program.submission import submit
 from afl.operations.run import control, run_tree, runs
 from afl.runtime.entities import LogDefinition
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.monitoring.usage import UsageRecord
+from afl.runtime.monitoring.usage_store import usage_store
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.usage import UsageRecord
-from afl.runtime.usage_store import usage_store
+from afl.runtime.task_handlers.handler import Handlers
 
 LOOP = """namespace t {
     event facet Double(n: Long) => (m: Long)

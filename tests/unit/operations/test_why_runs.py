@@ -10,11 +10,11 @@ from afl.operations.program.submission import submit
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why
 from afl.operations.run import control
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.runner import RunnerService
 from afl.runtime.types import WorkflowId
 

@@ -18,10 +18,10 @@ from afl.kernel import event_loop
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner import RunnerConfig, RunnerService
+from afl.runtime.task_handlers.handler import Handlers
 
 ELEMENTS = list(range(12))
 DOUBLED = [2 * n for n in ELEMENTS]

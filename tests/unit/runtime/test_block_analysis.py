@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from runtime_programs import giving, ref, step
 
-from afl.runtime.block import BlockAnalysis, StatementDefinition, StepAnalysis
-from afl.runtime.dependency import DependencyGraph
+from afl.runtime.program.block import BlockAnalysis, StatementDefinition, StepAnalysis
+from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StatementId, WorkflowId

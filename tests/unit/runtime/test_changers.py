@@ -6,7 +6,7 @@ import pytest
 from engine_bench import Engine
 from runtime_programs import dollar, giving, step
 
-from afl.runtime.changers import (
+from afl.runtime.evaluation.changers import (
     BlockStateChanger,
     StateChanger,
     StateChangeResult,
@@ -14,11 +14,11 @@ from afl.runtime.changers import (
     YieldStateChanger,
     get_state_changer,
 )
-from afl.runtime.changes import IterationChanges
 from afl.runtime.evaluator import ExecutionContext, ExecutionStatus
 from afl.runtime.handlers import STATE_HANDLERS, StateHandler
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.program import Program
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program.program import Program
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry

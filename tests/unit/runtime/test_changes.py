@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from afl.runtime.changes import STEP_CONTINUE
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import EventDefinition, IterationChanges
+from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId

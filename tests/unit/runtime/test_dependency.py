@@ -6,7 +6,7 @@ import pytest
 from runtime_programs import NUMBER, compiled, dollar, giving, plus, ref, step, workflow_of
 
 from afl.kernel.errors import InputError
-from afl.runtime.dependency import DependencyGraph
+from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.types import ObjectType, StatementId
 
 

@@ -7,9 +7,9 @@ from engine_bench import Engine
 from runtime_programs import ASK
 
 from afl.kernel.errors import FencedError
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import EventDefinition
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, ObjectType, StepId, WorkflowId

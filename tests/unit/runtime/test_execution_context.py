@@ -6,10 +6,10 @@ import pytest
 from engine_bench import Engine
 from runtime_programs import NUMBER, compiled, giving, ref, step, workflow_of
 
-from afl.runtime.changes import IterationChanges
-from afl.runtime.dependency import DependencyGraph
 from afl.runtime.evaluator import ExecutionContext
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId, WorkflowId
 

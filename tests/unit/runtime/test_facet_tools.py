@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from afl.language import compile_source
 from afl.runtime.agent import ToolDefinition
-from afl.runtime.declaration import Declaration
-from afl.runtime.facet_prompt import facet_prompt, filled
-from afl.runtime.model_handler import misfit_of
-from afl.runtime.program import Program
+from afl.runtime.program.declaration import Declaration
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.facet_prompt import facet_prompt, filled
+from afl.runtime.task_handlers.model_handler import misfit_of
 
 SOURCE = """
 namespace news.desk {

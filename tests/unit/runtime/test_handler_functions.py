@@ -19,9 +19,9 @@ from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition
 from afl.runtime.errors import WorkCancelled
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handler, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner.service import RunnerConfig, RunnerService
+from afl.runtime.task_handlers.handler import Handler, HandlerContext, Handlers
 
 
 def a_context(**fields: Any) -> HandlerContext:

@@ -8,11 +8,11 @@ import pytest
 from support.agents import LONG, Recorder, begin, only_task, run_of, store_results, submit
 
 from afl.kernel.errors import StoreUnavailable
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import StepId
 from afl.runtime.worker.held_runs import HeldRuns

@@ -11,8 +11,8 @@ import pytest
 from support.agents import LONG, SECONDS, Gate
 
 from afl.runtime.entities import LogDefinition, TaskDefinition
-from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_handlers.handler import Callback, HandlerContext, Handlers
 from afl.runtime.worker import in_flight
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.results import HandlerTimeout, TaskResult

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from afl.language import compile_source
 from afl.runtime.entities import RunnerState
+from afl.runtime.evaluation.outcome import completed
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.outcome import completed
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.types import StepId
 

@@ -12,10 +12,10 @@ SCRIPT = """
 import asyncio, json, sys, threading
 from afl.language import compile_source
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 SOURCE = '''
 event facet Work(n: Long) => (m: Long) with Timeout(ms = 500)

@@ -7,12 +7,12 @@ from typing import Any
 from afl.language.compiler import compile_source
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.handler import Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.program import Program
+from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
-from afl.runtime.usage import BudgetExceeded
 
 SOURCE = """
 namespace t {

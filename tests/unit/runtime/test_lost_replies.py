@@ -15,14 +15,14 @@ from support.eventually import eventually
 
 from afl.kernel.errors import StoreUnavailable
 from afl.language import compile_source
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
-from afl.runtime.program import Program
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program.program import Program
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 
 SOURCE = """namespace t {

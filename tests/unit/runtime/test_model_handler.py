@@ -11,13 +11,13 @@ from afl.kernel.errors import InputError
 from afl.models import ScriptedModel, Usage
 from afl.models.scripted import calls
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.model_handler import model_handler
-from afl.runtime.program import Program
-from afl.runtime.sql_store.usage import SqlUsage
-from afl.runtime.usage import BudgetExceeded
+from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.program.program import Program
+from afl.runtime.stores.sql_store.usage import SqlUsage
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
+from afl.runtime.task_handlers.model_handler import model_handler
 
 
 def run(store: MemoryStore, handlers: dict[str, Any]) -> Any:

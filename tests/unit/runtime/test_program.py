@@ -8,8 +8,8 @@ import pytest
 from runtime_programs import ASK_TWICE, NUMBER, compiled, giving, step
 
 from afl.kernel.errors import InputError
-from afl.runtime.declaration import constant_context
-from afl.runtime.program import Program
+from afl.runtime.program.declaration import constant_context
+from afl.runtime.program.program import Program
 
 SOURCE = """
 namespace lib.text {

@@ -10,7 +10,7 @@ from support.agents import LONG, Recorder, server_of
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.registration import Registration, describe_server
+from afl.runtime.runner.registration import Registration, describe_server
 
 
 def a_server(uuid: str = "s1", name: str = "n1") -> ServerDefinition:

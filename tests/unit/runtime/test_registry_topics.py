@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.handler import Handlers
 from afl.runtime.runner.registry_handlers import RegistryHandlers
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
 
 def answer(**given: Any) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from support.random_workflows import cases
 from afl.kernel.errors import InputError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import StepId, WorkflowId
 

@@ -15,14 +15,14 @@ from afl.models import ScriptedModel, Usage
 from afl.models.scripted import calls
 from afl.operations.run.control import cancel
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.handler import HandlerContext, Handlers
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.model_handler import model_handler
-from afl.runtime.program import Program
+from afl.runtime.monitoring.tracing import traceparent_of_task
+from afl.runtime.program.program import Program
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.tracing import traceparent_of_task
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
+from afl.runtime.task_handlers.model_handler import model_handler
 from afl.runtime.types import StepId
 
 

@@ -30,14 +30,14 @@ from support.threads import newcomers
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent import ToolRegistry
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import LockMetaData, RunnerState, ServerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
-from afl.runtime.handler import Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.runner.service import RESUME_TASK_NAME, RunnerConfig, RunnerService
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import StepId, WorkflowId
 
 Function = Any

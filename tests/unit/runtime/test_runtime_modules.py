@@ -26,7 +26,7 @@ PLACES = {
     "afl.runtime.agent_poller": ["AgentPoller", "AgentPollerConfig"],
     "afl.runtime.runner": ["RunnerService", "RunnerConfig", "RESUME_TASK_NAME"],
     "afl.runtime.runner.service": ["RunnerService", "RunnerConfig", "RESUME_TASK_NAME"],
-    "afl.runtime.changers": ["StateChanger", "StateChangeResult", "get_state_changer"],
+    "afl.runtime.evaluation.changers": ["StateChanger", "StateChangeResult", "get_state_changer"],
 }
 
 
@@ -79,7 +79,7 @@ def test_what_is_loaded_on_demand_is_what_its_module_has() -> None:
 
 
 def test_two_kinds_of_statements_have_two_names() -> None:
-    assert afl.runtime.StatementDefinition.__module__ == "afl.runtime.block"
+    assert afl.runtime.StatementDefinition.__module__ == "afl.runtime.program.block"
     assert afl.runtime.EntityStatementDefinition.__module__ == "afl.runtime.entities.flows"
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.runtime import operators
-from afl.runtime.operators import BINARY
+from afl.runtime.program import operators
+from afl.runtime.program.operators import BINARY
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5),

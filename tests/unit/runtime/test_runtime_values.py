@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.values import misfit, type_text, unknown_name
+from afl.runtime.program.values import misfit, type_text, unknown_name
 
 LONGS = {"type": "ArrayType", "elementType": "Long"}
 SCHEMAS = {"ns.Point": {"x": "Long", "tags": {"type": "ArrayType", "elementType": "String"}}}

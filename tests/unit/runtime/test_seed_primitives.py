@@ -13,9 +13,9 @@ from support.eventually import eventually
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Callback, Handlers
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner import RunnerConfig, RunnerService
+from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.types import StepId
 
 

@@ -8,14 +8,14 @@ import pytest
 from runtime_programs import dollar, giving, step
 
 from afl.runtime import handlers
-from afl.runtime.changes import IterationChanges
 from afl.runtime.entities import TaskState
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.evaluator import ExecutionContext
 from afl.runtime.handlers import STATE_HANDLERS, completion, get_handler, initialization
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.program import Program
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program.program import Program
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry

@@ -11,7 +11,7 @@ from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.policies import retry_delay
+from afl.runtime.program.policies import retry_delay
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 
 

@@ -14,9 +14,9 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskStat
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.sweep import continue_lost_steps, judge, reclaim
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.sweep import continue_lost_steps, judge, reclaim
 from afl.runtime.types import EventId, StepId
 
 TIMED = """

@@ -9,8 +9,8 @@ import pytest
 from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.telling_workflows import TELLING
 
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.pace import Pace
 
 OUTPUTS: dict[str, dict[str, Any]] = {
     "chain": {"x": 30},

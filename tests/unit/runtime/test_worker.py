@@ -25,15 +25,15 @@ from support.agents import (
 )
 from support.eventually import eventually
 
-from afl.kernel.doorbell import Ear
 from afl.kernel.errors import InputError, StoreUnavailable
+from afl.kernel.notify import Ear
 from afl.runtime.entities import LogDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Callback, HandlerContext, Handlers
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.sql_store import SqlStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.task_handlers.handler import Callback, HandlerContext, Handlers
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import EventId, StepId
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions

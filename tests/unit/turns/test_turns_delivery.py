@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import InputError
-from afl.turns.delivery import answer_content, deliverable_text, fields_content
-from afl.turns.heads import fallback_content
+from afl.turns.cardbox.delivery import answer_content, deliverable_text, fields_content
 from afl.turns.statuses import TaskStatus
+from afl.turns.store.heads import fallback_content
 from afl.turns.worker.limits import WorkerLimits, warning
 
 

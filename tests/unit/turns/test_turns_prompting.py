@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afl.models import Opaque, Reply, Text, ToolResult, ToolUse
-from afl.turns import cards as contents
-from afl.turns.cards import Card
-from afl.turns.delivery import answer_content
-from afl.turns.prompting import conversation, last_thought, messages, thought_blocks, thought_content
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.cards import Card
+from afl.turns.cardbox.delivery import answer_content
+from afl.turns.worker.prompting import conversation, last_thought, messages, thought_blocks, thought_content
 
 TURN = "turn_1"
 

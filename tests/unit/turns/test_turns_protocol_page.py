@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from afl.turns.transition_page import BEGIN, END, render
-from afl.turns.transitions import TRANSITIONS
+from afl.turns.protocol.transition_page import BEGIN, END, render
+from afl.turns.protocol.transitions import TRANSITIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "turns-protocol.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from afl.turns import cards as contents
-from afl.turns.cards import Card
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.cards import Card
 from afl.turns.model import Head, InboxRow, WaitingTool
 from afl.turns.statuses import HeadStatus, InboxStatus, MessageType, WaitStatus
 from afl.turns.worker.resuming import Act, Reading, decide, ending_of

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from afl.turns.threads import Threads
+from afl.turns.worker.threads import Threads
 
 SECONDS = 30
 _here: ContextVar[str] = ContextVar("_here", default="")

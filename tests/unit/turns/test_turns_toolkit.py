@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import InputError
-from afl.turns import cards as contents
-from afl.turns.cards import Card
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.cards import Card
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field

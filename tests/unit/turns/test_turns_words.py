@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.turns.cards import Card, NewCard, check_card, text, tool_result_content
+from afl.turns.cardbox.cards import Card, NewCard, check_card, text, tool_result_content
 from afl.turns.context import TurnContext, context_of_headers
 from afl.turns.errors import CardError, ErrorCode, ProtocolViolation, SubjectError
-from afl.turns.headers import IDENTITY_FIELDS, without_identity
-from afl.turns.ids import new_id, new_span, new_trace
 from afl.turns.model import Limits
-from afl.turns.payloads import check_command_payload, check_stop
-from afl.turns.statuses import CardType
-from afl.turns.subjects import (
+from afl.turns.protocol.headers import IDENTITY_FIELDS, without_identity
+from afl.turns.protocol.ids import new_id, new_span, new_trace
+from afl.turns.protocol.payloads import check_command_payload, check_stop
+from afl.turns.protocol.subjects import (
     check_command,
     check_target,
     matches,
@@ -24,6 +23,7 @@ from afl.turns.subjects import (
     tool_subject,
     wakeup_subject,
 )
+from afl.turns.statuses import CardType
 
 TOKEN = st.text("abcdefghij0123456789_-", min_size=1, max_size=8)
 

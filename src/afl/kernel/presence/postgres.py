@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg.pq import ConnStatus
 
-from afl.kernel.companion import Companion
 from afl.kernel.database.postgres_pool import Connection, abandon
 from afl.kernel.database.queries import queries
 from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.ids import sortable_id
+from afl.kernel.joinable_thread import Companion
 from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence.base import Life, Presence, own_words
 

@@ -8,8 +8,8 @@ from afl.kernel import journal, schedule
 from afl.kernel.database import Database, Schema
 from afl.kernel.database.schema import stored_versions
 from afl.operations.doctor.finding import Finding, error, fine, note, warning
-from afl.runtime.sql_store import tables, usage
-from afl.turns.tables import SCHEMAS as TURNS
+from afl.runtime.stores.sql_store import tables, usage
+from afl.turns.store.tables import SCHEMAS as TURNS
 
 _EVERYWHERE = (tables.SCHEMA, usage.SCHEMA, schedule.SCHEMA, journal.SCHEMA, *TURNS)
 _NEWER = "Update AgentFlow on this machine to the version that wrote the store."

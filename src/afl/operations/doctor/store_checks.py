@@ -13,7 +13,7 @@ from afl.operations.work.workers import Liveness, servers
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.inspection import OrphanKind
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.stores.sql_store import SqlStore
 
 _MOST = 10_000
 _GRACE_MS = 60_000  # a lease that ended just now is not worth a word

@@ -27,12 +27,12 @@ from afl.operations.people.questions import (
     verdict_field,
 )
 from afl.operations.run import run_store
-from afl.runtime import paths
-from afl.runtime.elsewhere import Elsewhere
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import ResultError
-from afl.runtime.outcome import check_result
+from afl.runtime.evaluation.elsewhere import Elsewhere
+from afl.runtime.evaluation.outcome import check_result
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from afl.operations.people.form_fields import FieldKind, Form, FormField
-from afl.runtime.declaration import Declaration, Field, constant_context
-from afl.runtime.program import Program
-from afl.runtime.values import TypeSpec, type_text
+from afl.runtime.program.declaration import Declaration, Field, constant_context
+from afl.runtime.program.program import Program
+from afl.runtime.program.values import TypeSpec, type_text
 
 _DEEPEST = 3  # schemas within schemas; what is deeper is written as JSON
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
-from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.policies import TIMEOUT_ERROR
-from afl.runtime.program import Program
+from afl.runtime.program import paths
+from afl.runtime.program.policies import TIMEOUT_ERROR
+from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 KIND = "human"

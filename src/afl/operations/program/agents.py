@@ -20,11 +20,11 @@ from typing import Any
 
 from afl.kernel.errors import InputError
 from afl.models.model import Model
-from afl.runtime.handler import Handlers
-from afl.runtime.model_handler import model_handler
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.registry_handlers import RegistryHandlers
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.model_handler import model_handler
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _HOW = """a handler is a function like this one:

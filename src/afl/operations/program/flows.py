@@ -14,7 +14,7 @@ from afl.operations.program.sources import from_text
 from afl.operations.program.workflow_signature import WorkflowSignature, signatures
 from afl.runtime.entities import FlowDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 _LISTED = 5
 

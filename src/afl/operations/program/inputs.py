@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from afl.kernel.errors import InputError, PayloadError
-from afl.runtime.inputs import check_inputs
-from afl.runtime.program import Program
-from afl.runtime.values import TypeSpec, misfit, type_text
+from afl.runtime.program.inputs import check_inputs
+from afl.runtime.program.program import Program
+from afl.runtime.program.values import TypeSpec, misfit, type_text
 
 _MISSING = object()
 

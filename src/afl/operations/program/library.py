@@ -16,8 +16,8 @@ from afl.operations.program.workflow_signature import WorkflowSignature, signatu
 from afl.operations.run.runs import choose_workflow
 from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText, WorkflowDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.program_cache import ProgramCache
+from afl.runtime.program.cache import ProgramCache
+from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 RECENT = 200  # workflows of so many of the newest runs are known

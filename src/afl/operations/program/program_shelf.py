@@ -6,7 +6,7 @@ import threading
 from weakref import WeakKeyDictionary
 
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program_cache import ProgramCache
+from afl.runtime.program.cache import ProgramCache
 
 _shelves: WeakKeyDictionary[PersistenceAPI, ProgramCache] = WeakKeyDictionary()
 _lock = threading.Lock()

@@ -13,7 +13,7 @@ from afl.operations.program.compilation import compile_sources, examine
 from afl.operations.program.workflow_signature import WorkflowSignature, signatures
 from afl.operations.run.runs import choose_workflow
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 UNNAMED = "<source>"
 

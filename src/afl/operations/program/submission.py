@@ -16,9 +16,9 @@ from afl.operations.program.source_text import SourceText, program_of
 from afl.operations.run.spending import set_budget
 from afl.runtime.entities import LockMetaData
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.inputs import check_inputs
+from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 _KEY_MS = 24 * 3_600_000

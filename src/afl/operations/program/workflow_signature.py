@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.declaration import Declaration, Field
-from afl.runtime.program import Program
-from afl.runtime.values import type_text
+from afl.runtime.program.declaration import Declaration, Field
+from afl.runtime.program.program import Program
+from afl.runtime.program.values import type_text
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from afl.kernel.presence import Life
 from afl.operations.run.run_log import entries
 from afl.operations.spans import clock
 from afl.operations.work.workers import Server, servers
-from afl.runtime import paths
 from afl.runtime.entities import LogDefinition, RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.program_cache import ProgramCache
+from afl.runtime.program import paths
+from afl.runtime.program.cache import ProgramCache
+from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 

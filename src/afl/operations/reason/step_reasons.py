@@ -7,9 +7,9 @@ from afl.operations.reason.run_standing import standing
 from afl.operations.reason.scene import Scene, failure_words, first_line, line_words, step_words
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.reason.task_reasons import task_reason
-from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.program import paths
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId

@@ -12,11 +12,11 @@ from typing import TypeAlias
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.near_names import near_name
 from afl.operations.run import run_store
-from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.program_cache import ProgramCache
+from afl.runtime.program import paths
+from afl.runtime.program.cache import ProgramCache
+from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
 

@@ -10,7 +10,7 @@ from afl.operations.reason.staffing import staffing
 from afl.operations.run.run_log import log_line
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
-from afl.runtime.sweep import what_was_lost
+from afl.runtime.recovery.sweep import what_was_lost
 from afl.runtime.types import WorkflowId
 
 _KEY_TASKS = 10_000

@@ -14,10 +14,10 @@ from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
 from afl.operations.run.spending import set_budget
-from afl.runtime import tracing
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
+from afl.runtime.evaluation.outcome import check_result
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.outcome import check_result
+from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 
 _AROUND = 2
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from afl.runtime.block import StatementDefinition
-from afl.runtime.declaration import Declaration
-from afl.runtime.dependency import DependencyGraph
-from afl.runtime.policies import BRIDGES, NAMESPACE
-from afl.runtime.program import Program
+from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.declaration import Declaration
+from afl.runtime.program.dependency import DependencyGraph
+from afl.runtime.program.policies import BRIDGES, NAMESPACE
+from afl.runtime.program.program import Program
 
 _CASE = re.compile(r"case\s+(.+?)\s*=>", re.DOTALL)
 _LONGEST = 2_000  # characters of a condition that are looked at

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from afl.operations.run.graph_labels import case_title, doer
-from afl.runtime.block import StatementDefinition
-from afl.runtime.dependency import DependencyGraph
-from afl.runtime.program import Program
+from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.dependency import DependencyGraph
+from afl.runtime.program.program import Program
 from afl.runtime.types import ObjectType
 
 BUNDLE = 100  # statements in a bundle

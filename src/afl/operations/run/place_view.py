@@ -13,12 +13,12 @@ from afl.operations.reason.scene import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
 from afl.operations.run.run_tree import Counts
-from afl.runtime import paths
-from afl.runtime.block import StatementDefinition
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program import paths
+from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.program import Program
 from afl.runtime.step import StepLine
 from afl.runtime.types import ObjectType, WorkflowId
 

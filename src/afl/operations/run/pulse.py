@@ -12,7 +12,14 @@ from afl.operations.run.badges import badges
 from afl.operations.work.timetable import schedules
 from afl.runtime.entities import TaskHold
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.persistence.topics import (
+    CANCEL_TOPIC,
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    logs_topic,
+    run_topic,
+    tasks_topic,
+)
 from afl.runtime.types import WorkflowId
 
 AUDIT_LOG = "afl:audit"

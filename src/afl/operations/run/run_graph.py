@@ -13,10 +13,10 @@ from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
 from afl.operations.run.run_tree import Counts
-from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program import paths
+from afl.runtime.program.program import Program
 from afl.runtime.states import StepState
 from afl.runtime.types import ObjectType, WorkflowId
 

@@ -10,10 +10,10 @@ from typing import Any
 from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import Limit, LongPoll, Position
 from afl.operations.run import run_store
-from afl.runtime import paths
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.topics import logs_topic, run_topic
+from afl.runtime.persistence.topics import logs_topic, run_topic
+from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
 _POLL_SECONDS = 1.0

@@ -10,8 +10,8 @@ from afl.operations.bounds import Limit
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, state_word, step_word
 from afl.operations.run.run_tree import Counts
-from afl.runtime import paths
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import paths
 from afl.runtime.step import StepLine
 from afl.runtime.types import ObjectType, WorkflowId
 

@@ -15,15 +15,15 @@ from afl.operations.run.graph_labels import case_title
 from afl.operations.run.run_log import entries
 from afl.operations.run.spending import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
-from afl.runtime import paths
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
+from afl.runtime.monitoring.usage import Budget, UsageTotal, total
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program import paths
+from afl.runtime.program.program import Program
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId, WorkflowId
-from afl.runtime.usage import Budget, UsageTotal, total
 
 _INDEX = re.compile(r"#\d+")
 

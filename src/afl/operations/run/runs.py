@@ -17,14 +17,14 @@ from afl.operations.run.run_store import UnknownRun, find, opened
 from afl.operations.run.spending import set_budget
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.evaluation.pace import Pace
+from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.handler import Handlers
-from afl.runtime.inputs import check_inputs
 from afl.runtime.local_runner import LocalRunner
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
-from afl.runtime.run_observer import Observer
+from afl.runtime.program.inputs import check_inputs
+from afl.runtime.program.program import Program
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 
 if TYPE_CHECKING:

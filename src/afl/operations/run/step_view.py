@@ -19,14 +19,14 @@ from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
 from afl.operations.run.spending import get_usage
-from afl.runtime import paths
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.monitoring.usage import UsageRecord, UsageTotal, total
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program import paths
+from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import WorkflowId
-from afl.runtime.usage import UsageRecord, UsageTotal, total
 
 __all__ = ["Attempt", "Element", "PlaceView", "StepView", "show_place", "show_step"]
 

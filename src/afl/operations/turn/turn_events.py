@@ -15,11 +15,11 @@ from afl.operations.turn.turns import known_agent, opened
 from afl.turns.agents import Agents
 from afl.turns.bus.local import LocalBus
 from afl.turns.errors import SubjectError
-from afl.turns.events import state_event
-from afl.turns.heads import list_heads
 from afl.turns.message import Message
 from afl.turns.model import Head
-from afl.turns.subjects import chunk_subject, event_subject, parse_subject
+from afl.turns.protocol.events import state_event
+from afl.turns.protocol.subjects import chunk_subject, event_subject, parse_subject
+from afl.turns.store.heads import list_heads
 
 _LOOK_SECONDS = 0.25
 _DIGITS = 15

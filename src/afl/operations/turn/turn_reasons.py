@@ -9,12 +9,12 @@ from afl.kernel.presence.base import Life
 from afl.kernel.settings import Settings
 from afl.operations.spans import span
 from afl.operations.turn.turns import find_turn, reading
-from afl.turns import inbox
-from afl.turns.heads import head_of_turn, read_head, read_waiting
-from afl.turns.looking import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.model import Head
 from afl.turns.resources import get_agent
 from afl.turns.statuses import HeadStatus, InboxStatus, WaitStatus
+from afl.turns.store import inbox
+from afl.turns.store.heads import head_of_turn, read_head, read_waiting
+from afl.turns.store.looking import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.watchdog import DISPATCHED_MS
 
 _NOTHING = "Nothing to do."

@@ -14,10 +14,10 @@ from afl.operations.turn.turn_module import TurnModule
 from afl.operations.turn.turns import Stopped, boxes_of, limits_of, stop_named
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
+from afl.turns.bus.hearing import Hearing
+from afl.turns.cardbox.delivered import Delivered
 from afl.turns.definition import establish
-from afl.turns.delivered import Delivered
 from afl.turns.engine import L0Engine
-from afl.turns.hearing import Hearing
 from afl.turns.model import TurnRef
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.limits import WorkerLimits

@@ -9,18 +9,18 @@ from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.settings import Settings
 from afl.operations.turn.turns import TurnLine, find_turn, reading
-from afl.turns import headers as names
-from afl.turns import inbox
-from afl.turns.boxes import read_box
-from afl.turns.cards import Card
+from afl.turns.cardbox.boxes import read_box
+from afl.turns.cardbox.cards import Card
+from afl.turns.cardbox.delivery import deliverable_text
 from afl.turns.context import context_of_row
-from afl.turns.delivery import deliverable_text
-from afl.turns.edges import Edge
-from afl.turns.heads import head_of_turn, read_waiting
-from afl.turns.looking import edges_about, turn_at_a_glance
 from afl.turns.model import InboxRow, WaitingTool
+from afl.turns.protocol import headers as names
 from afl.turns.statuses import CardType
-from afl.turns.steps import Step, read_steps
+from afl.turns.store import inbox
+from afl.turns.store.edges import Edge
+from afl.turns.store.heads import head_of_turn, read_waiting
+from afl.turns.store.looking import edges_about, turn_at_a_glance
+from afl.turns.store.steps import Step, read_steps
 
 
 @dataclass(frozen=True, slots=True)

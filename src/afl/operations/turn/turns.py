@@ -18,11 +18,14 @@ from afl.operations.bounds import Limit, Skip
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
-from afl.turns.delivered import Delivered
+from afl.turns.cardbox.delivered import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import BusUnavailable
-from afl.turns.heads import list_heads, read_head, read_waiting
-from afl.turns.looking import (
+from afl.turns.model import Head, Limits, TurnRef
+from afl.turns.resources import get_agent, list_agents
+from afl.turns.statuses import HeadStatus, WaitStatus
+from afl.turns.store.heads import list_heads, read_head, read_waiting
+from afl.turns.store.looking import (
     TurnRow,
     instruction_of,
     latest_turns,
@@ -30,10 +33,7 @@ from afl.turns.looking import (
     turn_at_a_glance,
     turns_named,
 )
-from afl.turns.model import Head, Limits, TurnRef
-from afl.turns.resources import get_agent, list_agents
-from afl.turns.statuses import HeadStatus, WaitStatus
-from afl.turns.tables import ensure_tables
+from afl.turns.store.tables import ensure_tables
 from afl.turns.tools.local import near
 
 T = TypeVar("T")

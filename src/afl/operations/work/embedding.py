@@ -23,8 +23,8 @@ from afl.operations.run.runs import (
 from afl.operations.work.hosting import hosted_for
 from afl.operations.work.offers import offer_of
 from afl.runtime.evaluator import ExecutionStatus
-from afl.runtime.inputs import check_inputs
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program.inputs import check_inputs
 
 
 def run(

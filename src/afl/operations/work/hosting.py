@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.bridge import Bridge, Host, Opening
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
-from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
+from afl.kernel.joinable_thread import Companion
 from afl.kernel.presence import Life
 from afl.kernel.settings import SETTINGS, Settings
 from afl.operations.work.offers import Offer
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.policies import BRIDGES, NAMESPACE
-from afl.runtime.program import Program
-from afl.runtime.sql_store import SqlStore
+from afl.runtime.program.policies import BRIDGES, NAMESPACE
+from afl.runtime.program.program import Program
+from afl.runtime.stores.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_module import TurnModule

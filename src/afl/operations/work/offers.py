@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.marks import answering
 from afl.kernel.errors import InputError
 from afl.operations.program.agents import AgentError, load_agents, load_module
-from afl.runtime.handler import Handlers
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.task_handlers.handler import Handlers
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_module import TurnModule

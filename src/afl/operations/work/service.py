@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afl.kernel.companion import Companion
+from afl.kernel.joinable_thread import Companion
 from afl.kernel.settings import Settings
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
-from afl.runtime.pace import Pace
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.results import TaskResult
 
 _LOOK_SECONDS = 0.5

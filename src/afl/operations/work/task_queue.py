@@ -11,9 +11,9 @@ from afl.operations.bounds import Limit, Skip
 from afl.operations.reason.scene import Scene
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
-from afl.runtime import paths
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
 _OPEN = (TaskState.RUNNING, TaskState.PENDING)

@@ -13,7 +13,7 @@ from afl.kernel.schedule import CatchUp
 from afl.operations.program.library import program_named
 from afl.operations.program.source_text import SourceText, program_of
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
 from afl.runtime.schedules import WorkflowSchedule, WorkflowSchedules, list_schedules
 
 __all__ = [

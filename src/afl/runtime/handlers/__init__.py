@@ -43,7 +43,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
+    from afl.runtime.evaluation.context import ExecutionContext
 
 STATE_HANDLERS: dict[str, type[StateHandler]] = {
     StepState.CREATED: StatementBeginHandler,

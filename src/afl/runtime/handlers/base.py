@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from afl.kernel.errors import FencedError, StoreError
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.step import StepDefinition
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
+    from afl.runtime.evaluation.context import ExecutionContext
 
 
 NOT_OF_THE_STEP = (StoreError, FencedError)

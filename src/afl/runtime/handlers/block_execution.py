@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.runtime import paths
-from afl.runtime.block import StatementDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.frame import Frame, Standing
+from afl.runtime.evaluation.frame import Frame, Standing
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
-from afl.runtime.operators import boolean, type_name
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.program import paths
+from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.operators import boolean, type_name
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress
 from afl.runtime.types import ObjectType, StepId

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from afl.runtime import paths
-from afl.runtime.declaration import constant_context
-from afl.runtime.dependency import DependencyGraph
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.program import paths
+from afl.runtime.program.declaration import constant_context
+from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import AttributeValue, StepId
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.state_change import StateChangeResult
 
 
 class AwaitChildrenHandler(StateHandler):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.handlers.event import EventTransmitHandler
-from afl.runtime.state_change import StateChangeResult
 
 __all__ = ["EventTransmitHandler", "StatementCompleteHandler", "StatementEndHandler"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel.ids import sortable_id
-from afl.runtime import paths
-from afl.runtime.changes import EventDefinition
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.policies import policies_of
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.persistence.changes import EventDefinition
+from afl.runtime.program import paths
+from afl.runtime.program.policies import policies_of
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from afl.runtime import paths
+from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.handlers.children import AwaitChildrenHandler
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.program import paths
 from afl.runtime.types import ObjectType
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from afl.kernel.ids import sortable_id
-from afl.runtime.block import StatementDefinition
 from afl.runtime.entities import LogDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.expression import EvaluationContext, render
-from afl.runtime.operators import boolean, text_of
+from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.operators import boolean, text_of
 from afl.runtime.step import StepDefinition
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
+    from afl.runtime.evaluation.context import ExecutionContext
 
 
 def write_log(step: StepDefinition, context: ExecutionContext, values: dict[str, Any]) -> None:

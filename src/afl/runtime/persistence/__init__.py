@@ -1,6 +1,6 @@
 """What a store must do: `api` has the rules of all and the whole, the other files the protocols it is made of."""
 
-from afl.runtime.changes import EventDefinition, IterationChanges
 from afl.runtime.persistence.api import PersistenceAPI
+from afl.runtime.persistence.changes import EventDefinition, IterationChanges
 
 __all__ = ["EventDefinition", "IterationChanges", "PersistenceAPI"]

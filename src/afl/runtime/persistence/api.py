@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from afl.runtime.changes import IterationChanges
+from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.claims import ClaimStore
 from afl.runtime.persistence.elsewhere import ElsewhereStore
 from afl.runtime.persistence.flows import FlowStore
@@ -32,8 +32,8 @@ from afl.runtime.persistence.tasks import TaskStore
 
 if TYPE_CHECKING:
     from afl.kernel.database.lock_wait import LockHolder
-    from afl.kernel.doorbell import Ear
     from afl.kernel.errors import AgentFlowError
+    from afl.kernel.notify import Ear
     from afl.kernel.presence import Life
 
 

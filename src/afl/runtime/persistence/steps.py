@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from afl.runtime.changes import EventDefinition
+from afl.runtime.persistence.changes import EventDefinition
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.persistence.changes import Outcome
 from afl.runtime.types import StepId, WorkflowId
 
 

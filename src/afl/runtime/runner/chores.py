@@ -10,8 +10,8 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.isolation import Isolation
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.sweep import continue_lost_steps
 from afl.runtime.schedules import WorkflowSchedules
-from afl.runtime.sweep import continue_lost_steps
 
 _log = logging.getLogger(__name__)
 Chore = Callable[[], object]

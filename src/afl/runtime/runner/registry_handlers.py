@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from afl.runtime.handler import HandlerContext, Handlers, TaskHandler
 from afl.runtime.runner.system_tasks import SystemTasks
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers, TaskHandler
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
 
 class RegistryHandlers(Handlers):

@@ -14,18 +14,18 @@ from afl.kernel.lease import LEASE_MS
 from afl.kernel.meters import process_meters
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.figures import StoreFigures
-from afl.runtime.handler import Handlers
+from afl.runtime.monitoring.store_metrics import StoreFigures
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.registration import Registration, describe_server
+from afl.runtime.recovery.sweep import continue_lost_steps, reclaim
 from afl.runtime.runner.chores import chores_of
 from afl.runtime.runner.config import RunnerConfig
+from afl.runtime.runner.registration import Registration, describe_server
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.runner.status_server import StatusServer
 from afl.runtime.runner.stop_signals import StopSignals
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
-from afl.runtime.sweep import continue_lost_steps, reclaim
-from afl.runtime.tool_registry import ToolRegistry
+from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.thread_pool import ThreadPool

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from afl.kernel.companion import Companion
 from afl.kernel.errors import SettingError
+from afl.kernel.joinable_thread import Companion
 from afl.kernel.meters import CONTENT_TYPE, Sample, render
 
 Status = dict[str, Any]

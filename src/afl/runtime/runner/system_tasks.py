@@ -15,8 +15,8 @@ from afl.kernel.errors import AgentFlowError, CorruptRow, InputError, StoreError
 from afl.language.compiler import compile_source
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.masking import error_record
-from afl.runtime.program import Program
+from afl.runtime.program.program import Program
+from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.results import error_text
 

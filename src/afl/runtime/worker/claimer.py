@@ -7,9 +7,9 @@ import time
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.handler import Handlers
-from afl.runtime.in_hand import claiming
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.held_work import claiming
+from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.options import WorkerOptions
 
 

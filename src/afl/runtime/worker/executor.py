@@ -15,11 +15,11 @@ from typing import Any
 
 from afl.kernel import crashpoint, event_loop, forked, telemetry
 from afl.kernel.errors import CorruptRow
-from afl.runtime import tracing
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.handler import Handlers
-from afl.runtime.handler_context import HandlerContext
+from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.handler_context import HandlerContext
 from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.thread_pool import Threads
 

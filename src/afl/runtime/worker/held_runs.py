@@ -21,12 +21,12 @@ from afl.kernel.errors import (
     PayloadError,
     StoreUnavailable,
 )
-from afl.runtime import paths
-from afl.runtime.changes import EventDefinition, Outcome
 from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, TaskDefinition
+from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.in_hand import claiming
-from afl.runtime.session import Session
+from afl.runtime.persistence.changes import EventDefinition, Outcome
+from afl.runtime.program import paths
+from afl.runtime.recovery.held_work import claiming
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.reports import Report, Reports, Stored

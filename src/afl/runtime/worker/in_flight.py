@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from queue import Empty
 
 from afl.runtime.entities import LogDefinition, TaskDefinition
-from afl.runtime.handler import HandlerContext, Handlers
-from afl.runtime.in_hand import Claim
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.held_work import Claim
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.worker.executor import Execution, HandlerExecutor
 from afl.runtime.worker.results import HandlerTimeout, TaskResult
 from afl.runtime.worker.thread_pool import Threads

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from afl.kernel.companion import Companion
 from afl.kernel.errors import AgentFlowError
-from afl.runtime.in_hand import Claim, Holding, register
+from afl.kernel.joinable_thread import Companion
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.held_work import Claim, Holding, register
 
 _log = logging.getLogger(__name__)
 

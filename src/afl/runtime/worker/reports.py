@@ -11,14 +11,14 @@ from typing import Any
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow
-from afl.runtime import tracing
-from afl.runtime.changes import Outcome
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.masking import error_record
-from afl.runtime.outcome import completed, failed
-from afl.runtime.program import Program
+from afl.runtime.monitoring import tracing
+from afl.runtime.persistence.changes import Outcome
+from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
+from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.results import TaskResult
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel.error_text import error_text as stored_text
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.policies import TIMEOUT_ERROR
+from afl.runtime.program.policies import TIMEOUT_ERROR
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.in_hand import Claim, claiming_since, in_hand
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.recovery.held_work import Claim, claiming_since, in_hand
 from afl.runtime.types import WorkflowId
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
-from afl.kernel.companion import Companion
+from afl.kernel.joinable_thread import Companion
 
 Job = Callable[[], None]
 

@@ -19,22 +19,22 @@ from typing import TypedDict
 from afl.kernel import codec, event_loop, telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
-from afl.kernel.companion import Companion
-from afl.kernel.doorbell import Ear
 from afl.kernel.errors import PayloadError, StoreError
-from afl.runtime import tracing
+from afl.kernel.joinable_thread import Companion
+from afl.kernel.notify import Ear
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler import Handlers
-from afl.runtime.in_hand import Holding, claiming
-from afl.runtime.log_writer import LogWriter
-from afl.runtime.masking import error_record
-from afl.runtime.policies import retry_delay
-from afl.runtime.session import Session
-from afl.runtime.sweep import reclaim
-from afl.runtime.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.monitoring import tracing
+from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.program.policies import retry_delay
+from afl.runtime.recovery.held_work import Holding, claiming
+from afl.runtime.recovery.sweep import reclaim
+from afl.runtime.stores.masking import error_record
+from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.log_writer import LogWriter
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.usage import BudgetExceeded
 from afl.runtime.worker.claimer import Claimer
 from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.in_flight import InFlightTasks

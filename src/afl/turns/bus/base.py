@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from afl.kernel.errors import InputError
+from afl.turns.bus.outbox import Stored
 from afl.turns.message import Message
-from afl.turns.outbox import Stored
 
 Callback = Callable[[Message], Awaitable[None]]
 MAX_DELIVER = 5  # how often a consumer is given a message that it cannot handle

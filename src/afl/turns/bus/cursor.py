@@ -11,10 +11,10 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
-from afl.turns import outbox
+from afl.turns.bus import outbox
 from afl.turns.bus.base import MAX_DELIVER, Callback
-from afl.turns.outbox import Q, Stored
-from afl.turns.subjects import matches
+from afl.turns.bus.outbox import Q, Stored
+from afl.turns.protocol.subjects import matches
 
 LEASE_MS = 30_000
 _ROWS = 50

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
-from afl.kernel.doorbell import Doorbell, Ear, open_doorbell
 from afl.kernel.errors import StoreError
-from afl.turns.alone import Alone
+from afl.kernel.notify import Doorbell, Ear, open_doorbell
 from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar, checked_concurrency
 from afl.turns.bus.cursor import Cursor
+from afl.turns.bus.outbox import Q, Stored
 from afl.turns.errors import SubjectError
-from afl.turns.inbox import topic
 from afl.turns.message import Message
-from afl.turns.outbox import Q, Stored
-from afl.turns.subjects import matches, parse_subject
+from afl.turns.protocol.subjects import matches, parse_subject
+from afl.turns.store.alone import Alone
+from afl.turns.store.inbox import topic
 
 PUBLISHED = "turns:published"
 _LOOK_SECONDS = 1.0  # a ring may be lost

@@ -16,7 +16,6 @@ from afl.kernel.codec import encode
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.ids import sortable_id
 from afl.kernel.setting_kinds import mask_url
-from afl.turns import headers as names
 from afl.turns.bus.base import (
     MAX_DELIVER,
     Bus,
@@ -26,10 +25,11 @@ from afl.turns.bus.base import (
     WakeupEar,
     checked_concurrency,
 )
+from afl.turns.bus.outbox import Stored
 from afl.turns.errors import BusUnavailable
 from afl.turns.message import Message
-from afl.turns.outbox import Stored
-from afl.turns.subjects import PREFIX, VERSION
+from afl.turns.protocol import headers as names
+from afl.turns.protocol.subjects import PREFIX, VERSION
 
 try:
     import nats.errors

@@ -18,9 +18,9 @@ from nats.js import JetStreamContext
 from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.codec import decode_as
-from afl.turns import headers as names
 from afl.turns.bus.base import Callback, Subscription, WakeupEar
 from afl.turns.message import Message
+from afl.turns.protocol import headers as names
 
 MESSAGE_ID = "Nats-Msg-Id"
 LOST = (TimeoutError, OSError, nats.errors.Error, nats.js.errors.Error)

@@ -9,7 +9,7 @@ from nats.js import JetStreamContext
 from afl.kernel.codec import encode
 from afl.kernel.errors import PayloadError
 from afl.turns.bus.nats_listening import MESSAGE_ID
-from afl.turns.outbox import Stored
+from afl.turns.bus.outbox import Stored
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 REFUSED = (nats.errors.MaxPayloadError, nats.errors.BadSubjectError, PayloadError, UnicodeError)

@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 from afl.kernel.codec import encode
 from afl.kernel.database import Transaction, queries
 from afl.kernel.errors import InputError
-from afl.turns import cards as contents
-from afl.turns.boxes import create_box, read_box
-from afl.turns.card_store import save_cards
-from afl.turns.cards import NewCard
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.boxes import create_box, read_box
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext, context_of_head
-from afl.turns.edges import Q as HEADS
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.heads import read_head
-from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import Head, L0Result, Limits
 from afl.turns.orchestration.policy import DelegationPolicy
 from afl.turns.orchestration.requests import Assignment
 from afl.turns.primitives.enqueue import enqueue
+from afl.turns.protocol.ids import new_id
 from afl.turns.resources import Agent, find_profile, get_agent, get_profile, put_agent
 from afl.turns.resources import Profile as ProfileRow
 from afl.turns.statuses import BoxKind, CardType, DepthPolicy
+from afl.turns.store.edges import Q as HEADS
+from afl.turns.store.heads import read_head
 
 Q = queries("afl.turns.orchestration")
 

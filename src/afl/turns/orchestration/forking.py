@@ -8,13 +8,13 @@ from typing import Any
 from afl.kernel.codec import encode
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.turns.ids import new_id
 from afl.turns.intents import JoinIntent
 from afl.turns.message import Message
 from afl.turns.orchestration.child import Child, ChildSource, Q, assign, checked_child
 from afl.turns.orchestration.performing import Performed, record_call
 from afl.turns.orchestration.requests import DEADLINE_SECONDS, ForkJoin, checked_fork, read_request
 from afl.turns.primitives.join import join
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import DepthPolicy, EdgePhase
 from afl.turns.tools.outcome import failed
 

@@ -12,11 +12,10 @@ from typing import Any
 
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row, Transaction
-from afl.turns.card_store import save_result
-from afl.turns.cards import NewCard
+from afl.turns.cardbox.card_store import save_result
+from afl.turns.cardbox.cards import NewCard
+from afl.turns.cardbox.delivery import deliverable_text
 from afl.turns.context import TurnContext
-from afl.turns.delivery import deliverable_text
-from afl.turns.ids import new_span
 from afl.turns.intents import AddressIntent, JoinIntent, ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import TurnRef
@@ -27,6 +26,7 @@ from afl.turns.orchestration.performing import AUTHOR
 from afl.turns.primitives.join import join
 from afl.turns.primitives.report import report
 from afl.turns.primitives.stop import stop
+from afl.turns.protocol.ids import new_span
 from afl.turns.statuses import CardType, EdgePhase, MessageType
 from afl.turns.tools.outcome import Outcome
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.turns.edges import Q, edge_row
 from afl.turns.message import Message
 from afl.turns.orchestration.child import Child, ChildSource, assign, checked_child
 from afl.turns.orchestration.provision import provision
@@ -24,6 +23,7 @@ from afl.turns.orchestration.requests import (
     read_request,
 )
 from afl.turns.statuses import DepthPolicy, EdgePhase, MessageType, Primitive
+from afl.turns.store.edges import Q, edge_row
 from afl.turns.tools.outcome import Outcome, failed, outcome_of
 
 AUTHOR = "sys.pmo"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from afl.kernel.database import Transaction
-from afl.turns.commands import command_message
+from afl.turns.bus.outbox import store_commands
 from afl.turns.context import TurnContext
-from afl.turns.edges import add_edge, edge_row
 from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import CommandIntent
 from afl.turns.model import L0Result, accepted, rejected
-from afl.turns.outbox import store_commands
 from afl.turns.primitives.sources import check_source
+from afl.turns.protocol.commands import command_message
 from afl.turns.statuses import EdgePhase, Primitive
+from afl.turns.store.edges import add_edge, edge_row
 
 
 def command_intent(tx: Transaction, context: TurnContext, intent: CommandIntent) -> L0Result:

@@ -8,15 +8,15 @@ from typing import Any
 
 from afl.kernel.codec import decode
 from afl.kernel.database import Transaction
-from afl.turns import inbox
-from afl.turns.boxes import acquire
+from afl.turns.cardbox.boxes import acquire
 from afl.turns.context import TurnContext, context_of_headers, context_of_row
-from afl.turns.edges import Q
-from afl.turns.events import wakeup_message
 from afl.turns.model import Head, InboxRow, L0Result, accepted, busy
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.sources import Q as CALLS
+from afl.turns.protocol.events import wakeup_message
 from afl.turns.statuses import HeadStatus, WakeupReason
+from afl.turns.store import inbox
+from afl.turns.store.edges import Q
 
 _TOLD = ("inbox_id", "agent_turn_id", "worker_target", "channel_id", "context_headers")
 

@@ -9,22 +9,19 @@ from typing import Any
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import FencedError
-from afl.turns import inbox
-from afl.turns.boxes import create_output_box
+from afl.turns.cardbox.boxes import create_output_box
 from afl.turns.context import TurnContext
-from afl.turns.edges import add_edge
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.events import action_ack, wakeup_message
-from afl.turns.headers import without_identity
-from afl.turns.hosting import Hand
-from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import InboxRow, L0Result, Limits, accepted, busy, rejected
-from afl.turns.payloads import check_turn, check_ui_action
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.queueing import queue
 from afl.turns.primitives.sources import Q, check_source_status
 from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
+from afl.turns.protocol.events import action_ack, wakeup_message
+from afl.turns.protocol.headers import without_identity
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.payloads import check_turn, check_ui_action
 from afl.turns.statuses import (
     ActionStatus,
     BoxKind,
@@ -33,6 +30,9 @@ from afl.turns.statuses import (
     MessageType,
     WakeupReason,
 )
+from afl.turns.store import inbox
+from afl.turns.store.edges import add_edge
+from afl.turns.worker.hosting import Hand
 
 
 def enqueue(

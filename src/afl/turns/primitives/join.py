@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from afl.kernel.database import Transaction
 from afl.turns.context import TurnContext
-from afl.turns.edges import add_edge, edge_row, find_edge
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.intents import JoinIntent
 from afl.turns.model import L0Result, accepted, rejected
 from afl.turns.primitives.sources import check_source
 from afl.turns.statuses import EdgePhase, Primitive
+from afl.turns.store.edges import add_edge, edge_row, find_edge
 
 
 def join(tx: Transaction, context: TurnContext, intent: JoinIntent) -> L0Result:

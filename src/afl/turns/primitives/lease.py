@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from afl.kernel.codec import encode
 from afl.kernel.database import Transaction
-from afl.turns.edges import Q
 from afl.turns.model import Head
+from afl.turns.store.edges import Q
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Transaction
-from afl.turns import heads, inbox
-from afl.turns.edges import Q as HEADS
-from afl.turns.edges import add_edge
-from afl.turns.events import wakeup_message
-from afl.turns.hosting import Hand
-from afl.turns.ids import new_id
 from afl.turns.model import Begun, Head, L0Result, accepted
 from afl.turns.primitives.dispatch_next import dispatch_next, lease_turn, told
 from afl.turns.primitives.sources import Q
 from afl.turns.primitives.spawning import Spawn, acknowledgement, edge_of, message_of
+from afl.turns.protocol.events import wakeup_message
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, InboxStatus, WakeupReason
+from afl.turns.store import heads, inbox
+from afl.turns.store.edges import Q as HEADS
+from afl.turns.store.edges import add_edge
+from afl.turns.worker.hosting import Hand
 
 
 def queue(tx: Transaction, spawn: Spawn, hand: Hand | None = None) -> L0Result | None:

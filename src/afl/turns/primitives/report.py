@@ -7,19 +7,16 @@ from typing import Any
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Row, Transaction
-from afl.turns import headers as names
-from afl.turns import inbox
 from afl.turns.context import TurnContext
-from afl.turns.edges import Q as HEADS
-from afl.turns.edges import add_edge, edge_row
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.events import wakeup_message
-from afl.turns.headers import without_identity
-from afl.turns.ids import new_id
 from afl.turns.intents import ReportIntent
 from afl.turns.model import L0Result, accepted, rejected
-from afl.turns.payloads import check_report
 from afl.turns.primitives.sources import Q, check_project, check_source
+from afl.turns.protocol import headers as names
+from afl.turns.protocol.events import wakeup_message
+from afl.turns.protocol.headers import without_identity
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.payloads import check_report
 from afl.turns.statuses import (
     CardType,
     EdgePhase,
@@ -29,6 +26,9 @@ from afl.turns.statuses import (
     Primitive,
     WakeupReason,
 )
+from afl.turns.store import inbox
+from afl.turns.store.edges import Q as HEADS
+from afl.turns.store.edges import add_edge, edge_row
 
 
 def report(tx: Transaction, context: TurnContext, intent: ReportIntent) -> L0Result:

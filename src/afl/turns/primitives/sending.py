@@ -11,20 +11,20 @@ from typing import Any
 
 from afl.kernel.codec import decode, encode_rows
 from afl.kernel.database import Transaction
-from afl.turns.boxes import open_boxes
-from afl.turns.card_store import card_row, row_in_box
-from afl.turns.cards import NewCard
+from afl.turns.cardbox.boxes import open_boxes
+from afl.turns.cardbox.card_store import card_row, row_in_box
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.errors import ProtocolViolation
-from afl.turns.hosting import Hand
-from afl.turns.ids import new_id
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import Begun, Head, L0Result, Limits, accepted
 from afl.turns.primitives.dispatch_next import told
 from afl.turns.primitives.enqueue import enqueue, unknown_agent
 from afl.turns.primitives.sources import Q
 from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import InboxStatus, MessageType
+from afl.turns.worker.hosting import Hand
 
 
 def send(

@@ -6,7 +6,7 @@ from afl.kernel.database import Transaction, queries
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
 
-Q = queries("afl.turns", "sql/primitives")
+Q = queries("afl.turns.store", "sql/primitives")
 
 
 def check_source(tx: Transaction, context: TurnContext) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from afl.turns import inbox
 from afl.turns.context import TurnContext
-from afl.turns.edges import edge_row
-from afl.turns.ids import new_span
 from afl.turns.intents import SpawnIntent
+from afl.turns.protocol.ids import new_span
 from afl.turns.statuses import DepthPolicy, EdgePhase, InboxStatus, MessageType, Primitive
+from afl.turns.store import inbox
+from afl.turns.store.edges import edge_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from afl.kernel.database import Transaction
-from afl.turns import inbox
 from afl.turns.context import TurnContext, context_of_head
 from afl.turns.errors import ErrorCode, ProtocolViolation
-from afl.turns.events import wakeup_message
-from afl.turns.headers import without_identity
-from afl.turns.heads.reading import read_head
-from afl.turns.ids import new_id
 from afl.turns.intents import AddressIntent
 from afl.turns.model import Head, InboxRow, L0Result, accepted, rejected
-from afl.turns.payloads import check_stop
 from afl.turns.primitives.cancel import cancel
 from afl.turns.primitives.sources import check_project, check_source
+from afl.turns.protocol.events import wakeup_message
+from afl.turns.protocol.headers import without_identity
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.payloads import check_stop
 from afl.turns.statuses import InboxStatus, MessageType, WakeupReason
+from afl.turns.store import inbox
+from afl.turns.store.heads.reading import read_head
 
 
 def stop(tx: Transaction, context: TurnContext, intent: AddressIntent) -> L0Result:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from afl.kernel.database import Transaction
-from afl.turns.edges import Q
 from afl.turns.errors import ErrorCode
-from afl.turns.heads.ending import fail_turn
-from afl.turns.heads.fence import moved
-from afl.turns.heads.reading import read_head
 from afl.turns.model import L0Result, Limits, TurnRef, accepted, busy, rejected
 from afl.turns.statuses import HeadStatus
-from afl.turns.steps import close_open_steps
+from afl.turns.store.edges import Q
+from afl.turns.store.heads.ending import fail_turn
+from afl.turns.store.heads.fence import moved
+from afl.turns.store.heads.reading import read_head
+from afl.turns.store.steps import close_open_steps
 
 
 def takeover(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from afl.kernel.database import Transaction
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode
-from afl.turns.events import wakeup_message
-from afl.turns.heads.reading import read_head
 from afl.turns.model import L0Result, accepted, rejected
 from afl.turns.primitives.dispatch_next import dispatch_next
+from afl.turns.protocol.events import wakeup_message
 from afl.turns.resources import get_agent
 from afl.turns.statuses import WakeupReason
+from afl.turns.store.heads.reading import read_head
 
 
 def wakeup(

@@ -10,7 +10,7 @@ import msgspec
 
 from afl.kernel import codec
 from afl.kernel.errors import PayloadError
-from afl.turns.cards import NewCard, check_card, tool_result_content
+from afl.turns.cardbox.cards import NewCard, check_card, tool_result_content
 from afl.turns.errors import CardError
 from afl.turns.model import Limits
 from afl.turns.statuses import AfterExecution, TaskStatus

@@ -18,22 +18,22 @@ from typing import Any
 from afl.kernel.bounds import cut, is_name
 from afl.kernel.database import Transaction
 from afl.models import PythonTool
-from afl.turns import heads
 from afl.turns.bus import Subscription
 from afl.turns.bus.base import checked_concurrency
-from afl.turns.card_store import find_cards, result_card_of, save_result
-from afl.turns.cards import Card, NewCard
+from afl.turns.cardbox.card_store import find_cards, result_card_of, save_result
+from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.context import TurnContext, context_of_headers
-from afl.turns.edges import Q
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
+from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import put_tool
 from afl.turns.statuses import AfterExecution, CardType, HeadStatus
-from afl.turns.subjects import PREFIX
+from afl.turns.store import heads
+from afl.turns.store.edges import Q
 from afl.turns.tools.calling import THREADS, Caller
 from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, near
 from afl.turns.tools.outcome import Outcome, failed, result_card

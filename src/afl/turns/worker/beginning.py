@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from afl.kernel.codec import decode
 from afl.kernel.database import Transaction
-from afl.turns import heads, inbox
-from afl.turns.ids import new_id
 from afl.turns.model import Begun, Head, InboxRow
 from afl.turns.primitives.sources import Q as CALLS
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, MessageType
+from afl.turns.store import heads, inbox
 from afl.turns.worker.scene import read_rows
 
 _TURNS = (MessageType.TURN, MessageType.UI_ACTION)

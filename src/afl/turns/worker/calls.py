@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afl.kernel.database import Transaction
-from afl.turns.cards import NewCard
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.message import Message
 from afl.turns.model import Limits
 from afl.turns.orchestration.forking import FORK_JOIN

@@ -13,11 +13,11 @@ from afl.kernel.database import Transaction
 from afl.models import PRICES, Model, Prices, Reply, Request, observed
 from afl.models.model import OnText
 from afl.turns.engine import L0Engine
-from afl.turns.threads import Threads
 from afl.turns.tools.calling import Caller
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.scene import Scenes
+from afl.turns.worker.threads import Threads
 
 T = TypeVar("T")
 AGAIN = Backoff(0.05, cap=2.0)  # while the store is away

@@ -7,10 +7,10 @@ import logging
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreUnavailable
-from afl.turns import headers as names
-from afl.turns import heads
 from afl.turns.model import Head, L0Result
 from afl.turns.orchestration.joining import join_child
+from afl.turns.protocol import headers as names
+from afl.turns.store import heads
 from afl.turns.worker.desk import AGAIN, Desk
 from afl.turns.worker.scene import Scene
 from afl.turns.worker.turn import TurnRun

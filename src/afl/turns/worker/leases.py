@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from afl.turns import heads
+from afl.turns.store import heads
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.hands import Hands
 from afl.turns.worker.scene import Q

@@ -8,20 +8,20 @@ from functools import partial
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.turns import heads, inbox
-from afl.turns.card_store import card_of, find_cards
-from afl.turns.cards import Card
+from afl.turns.cardbox.card_store import card_of, find_cards
+from afl.turns.cardbox.cards import Card
 from afl.turns.context import TurnContext
-from afl.turns.edges import edges_of_turn
-from afl.turns.events import state_event
-from afl.turns.heads import Ending
-from afl.turns.ids import new_id
 from afl.turns.intents import AddressIntent
 from afl.turns.message import Message
 from afl.turns.model import Begun, Head, InboxRow, L0Result, TurnRef
 from afl.turns.primitives.stop import stop
+from afl.turns.protocol.events import state_event
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, StepStatus, TaskStatus
-from afl.turns.steps import StepEnd, close_step, open_step
+from afl.turns.store import heads, inbox
+from afl.turns.store.edges import edges_of_turn
+from afl.turns.store.heads import Ending
+from afl.turns.store.steps import StepEnd, close_step, open_step
 from afl.turns.worker.beginning import is_to_begin
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.moves import Think, next_move

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from afl.turns.cards import Card, NewCard
+from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.statuses import CardType
 from afl.turns.worker.resuming import Ending, ending_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from afl.turns.cards import Card
+from afl.turns.cardbox.cards import Card
 from afl.turns.model import Head, InboxRow, WaitingTool
 from afl.turns.statuses import AfterExecution, CardType, HeadStatus, TaskStatus, WaitStatus
 

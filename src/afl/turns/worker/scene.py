@@ -8,20 +8,20 @@ from typing import Any
 
 from afl.kernel.database import Row, Transaction, queries
 from afl.kernel.errors import InputError
-from afl.turns.card_store import card_of
-from afl.turns.cards import Card, NewCard
-from afl.turns.heads import read_waiting
+from afl.turns.cardbox.card_store import card_of
+from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.model import Head
 from afl.turns.orchestration.requests import KINDS
-from afl.turns.prompting import conversation, last_thought
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import get_profile, get_tools
 from afl.turns.statuses import CardType
-from afl.turns.steps import StepEnd, read_steps
+from afl.turns.store.heads import read_waiting
+from afl.turns.store.steps import StepEnd, read_steps
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field, required_fields
 from afl.turns.worker.moves import as_card
 from afl.turns.worker.profile import Profile, profile_of
+from afl.turns.worker.prompting import conversation, last_thought
 from afl.turns.worker.toolkit import Toolkit
 
 Q = queries("afl.turns.worker")

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError, InputError
-from afl.turns import heads
-from afl.turns.card_store import find_cards
-from afl.turns.cards import CONTROL, Card, NewCard
-from afl.turns.heads import Ending
-from afl.turns.ids import new_id
+from afl.turns.cardbox.card_store import find_cards
+from afl.turns.cardbox.cards import CONTROL, Card, NewCard
 from afl.turns.intents import ToolWait
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, Limits
 from afl.turns.orchestration.child import ChildSource
 from afl.turns.orchestration.forking import fork
 from afl.turns.orchestration.performing import Performed
+from afl.turns.protocol.ids import new_id
+from afl.turns.protocol.subjects import tool_subject
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
-from afl.turns.steps import StepEnd
-from afl.turns.subjects import tool_subject
+from afl.turns.store import heads
+from afl.turns.store.heads import Ending
+from afl.turns.store.steps import StepEnd
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, accepted_fields
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.moves import Conclude, next_move

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afl.turns.events import state_event, step_event
 from afl.turns.message import Message
+from afl.turns.protocol.events import state_event, step_event
 from afl.turns.statuses import Activity, StepPhase, TaskStatus
 from afl.turns.worker.scene import Scene
 from afl.turns.worker.settling import Ended, Settled, Stepped

@@ -10,10 +10,10 @@ from afl.models import Message as Said
 from afl.models import Prices, Reply, Request, Usage
 from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
-from afl.turns.prompting import messages
-from afl.turns.subjects import chunk_subject
+from afl.turns.protocol.subjects import chunk_subject
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.limits import WorkerLimits, warning
+from afl.turns.worker.prompting import messages
 from afl.turns.worker.scene import Scene
 
 _BEGIN = "Begin."  # a model wants to be told something, even by one who said nothing

@@ -9,8 +9,8 @@ from typing import Any
 
 from afl.models import Tool
 from afl.turns.orchestration.requests import KINDS, builtin_tool
+from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
-from afl.turns.subjects import PMO_INTERNAL
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool

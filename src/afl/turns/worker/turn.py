@@ -15,19 +15,20 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
 from afl.models.messages import StopReason
-from afl.turns import heads, inbox, tracing
-from afl.turns.cards import NewCard
+from afl.turns.cardbox.cards import NewCard
 from afl.turns.errors import ProtocolViolation
-from afl.turns.events import state_event
-from afl.turns.heads import Ending
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result
+from afl.turns.protocol.events import state_event
+from afl.turns.protocol.subjects import tool_subject
 from afl.turns.statuses import Activity, AfterExecution, StepStatus, TaskStatus
-from afl.turns.steps import StepEnd
-from afl.turns.subjects import tool_subject
+from afl.turns.store import heads, inbox
+from afl.turns.store.heads import Ending
+from afl.turns.store.steps import StepEnd
 from afl.turns.tools.local import ToolCall
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import accepted_fields
+from afl.turns.worker import tracing
 from afl.turns.worker.calls import builtins_of, is_alone, is_late, perform_all
 from afl.turns.worker.desk import Desk
 from afl.turns.worker.moves import Conclude, Execute, next_move

@@ -13,17 +13,17 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.models import Model, PythonTool
-from afl.turns import inbox
 from afl.turns.bus import WakeupEar
 from afl.turns.engine import L0Engine
-from afl.turns.hosting import Hand
 from afl.turns.model import Begun, Head, InboxRow
+from afl.turns.store import inbox
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
 from afl.turns.worker.beginning import Claimed, begin
 from afl.turns.worker.desk import AGAIN, Desk
 from afl.turns.worker.driving import Driver
 from afl.turns.worker.hands import Hands
+from afl.turns.worker.hosting import Hand
 from afl.turns.worker.leases import Leases
 from afl.turns.worker.limits import WorkerLimits
 from afl.turns.worker.messages import Led, Messages

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from afl.models import Reply
-from afl.turns import cards as contents
-from afl.turns.cards import NewCard, tool_call_content
-from afl.turns.delivery import answer_content, fields_content
-from afl.turns.ids import new_id
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.cards import NewCard, tool_call_content
+from afl.turns.cardbox.delivery import answer_content, fields_content
 from afl.turns.model import Head, Limits
-from afl.turns.prompting import thought_content
+from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import CardType
 from afl.turns.tools.outcome import Outcome, result_card
 from afl.turns.tools.submit import Field
+from afl.turns.worker.prompting import thought_content
 from afl.turns.worker.toolkit import Call
 
 

@@ -1,0 +1,150 @@
+"""The wire of a PostgreSQL database.
+
+LISTEN on a connection of its own, NOTIFY inside the writing transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import time
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from afl.kernel.backoff import Backoff
+from afl.kernel.database import Transaction, queries
+from afl.kernel.notify.server_transport import ServerWire
+from afl.kernel.setting_kinds import mask_url
+
+_log = logging.getLogger(__name__)
+_RETRY = Backoff(0.05, cap=5.0)
+_SETTLED_SECONDS = 5.0
+_Q = queries("afl.kernel.notify", "sql")
+# A server that does not answer, or vanished without a word, is noticed within half a minute.
+_DEFAULTS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+
+
+class PostgresWire(ServerWire):
+    """One channel for all topics; the payload says which."""
+
+    carried_by_commit = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(mask_url(url))
+        self._url = url
+        self._inside, self._outside = _socket_pair()
+        self._connection: psycopg.Connection | None = None
+
+    def carry_in(self, tx: Transaction, topic: str) -> None:
+        tx.one(_Q.notify, topic=topic)
+
+    def close(self) -> None:
+        super().close()
+        if self._thread is None or not self._thread.is_alive():
+            self._inside.close()
+            self._outside.close()
+
+    def forked(self) -> None:
+        """The parent's session must not end when the child drops its copy: make the copy lead nowhere."""
+        super().forked()
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):  # it was lost: there is nothing to protect
+                nowhere = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nowhere, self._connection.fileno())
+                os.close(nowhere)
+        self._connection = None
+        self._inside.close()
+        self._outside.close()
+        self._inside, self._outside = _socket_pair()
+
+    def _begin(self) -> None:
+        self._start("afl-doorbell-postgres")
+
+    def _interrupt(self) -> None:
+        # Full: the thread has reason enough to look already. Closed: there is no thread any more.
+        with contextlib.suppress(OSError):
+            self._outside.send(b"!")
+
+    def _work(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            begun = time.monotonic()
+            try:
+                self._session()
+            except psycopg.Error as error:
+                self._is_broken()
+                failures = 1 if time.monotonic() - begun > _SETTLED_SECONDS else failures + 1
+                if failures == 1:
+                    _log.warning(
+                        "doorbell of %s is out of order: %s; trying again", self.name, str(error).strip()
+                    )
+                self._closing.wait(_RETRY.delay(failures))
+
+    def _session(self) -> None:
+        """From connecting to the loss of the connection, or to the closing of the wire."""
+        with psycopg.connect(_with_defaults(self._url), autocommit=True) as connection:
+            self._connection = connection
+            try:
+                connection.add_notify_handler(self._notified)
+                connection.execute(_Q.listen.postgres)
+                self._is_whole()
+                self._serve(connection)
+            finally:
+                self._connection = None
+
+    def _serve(self, connection: psycopg.Connection) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            selector.register(self._inside, selectors.EVENT_READ)
+            while True:
+                # Looked at before sending, so that the last rings are sent too.
+                closing = self._closing.is_set()
+                self._send(connection)
+                if closing:
+                    return
+                for key, _ in selector.select():
+                    if key.fileobj is self._inside:
+                        self._inside.recv(4096)
+                    else:
+                        self._receive(connection)
+
+    def _send(self, connection: psycopg.Connection) -> None:
+        topics = self._take_unsent()
+        if not topics:
+            return
+        try:
+            connection.execute(_Q.notify_all.postgres, {"topics": topics})
+        except psycopg.Error:
+            self._put_back(topics)
+            raise
+        self._have_sent()
+
+    def _receive(self, connection: psycopg.Connection) -> None:
+        connection.pgconn.consume_input()
+        while found := connection.pgconn.notifies():
+            self._heard(found.extra.decode(errors="replace"), found.be_pid)
+
+    def _notified(self, note: psycopg.Notify) -> None:
+        """One that arrived while a statement of ours was under way."""
+        self._heard(note.payload, note.pid)
+
+    def _heard(self, topic: str, sender: int) -> None:
+        connection = self._connection
+        if connection is None or sender != connection.info.backend_pid:  # our own were rung here at once
+            self.ring([topic])
+
+
+def _with_defaults(url: str) -> str:
+    given = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in _DEFAULTS.items() if name not in given})
+
+
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    inside, outside = socket.socketpair()
+    inside.setblocking(False)
+    outside.setblocking(False)
+    return inside, outside

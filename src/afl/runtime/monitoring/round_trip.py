@@ -1,0 +1,36 @@
+"""Whether a commit is heard by others, tried from one process: it listens to itself as another would."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from afl.kernel.ids import random_id
+from afl.kernel.notify import Doorbell
+from afl.runtime.entities import LockMetaData
+
+_LOCK_MS = 10_000
+
+
+class Committing(Protocol):
+    """What a commit is made with."""
+
+    def acquire_lock(
+        self, key: str, duration_ms: int, meta: LockMetaData | None = None, *, owner: str = ""
+    ) -> bool: ...
+
+    def release_lock(self, key: str, *, owner: str = "") -> bool: ...
+
+
+def is_heard(store: Committing, own: Doorbell, other: Doorbell, timeout: float) -> bool | None:
+    """Whether `other` hears what is committed, and rung by `own`; None if it only hears its own process."""
+    if not other.crosses_processes:
+        return None
+    topic = f"doctor:{random_id()}"
+    with other.listen([topic]) as ear:
+        if not other.connected(timeout):
+            return False
+        ear.wait(0)  # that the connection came to be is no news
+        store.acquire_lock(topic, _LOCK_MS)  # an SQLite file rings by its commits alone
+        own.ring(topic)
+        store.release_lock(topic)
+        return topic in ear.wait(timeout)

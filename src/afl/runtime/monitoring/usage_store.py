@@ -1,0 +1,35 @@
+"""The use of models that a store keeps."""
+
+from __future__ import annotations
+
+from afl.kernel.errors import CapabilityError, MissingExtraError
+from afl.runtime.monitoring.usage import BudgetStore, UsageStore
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.stores.sql_store.usage import SqlUsage
+
+
+def usage_store(store: PersistenceAPI) -> UsageStore | None:
+    """The use of models in a store; None for one that is not ours and keeps none."""
+    return SqlUsage(store.database) if isinstance(store, SqlStore) else _in_mongo(store)
+
+
+def budget_store(store: PersistenceAPI) -> BudgetStore:
+    """The budgets in a store; CapabilityError where there are none."""
+    kept = usage_store(store)
+    budgets = None if kept is None else kept.budgets
+    if budgets is None:
+        raise CapabilityError(
+            "this store keeps no budgets; use SQLite or PostgreSQL (sqlite:///... or postgresql://...)"
+        )
+    return budgets
+
+
+def _in_mongo(store: object) -> UsageStore | None:
+    try:
+        from afl.runtime.mongo_store import MongoStore  # noqa: PLC0415  needs an extra
+    except MissingExtraError:  # then the store is none either
+        return None
+    from afl.runtime.stores.mongo.usage import MongoUsage  # noqa: PLC0415  needs an extra
+
+    return MongoUsage(store.connection) if isinstance(store, MongoStore) else None

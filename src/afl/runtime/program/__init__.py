@@ -1,0 +1,1 @@
+"""Compiled programs: declarations, blocks, statements and their dependencies, expressions, policies. Pure."""

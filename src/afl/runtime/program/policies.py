@@ -1,0 +1,188 @@
+"""Policies of a step: what the workflow says, by facets of the namespace `sys`, about how its task is handled.
+
+A policy at the call counts before one of the same name in the facet's own signature. A bridge (`Agent`, `Fleet`,
+`Message`, `Human`) says where the task is done; one at the call counts before any of the signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.backoff import Backoff
+from afl.kernel.errors import CorruptRow
+from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.errors import StepFailure
+from afl.runtime.expression import EvaluationContext
+from afl.runtime.program.block import MixinUse, StatementDefinition
+from afl.runtime.program.declaration import Declaration, constant_context
+
+NAMESPACE = "sys."
+TIMEOUT_ERROR = "Timeout"
+POISONED_ERROR = "Poisoned"
+BRIDGES = {
+    "Agent": "agent",
+    "Fleet": "fleet",
+    "Message": "message",
+    "Human": "human",
+}  # mixin -> kind of `via`
+
+_RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
+_MOST = (
+    10 * 366 * 86_400_000
+)  # ten years in milliseconds, which every clock can add; plenty for the other numbers too
+_UNITS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
+
+
+@dataclass(slots=True)
+class Policies:
+    """What is laid down for one task."""
+
+    given: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def apply(self, task: TaskDefinition) -> None:
+        """Write the policies into a new task; StepFailure for one that makes no sense."""
+        for name, values in self.given.items():
+            known = _POLICIES.get(name)
+            if known is not None:
+                known(task, values)
+
+
+def policies_of(
+    statement: StatementDefinition | None,
+    called: Declaration,
+    params: Mapping[str, Any],
+    evaluation: Callable[[], EvaluationContext],
+) -> Policies | None:
+    """The policies of a call; None if there are none, as mostly."""
+    own = [use for use in called.mixins if use.target.startswith(NAMESPACE)]
+    here = [use for use in statement.mixins if use.target.startswith(NAMESPACE)] if statement else []
+    if not own and not here:
+        return None
+    given: dict[str, Mapping[str, Any]] = {_name(use): _values(use, constant_context(params)) for use in own}
+    if any(_name(use) in BRIDGES for use in here):
+        given = {name: values for name, values in given.items() if name not in BRIDGES}
+    given |= {_name(use): _values(use, evaluation()) for use in here}
+    return Policies(given)
+
+
+def _name(use: MixinUse) -> str:
+    return use.target.removeprefix(NAMESPACE)
+
+
+def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
+    return {name: evaluate(context) for name, evaluate in use.bindings}
+
+
+def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
+    """After how many milliseconds a task that failed is tried again; None if it is not."""
+    policy = task.retry
+    if error_type == CorruptRow.__name__:
+        return None  # nothing that changes by itself
+    if policy is None or task.failures + 1 >= policy["attempts"]:
+        return None
+    if policy["on"] and error_type not in policy["on"]:
+        return None
+    backoff = Backoff(policy["backoff"], policy["factor"], policy["max"])
+    return round(backoff.delay(task.failures + 1))
+
+
+def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    policy = {**_RETRY, **values}
+    policy.setdefault("attempts", policy.pop("maxAttempts", None))
+    _number("Retry", "attempts", policy.get("attempts"), least=1)
+    _number("Retry", "backoff", policy["backoff"], least=0)
+    _number("Retry", "factor", policy["factor"], least=1)
+    _number("Retry", "max", policy["max"], least=0)
+    policy["on"] = policy["on"] or []
+    if not isinstance(policy["on"], list) or not all(isinstance(name, str) for name in policy["on"]):
+        raise _bad("Retry", f"on is {policy['on']!r}; expected a list of names of error types")
+    task.retry = policy
+
+
+def _timeout(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        _number("Timeout", name, value, least=0)
+    total = sum(_UNITS[name] * value for name, value in values.items() if name in _UNITS)
+    _number("Timeout", "its sum in milliseconds", total, least=1)
+    task.timeout_ms = round(total)
+
+
+def _priority(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _number("Priority", "n", values["n"], least=-_MOST)
+    task.priority = round(values["n"])
+
+
+def _task_list(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    task.task_list_name = _word("TaskList", "name", values["name"])
+
+
+def _concurrency(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _number("Concurrency", "limit", values.get("limit"), least=1)
+    task.concurrency_key = _word("Concurrency", "key", values["key"])
+    task.concurrency_limit = round(values["limit"])
+
+
+def _agent(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _bridge(task, "Agent", values)
+
+
+def _fleet(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _bridge(task, "Fleet", values)
+
+
+def _message(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _number("Message", "priority", values.get("priority", 0), least=0)
+    _bridge(task, "Message", values)
+
+
+def _human(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    minutes, to = values.get("escalate_minutes", 0), values.get("escalate_to", "")
+    _number("Human", "escalate_minutes", minutes, least=0)
+    if bool(to) != bool(minutes):
+        raise _bad(
+            "Human", "escalate_to and escalate_minutes belong together: who is asked next, and after how long"
+        )
+    _bridge(task, "Human", values)
+    task.patience_ms = round(minutes * _UNITS["minutes"])
+
+
+def _bridge(task: TaskDefinition, bridge: str, values: Mapping[str, Any]) -> None:
+    """The task is done elsewhere; what the mixin says besides goes along."""
+    name = _word(bridge, "name", values.get("name"))
+    task.via = f"{BRIDGES[bridge]}:{name}"
+    task.bridge = {each: value for each, value in values.items() if each != "name" and value not in ("", 0)}
+    task.hold = TaskHold.ELSEWHERE
+
+
+def _number(policy: str, name: str, value: Any, *, least: int) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
+        raise _bad(policy, f"{name} is {value!r}; expected at least {least}")
+    if value > _MOST:
+        raise _bad(policy, f"{name} is {value!r}; expected at most {_MOST}")
+
+
+def _word(policy: str, name: str, value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise _bad(policy, f"the {name} is {value!r}; expected a text")
+    if not value:
+        raise _bad(policy, f"the {name} is empty")
+    return value
+
+
+def _bad(policy: str, reason: str) -> StepFailure:
+    return StepFailure(f"{policy}: {reason}", "BadPolicy")
+
+
+_POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {
+    "Retry": _retry,
+    "Timeout": _timeout,
+    "Priority": _priority,
+    "TaskList": _task_list,
+    "Concurrency": _concurrency,
+    "Agent": _agent,
+    "Fleet": _fleet,
+    "Message": _message,
+    "Human": _human,
+}

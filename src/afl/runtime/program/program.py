@@ -1,0 +1,211 @@
+"""A compiled program as an immutable index: declarations by full name, statements by their path in a run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError
+from afl.runtime.expression import Evaluate
+from afl.runtime.program.block import POLICIES, StatementDefinition
+from afl.runtime.program.declaration import Declaration
+from afl.runtime.program.dependency import DependencyGraph, bind
+from afl.runtime.program.values import TypeSpec, unknown_name
+from afl.runtime.types import ObjectType, StatementId
+
+_ELEMENT = re.compile(r"#[^/]*")  # a segment of an element of a foreach
+_GROUPS = ("facets", "eventFacets", "workflows", "schemas", "implicits", "declarations")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path of a run leads to: a statement (None for blocks) and the graph of the block it is or stands in."""
+
+    statement: StatementDefinition | None
+    graph: DependencyGraph | None
+
+
+class Program:
+    """The index over `{"program": <compiled program>, "workflow": <workflow node or name>}`; never changed."""
+
+    def __init__(self, compiled: Mapping[str, Any]) -> None:
+        self.compiled = compiled
+        self.source = str(compiled.get("source") or "")
+        self.source_text = str(compiled.get("text") or "")  # for people: the line that an error names
+        self.declarations: dict[str, Declaration] = {}
+        self._short: dict[str, list[str]] = {}
+        self._uses: dict[str, list[str]] = {}
+        self._implicits: list[tuple[str, Mapping[str, Any]]] = []
+        self._supplied: dict[str, tuple[tuple[str, Evaluate], ...]] = {}
+        self._places: dict[str, Place] = {}
+        self._index(compiled.get("program") or {}, "")
+        self.workflow = self._entry(compiled.get("workflow"))
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical JSON, as stored."""
+        return codec.encode_canonical(self.compiled).decode()
+
+    @cached_property
+    def hash(self) -> str:
+        """What the program is stored under; equal programs have equal hashes."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are declarations to check names against; hand-made workflows may have none."""
+        return bool(self.declarations)
+
+    @cached_property
+    def schemas(self) -> dict[str, dict[str, TypeSpec]]:
+        """Field types by schema name."""
+        return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
+
+    def workflows(self) -> list[str]:
+        """Full names of all workflows."""
+        return [d.name for d in self.declarations.values() if d.kind == "WorkflowDecl"]
+
+    def full_name(self, name: str, namespace: str = "") -> str:
+        """The full name of a facet as seen from a namespace: declared, else built in, else the name itself."""
+        if name in self.declarations and ("." in name or not namespace):
+            return name
+        local = f"{namespace}.{name}" if namespace else name
+        if local in self.declarations:
+            return local
+        imported = [
+            f"{used}.{name}"
+            for used in self._uses.get(namespace, [])
+            if f"{used}.{name}" in self.declarations
+        ]
+        if name in self.declarations:
+            imported.append(name)
+        candidates = imported or self._short.get(name, [])
+        if len(candidates) > 1:
+            raise InputError(f"'{name}' could be any of {', '.join(sorted(candidates))}; use the full name")
+        if candidates:
+            return candidates[0]
+        return f"sys.{name}" if name in POLICIES else name
+
+    def declaration(self, name: str) -> Declaration | None:
+        """The declaration of that full (or unambiguous short) name, or None."""
+        found = self.declarations.get(name)
+        return found if found is not None else self.declarations.get(self.full_name(name))
+
+    def supplied(self, target: str) -> tuple[tuple[str, Evaluate], ...]:
+        """Arguments that implicits supply to a facet; the first implicit for it wins."""
+        if target not in self._supplied:
+            calls = (
+                call
+                for namespace, call in self._implicits
+                if self.full_name(call.get("target", ""), namespace) == target
+            )
+            self._supplied[target] = bind(next(calls, {}).get("args"))
+        return self._supplied[target]
+
+    def place(self, path: str) -> Place:
+        """What a step's path (its id without the run's) leads to; indices of foreach elements do not matter."""
+        found = self._places.get(path)
+        if found is None:
+            key = _ELEMENT.sub("#", path)
+            found = self._places.get(key)
+            if found is None:
+                found = self._places[key] = self._locate(key.split("/") if key else [])
+        return found
+
+    def _locate(self, segments: list[str]) -> Place:
+        if not segments:
+            return Place(None, None)
+        parent = self.place("/".join(segments[:-1]))
+        segment = segments[-1]
+        if segment == "#":
+            return Place(None, parent.graph)
+        if segment.startswith("?") and parent.graph is not None:
+            return Place(None, parent.graph.cases[int(segment[1:])].graph)
+        if segment == "!":
+            return Place(None, self.catch_of(parent.statement))
+        if segment.startswith("@"):
+            return Place(self._mixin_statement(parent.statement, segment[1:]), None)
+        if segment.isdigit():
+            return Place(None, self.bodies_of(parent.statement)[int(segment)])
+        if parent.graph is None:
+            raise KeyError(segment)
+        return Place(parent.graph.by_key[segment], parent.graph)
+
+    def bodies_of(self, statement: StatementDefinition | None) -> tuple[DependencyGraph, ...]:
+        """The blocks a step of the statement runs (None: the workflow itself); an inline body wins."""
+        if statement is None:
+            return self.workflow.bodies
+        if statement.bodies or statement.object_type == ObjectType.YIELD_ASSIGNMENT:
+            return statement.bodies
+        called = self.declarations.get(statement.facet_name)
+        return called.bodies if called is not None else ()
+
+    def phases(self, statement: StatementDefinition | None, called: Declaration | None) -> tuple[bool, bool]:
+        """Whether a step runs mixins, and whether it runs blocks (a catch block too) or fills in returns."""
+        mixins = called is not None and called.has_aliases
+        blocks = bool(self.bodies_of(statement)) or self.catch_of(statement) is not None
+        return mixins, blocks or (called is not None and called.has_return_defaults)
+
+    def catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
+        """The catch block of a statement's step (None: of the workflow): its own, else its facet's."""
+        if statement is None:
+            return self.workflow.catch
+        called = self.declarations.get(statement.facet_name)
+        return statement.catch or (called.catch if called is not None else None)
+
+    def _mixin_statement(self, owner: StatementDefinition | None, alias: str) -> StatementDefinition:
+        declaration = self.workflow if owner is None else self.declarations[owner.facet_name]
+        order, use = next((i, mixin) for i, mixin in enumerate(declaration.mixins) if mixin.alias == alias)
+        return StatementDefinition(
+            id=StatementId(f"{declaration.name}@{alias}"),
+            name=alias,
+            key=f"@{alias}",
+            object_type=ObjectType.FACET,
+            facet_name=use.target,
+            bindings=use.bindings,
+            order=order,
+        )
+
+    def _entry(self, workflow: Any) -> Declaration:
+        if isinstance(workflow, Mapping):
+            name = str(workflow.get("name", ""))
+            known = self.declarations.get(name)
+            return (
+                known
+                if known is not None and known.ast is workflow
+                else Declaration(name, "", workflow, self)
+            )
+        names = self.workflows()
+        if workflow is None:
+            return self.declarations[names[0]] if len(names) == 1 else Declaration("", "", {}, self)
+        full = self.full_name(str(workflow))
+        if full not in names:
+            raise InputError(unknown_name("workflow", str(workflow), names))
+        return self.declarations[full]
+
+    def _index(self, node: Mapping[str, Any], namespace: str) -> None:
+        seen: set[int] = set()
+        for group in ("namespaces", *_GROUPS):
+            for child in node.get(group) or []:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    self._add(child, namespace)
+
+    def _add(self, node: Mapping[str, Any], namespace: str) -> None:
+        kind = node.get("type")
+        if kind == "Namespace":
+            inner = f"{namespace}.{node['name']}" if namespace else str(node["name"])
+            self._uses.setdefault(inner, []).extend(node.get("uses") or [])
+            self._index(node, inner)
+        elif kind == "ImplicitDecl":
+            self._implicits.append((namespace, node["call"]))
+        elif kind in ("FacetDecl", "EventFacetDecl", "WorkflowDecl", "SchemaDecl"):
+            full = f"{namespace}.{node['name']}" if namespace else str(node["name"])
+            if full not in self.declarations:
+                self.declarations[full] = Declaration(full, namespace, node, self)
+                self._short.setdefault(str(node["name"]), []).append(full)

@@ -1,0 +1,1 @@
+"""Work that nobody holds any more: found, judged and taken up again."""

@@ -1,0 +1,92 @@
+"""Trying again what failed in a run that is over.
+
+Only the steps that failed by themselves begin anew; what is above them waits for them again, what is complete stays.
+The counts of blocks are put right by whoever takes up the run (`recovery`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
+from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.program import paths
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import FacetAttributes, StepId, WorkflowId
+
+
+def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId | None) -> int:
+    """Let what failed in a run be tried again: all of it, or what failed in one step. How many steps."""
+    if run.state not in (RunnerState.FAILED, RunnerState.CANCELLED):
+        raise InputError(
+            f"run {run.workflow_id} is {run.state}; only a failed or cancelled run can be retried"
+        )
+    workflow_id = WorkflowId(run.workflow_id)
+    changes = IterationChanges(run=run)
+    changes.consumed_events += [mark.id for mark in persistence.get_marks(workflow_id)]
+    steps = persistence.get_steps_by_workflow(workflow_id)
+    open_ones = not steps or any(not step.is_terminal for step in steps)
+    stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones
+    tried = reopen(steps, changes, step_id or workflow_id)
+    if not tried and not stopped:
+        raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
+    run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
+    run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
+    run.updated, run.reason = wall_ms(), ""
+    persistence.commit(changes)
+    return tried or 1
+
+
+def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:
+    """Reopen the failures at or below a step (and, of a cancelled run, what waited); how many begin anew."""
+    by_id = {step.id: step for step in steps}
+    failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
+    above = {paths.parent(step_id) for step_id in failed}
+    waiting = {step.id for step in by_id.values() if step.state == StepState.EVENT_TRANSMIT}
+    causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
+    for cause in causes:
+        _begin_anew(by_id[cause], changes)
+        _wait_again(cause, by_id, changes)
+    return len(causes)
+
+
+def _was_caught(step_id: StepId, by_id: dict[StepId, StepDefinition]) -> bool:
+    """Whether something above has dealt with the failure: it has a catch block for it, or is complete."""
+    child = step_id
+    while (above := by_id.get(paths.parent(child))) is not None:
+        if above.is_complete or (paths.key(child) != "!" and paths.child(above.id, "!") in by_id):
+            return True
+        child = above.id
+    return False
+
+
+def _begin_anew(step: StepDefinition, changes: IterationChanges) -> None:
+    kept = {} if step.statement_id is not None else step.attributes.params  # an element keeps its value
+    step.attributes = FacetAttributes(kept, {})
+    step.progress, step.ended = None, 0
+    step.change_state(StepState.CREATED)
+    step.transition.error = None
+    changes.add_updated_step(step)
+
+
+def _wait_again(cause: StepId, by_id: dict[StepId, StepDefinition], changes: IterationChanges) -> None:
+    """Let everything above that failed because of this wait for it again."""
+    child = cause
+    while (above := by_id.get(paths.parent(child))) is not None and above.is_error:
+        above.change_state(_waits_in(above, paths.key(child)))
+        above.transition.error, above.ended = None, 0
+        changes.add_updated_step(above)
+        child = above.id
+
+
+def _waits_in(step: StepDefinition, key: str) -> str:
+    """The state in which a step waits for this child."""
+    if step.is_block:
+        return StepState.BLOCK_EXECUTION_CONTINUE
+    if key == "!":
+        return StepState.STATEMENT_CATCH_CONTINUE
+    return StepState.MIXIN_BLOCKS_CONTINUE if key.startswith("@") else StepState.STATEMENT_BLOCKS_CONTINUE

@@ -1,0 +1,1 @@
+"""The stores: SQL (SQLite, PostgreSQL) and MongoDB, and how one is opened by its URL."""

@@ -1,0 +1,155 @@
+"""The heart of the store: the fenced, atomic commit of an iteration, in one transaction of few round trips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
+from afl.runtime.entities import RunDefinition, RunnerState, TaskState
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.stores.mongo.collections import Collections, lease, literal
+from afl.runtime.stores.mongo.connection import Document, Ticket
+from afl.runtime.stores.mongo.elsewhere import new_elsewhere
+from afl.runtime.stores.mongo.logs import append_logs, log_document
+from afl.runtime.stores.mongo.outcomes import closing
+from afl.runtime.stores.mongo.records import (
+    event_document,
+    run_document,
+    step_changes,
+    step_document,
+    task_document,
+)
+
+
+class CommitCollection(Collections):
+    """`commit` of PersistenceAPI."""
+
+    def commit(self, changes: IterationChanges) -> None:
+        _refuse_concurrency(changes)
+        writes = _Writes(changes, self.lease_ms, self.run_lease_ms)
+        if changes.created_tasks:
+            writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
+        self.connection.transaction(writes.apply)
+        self._ring(_topics(changes))
+
+    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
+        return [self._problem(changes) for changes in batch]
+
+    def _problem(self, changes: IterationChanges) -> AgentFlowError | None:
+        try:
+            self.commit(changes)
+        except (FencedError, PayloadError, StoreConflict) as error:
+            return error
+        return None
+
+
+class _Writes:
+    """The documents of a commit, made before the transaction begins: encoding takes longer than writing."""
+
+    def __init__(self, changes: IterationChanges, lease_ms: int, run_lease_ms: int) -> None:
+        self._run_lease_ms = run_lease_ms
+        self._run, self._new_run, self._lease_ms = changes.run, changes.new_run, lease_ms
+        self._run_fields = {} if changes.run is None else run_document(changes.run)
+        if not changes.new_run:
+            self._run_fields.pop(
+                "inputs", None
+            )  # they never change, and whoever takes a run does not read them
+        created = {step.id for step in changes.created_steps}
+        self._steps = [step_document(step) for step in changes.created_steps]
+        self._old_steps = [
+            UpdateOne({"uuid": step.id}, {"$set": step_changes(step)})
+            for step in changes.updated_steps
+            if step.id not in created
+        ]
+        self._consumed = list(changes.consumed_events)
+        tasks = {task.uuid for task in changes.created_tasks}  # an open task is its own event
+        self._events = [event_document(event) for event in changes.created_events if event.id not in tasks]
+        self._old_events = [
+            ReplaceOne({"uuid": event.id}, event_document(event), upsert=True)
+            for event in changes.updated_events
+        ]
+        self._tasks = [task_document(task) for task in changes.created_tasks]
+        self._held = [closing(task) for task in changes.updated_tasks if task.owner]
+        self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
+        self._logs = [log_document(log) for log in changes.logs]
+
+    def place_tasks(self, ticket: Ticket) -> None:
+        """Give new tasks their places in the order of creation, and times to those that are born claimed."""
+        for seq, task in enumerate(self._tasks, ticket.first):
+            task["seq"] = seq
+            task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
+            if task["via"]:
+                task.update(new_elsewhere(task, ticket.now))
+
+    def apply(self, database: Database[Document], session: ClientSession) -> None:
+        """Write it all; the fences come first."""
+        if self._run is not None:
+            self._write_run(database, session, self._run)
+        if self._held:
+            closed = database.tasks.bulk_write(self._held, session=session)
+            if closed.matched_count != len(self._held):
+                raise FencedError("a task to be closed is no longer held; nothing was written")
+        consumed = [DeleteMany({"uuid": {"$in": self._consumed}})] if self._consumed else []
+        _write(database, session, "steps", [*map(InsertOne, self._steps), *self._old_steps])
+        _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
+        _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
+        append_logs(database, session, self._logs)
+
+    def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
+        held = lease(self._run_lease_ms) if run.owner else 0
+        change = [{"$set": {**literal(self._run_fields), "lease_until": held}}]
+        if self._new_run:
+            # The query fits no stored run, so this inserts, or is refused as a conflict.
+            absent = {"uuid": run.workflow_id, "epoch": {"$exists": False}}
+            database.runs.update_one(absent, change, upsert=True, session=session)
+        else:
+            query = {"uuid": run.workflow_id, "epoch": run.epoch}
+            if not database.runs.update_one(query, change, session=session).matched_count:
+                raise FencedError(
+                    f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
+                )
+        if run.is_over and run.runner_id:
+            end = runner_end(run.state, run.ended, run.workflow_id)
+            database.runners.update_one({"uuid": run.runner_id}, end, session=session)
+
+
+def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
+    """The runner record follows its run to its end."""
+    fields = literal({"state": state, "end_time": ended, "workflow_id": workflow_id})
+    return [{"$set": {**fields, "duration": {"$subtract": [ended, "$start_time"]}}}]
+
+
+def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:
+    if writes:
+        database[collection].bulk_write(writes, session=session)
+
+
+def _refuse_concurrency(changes: IterationChanges) -> None:
+    for task in changes.created_tasks:
+        if task.concurrency_key:
+            raise CapabilityError(
+                f"task {task.name} of run {task.workflow_id} has the concurrency key {task.concurrency_key!r}; "
+                "the MongoDB store has no such keys: leave out `with Concurrency`, or use PostgreSQL or SQLite"
+            )
+
+
+def _topics(changes: IterationChanges) -> set[str]:
+    pending = (
+        task
+        for task in changes.created_tasks
+        if task.state == TaskState.PENDING and (task.via or not task.hold)
+    )
+    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in pending}
+    topics.update(logs_topic(log.runner_id) for log in changes.logs)
+    run = changes.run
+    if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
+        topics.add(run_topic(run.workflow_id))
+    elif run is not None and not run.owner and not run.settled:
+        topics.add(RUNS_TOPIC)
+    return topics

@@ -1,0 +1,144 @@
+"""What an operator does to a run, in MongoDB: pause, unpause, cancel. Whoever holds the run is fenced.
+
+That a run is paused stands on each of its open tasks too: one that comes back from its worker meanwhile waits as well.
+"""
+
+from __future__ import annotations
+
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from afl.kernel.clock import wall_ms
+from afl.runtime.entities import RunnerState, TaskHold, TaskState
+from afl.runtime.persistence.changes import STEP_CONTINUE
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.stores.mongo.collections import Collections, counted, literal
+from afl.runtime.stores.mongo.commits import runner_end
+from afl.runtime.stores.mongo.connection import NOW, Document
+from afl.runtime.stores.mongo.elsewhere import UNTOLD, begins, elsewhere_or
+from afl.runtime.types import WorkflowId
+
+_GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
+_OPEN_TASK = {"$in": [TaskState.PENDING, TaskState.RUNNING]}
+_WHERE_IT_STOOD = {"$cond": [{"$eq": ["$iterations", 0]}, RunnerState.CREATED, RunnerState.RUNNING]}
+_LET_GO: Document = {"owner": "", "lease_until": 0, "epoch": counted("epoch")}
+
+
+_CANCELED: Document = {"$cond": [{"$eq": [{"$ifNull": ["$via", ""]}, ""]}, "", UNTOLD]}
+
+
+class ControlCollection(Collections):
+    """The ControlStore protocol."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        def pause(database: Database[Document], session: ClientSession) -> bool:
+            fields = {"state": RunnerState.PAUSED, "reason": reason, "updated": wall_ms()}
+            run = _change(database, session, workflow_id, _GOES_ON, {**literal(fields), **_LET_GO})
+            if run is None:
+                return False
+            open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
+            database.tasks.update_many(open_tasks, [{"$set": _paused()}], session=session)
+            _follow(database, session, run)
+            return True
+
+        paused = self.connection.transaction(pause)
+        if paused:
+            self._ring([run_topic(workflow_id)])
+        return paused
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        def unpause(database: Database[Document], session: ClientSession) -> set[str] | None:
+            fields = {**literal({"reason": "", "updated": wall_ms()}), "state": _WHERE_IT_STOOD}
+            run = _change(database, session, workflow_id, [RunnerState.PAUSED], fields)
+            if run is None:
+                return None
+            held = {"workflow_id": workflow_id, "paused": True}
+            lists: list[str] = database.tasks.distinct("task_list_name", held, session=session)
+            database.tasks.update_many(held, [{"$set": _going_on()}], session=session)
+            _follow(database, session, run)
+            return set(lists)
+
+        lists = self.connection.transaction(unpause)
+        if lists is not None:
+            self._ring([RUNS_TOPIC, ELSEWHERE_TOPIC, *map(tasks_topic, lists)])
+        return lists is not None
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        error = {"message": reason, "error_type": "Cancelled"}
+
+        def cancel(database: Database[Document], session: ClientSession) -> bool:
+            now = wall_ms()
+            fields = {
+                "state": RunnerState.CANCELLED,
+                "reason": reason,
+                "error": error,
+                "updated": now,
+                "ended": now,
+            }
+            going = [*_GOES_ON, RunnerState.PAUSED]
+            run = _change(database, session, workflow_id, going, {**literal(fields), **_LET_GO})
+            if run is None:
+                return False
+            canceled = {
+                **literal({"state": TaskState.CANCELED, "error": error, "updated": now}),
+                "hold": _CANCELED,
+            }
+            open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
+            database.tasks.update_many(
+                open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}], session=session
+            )
+            database.events.delete_many(
+                {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}, session=session
+            )
+            if run["runner_id"]:
+                end = runner_end(RunnerState.CANCELLED, now, workflow_id)
+                database.runners.update_one({"uuid": run["runner_id"]}, end, session=session)
+            return True
+
+        canceled = self.connection.transaction(cancel)
+        if canceled:
+            self._ring([CANCEL_TOPIC, run_topic(workflow_id)])
+        return canceled
+
+
+def _change(
+    database: Database[Document],
+    session: ClientSession,
+    workflow_id: str,
+    states: list[str],
+    fields: Document,
+) -> Document | None:
+    """The run after the change; None if it is in none of the states."""
+    return database.runs.find_one_and_update(
+        {"uuid": workflow_id, "state": {"$in": states}},
+        [{"$set": fields}],
+        projection={"runner_id": 1, "state": 1},
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+
+
+def _follow(database: Database[Document], session: ClientSession, run: Document) -> None:
+    """The runner record follows the state of its run."""
+    if run["runner_id"]:
+        change = {"$set": {"state": run["state"]}}
+        database.runners.update_one({"uuid": run["runner_id"]}, change, session=session)
+
+
+def _paused() -> Document:
+    waits = {
+        "$and": [{"$eq": ["$state", TaskState.PENDING]}, {"$eq": [{"$ifNull": ["$hold", ""]}, ""]}],
+    }
+    return {"paused": True, "hold": {"$cond": [waits, TaskHold.PAUSED, {"$ifNull": ["$hold", ""]}]}}
+
+
+def _going_on() -> Document:
+    waited = {"$eq": ["$hold", TaskHold.PAUSED]}
+    start = {"$max": [NOW, {"$ifNull": ["$not_before", 0]}]}
+    return {
+        "paused": False,
+        "hold": {"$cond": [waited, elsewhere_or(""), "$hold"]},
+        "deadline": {"$cond": [waited, begins("timeout_ms", start), "$deadline"]},
+        "lease_until": {"$cond": [waited, begins("patience_ms", start), "$lease_until"]},
+    }

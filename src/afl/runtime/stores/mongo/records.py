@@ -1,0 +1,233 @@
+"""Entities to documents and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+import msgspec
+
+from afl.kernel import codec
+from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence.changes import EventDefinition
+from afl.runtime.states import StepState
+from afl.runtime.step import BlockProgress, StepDefinition, StepTransition
+from afl.runtime.stores.mongo.values import (
+    NATIVE_BYTES,
+    Document,
+    attribute_documents,
+    attributes_from,
+    fits,
+    map_from,
+    map_value,
+    optional_map_from,
+)
+from afl.runtime.types import FacetAttributes, VersionInfo
+
+T = TypeVar("T")
+
+_TASK_MAPS = ("data", "error", "result", "retry", "bridge")
+_TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_MAPS]
+_RUN_MAPS = ("inputs", "outputs", "error")
+_RUN_FIELDS = [field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until")]
+
+
+# -- steps ----------------------------------------------------------------------------------------------------
+
+
+def step_changes(step: StepDefinition) -> Document:
+    """The fields of a step that change in its life."""
+    error = step.transition.error
+    return {
+        "state": step.state,
+        "attributes": {
+            "params": attribute_documents(step.attributes.params, f"the parameters of step {step.id}"),
+            "returns": attribute_documents(step.attributes.returns, f"the returns of step {step.id}"),
+        },
+        **failure_fields(error),
+        "progress": None if step.progress is None else asdict(step.progress),
+        "request": step.transition.request_transition,
+        "version": asdict(step.version),
+        "timestamp": step.timestamp,
+        "ended": step.ended,
+    }
+
+
+def step_document(step: StepDefinition) -> Document:
+    """All fields of a step."""
+    return {
+        "uuid": step.id,
+        "workflow_id": step.workflow_id,
+        "object_type": step.object_type,
+        "statement_id": step.statement_id,
+        "container_type": step.container_type,
+        "container_id": step.container_id,
+        "root_id": step.root_id,
+        "block_id": step.block_id,
+        "facet_name": step.facet_name or None,
+        "is_block": step.is_block,
+        "is_starting_step": step.root_id is None and step.container_id is None,
+        "started": step.started,
+        **step_changes(step),
+    }
+
+
+def failure_fields(error: Exception | None) -> Document:
+    """An error twice: its text, as agents of other languages know it, and all of it."""
+    if error is None:
+        return {"error": None, "failure": None}
+    failure = error if isinstance(error, StepFailure) else StepFailure(str(error), type(error).__name__)
+    return {"error": failure.message, "failure": map_value(failure.to_dict(), "an error")}
+
+
+def step_from(document: Document) -> StepDefinition:
+    """The step of a document; what an agent of another language left out is its default.
+
+    One that cannot be read says so, and has no values.
+    """
+    try:
+        return _step_from(document)
+    except Exception as error:  # whatever somebody has written there
+        known = {"object_type": "", "workflow_id": "", "state": "", **document}
+        step = _step_from({name: value for name, value in known.items() if name not in _STEP_VALUES})
+        step.unreadable = f"step {step.id} cannot be read: {error}"
+        return step
+
+
+_STEP_VALUES = ("attributes", "failure", "error", "progress", "request", "version")
+
+
+def _step_from(document: Document) -> StepDefinition:
+    state, progress = document["state"], document.get("progress")
+    attributes = document.get("attributes") or {}
+    return StepDefinition(
+        id=document["uuid"],
+        object_type=document["object_type"],
+        workflow_id=document["workflow_id"],
+        statement_id=document.get("statement_id"),
+        container_type=document.get("container_type"),
+        container_id=document.get("container_id"),
+        block_id=document.get("block_id"),
+        root_id=document.get("root_id"),
+        state=state,
+        transition=StepTransition(
+            state,
+            state,
+            request_transition=bool(document.get("request")) and not StepState.is_terminal(state),
+            error=_failure_from(document),
+        ),
+        facet_name=document.get("facet_name") or "",
+        attributes=FacetAttributes(
+            attributes_from(attributes.get("params")), attributes_from(attributes.get("returns"))
+        ),
+        version=VersionInfo(**(document.get("version") or {})),
+        timestamp=document.get("timestamp"),
+        progress=None if progress is None else BlockProgress(**progress),
+        started=document.get("started", 0),
+        ended=document.get("ended", 0),
+    )
+
+
+def _failure_from(document: Document) -> StepFailure | None:
+    failure = optional_map_from(document.get("failure"))
+    if failure is not None:
+        return StepFailure.from_dict(failure)
+    return StepFailure(document["error"]) if document.get("error") else None
+
+
+# -- events, tasks, runs --------------------------------------------------------------------------------------
+
+
+def event_document(event: EventDefinition) -> Document:
+    """All fields of an event."""
+    return {
+        "uuid": event.id,
+        "step_id": event.step_id,
+        "workflow_id": event.workflow_id,
+        "state": event.state,
+        "event_type": event.event_type,
+        "payload": map_value(event.payload, f"the payload of event {event.id}"),
+    }
+
+
+def event_from(document: Document) -> EventDefinition:
+    """The event of a document; one that cannot be read says so, and has no payload."""
+    event = EventDefinition(
+        document["uuid"],
+        document["step_id"],
+        document["workflow_id"],
+        document["state"],
+        document["event_type"],
+    )
+    try:
+        event.payload = map_from(document.get("payload"))
+    except ValueError as error:
+        event.unreadable = f"event {event.id} cannot be read: {error}"
+    return event
+
+
+def task_document(task: TaskDefinition) -> Document:
+    """All fields of a task."""
+    return {
+        **{name: getattr(task, name) for name in _TASK_FIELDS},
+        "short_name": task.name.rpartition(".")[2],
+        **{name: map_value(getattr(task, name), f"the {name} of task {task.uuid}") for name in _TASK_MAPS},
+    }
+
+
+def task_from(document: Document) -> TaskDefinition:
+    """The task of a document; what an agent of another language left out is its default.
+
+    One that cannot be read says so, and lacks what cannot.
+    """
+    task = TaskDefinition(**{name: document[name] for name in _TASK_FIELDS if name in document})
+    for name in _TASK_MAPS:
+        try:
+            setattr(task, name, optional_map_from(document.get(name)))
+        except ValueError as error:
+            task.unreadable = f"{name} of task {task.uuid} cannot be read: {error}"
+    return task
+
+
+def run_document(run: RunDefinition) -> Document:
+    """All fields of a run but its lease, which the server's clock decides."""
+    return {
+        **{name: getattr(run, name) for name in _RUN_FIELDS},
+        "uuid": run.workflow_id,
+        **{name: map_value(getattr(run, name), f"the {name} of run {run.workflow_id}") for name in _RUN_MAPS},
+    }
+
+
+def run_from(document: Document) -> RunDefinition:
+    """The run of a document; what was not read of it, or was not known when it was written, is its default.
+
+    One that cannot be read says so, and lacks what cannot.
+    """
+    run = RunDefinition(
+        **{name: document[name] for name in (*_RUN_FIELDS, "lease_until") if name in document}
+    )
+    try:
+        run.inputs, run.outputs = map_from(document.get("inputs")), map_from(document.get("outputs"))
+        run.error = optional_map_from(document.get("error"))
+    except ValueError as error:
+        run.unreadable = f"run {run.workflow_id} cannot be read: {error}"
+    return run
+
+
+# -- other entities -------------------------------------------------------------------------------------------
+
+
+def record_document(entity: Any, what: str, columns: tuple[str, ...]) -> Document:
+    """An entity by field name; one that BSON cannot hold has `columns` as fields and the whole as JSON text."""
+    text = codec.encode(entity, what=what)
+    plain: Document = codec.decode(text)
+    if len(text) <= NATIVE_BYTES and fits(plain):
+        return {**plain, "record": None}
+    return {**{name: plain[name] for name in columns}, "record": text}
+
+
+def record_from(document: Document, kind: type[T]) -> T:
+    """The entity of a document; its fields count over the text, since some are written alone."""
+    whole = codec.decode(document["record"]) if document.get("record") else {}
+    return msgspec.convert({**whole, **document}, kind)

@@ -1,0 +1,180 @@
+"""Runs and runner records in MongoDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pymongo import ReturnDocument
+from pymongo.database import Database
+
+from afl.kernel.errors import HeldError, StoreConflict
+from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
+from afl.runtime.persistence.changes import STEP_CONTINUE
+from afl.runtime.persistence.topics import RUNS_TOPIC
+from afl.runtime.stores.mongo.collections import Collections, beginning, lease, lease_ended, literal
+from afl.runtime.stores.mongo.connection import Document
+from afl.runtime.stores.mongo.records import record_document, record_from, run_document, run_from
+from afl.runtime.types import WorkflowId
+
+_CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
+_NEWEST_START = [("start_time", -1), ("uuid", 1)]
+# An error is a map, or JSON text where BSON could not hold it.
+_SEARCHED = (
+    "uuid",
+    "workflow_name",
+    "reason",
+    "error",
+    *(f"error.{key}" for key in ("message", "error_type", "step", "facet")),
+)
+_RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
+
+
+class RunCollection(Collections):
+    """The RunStore and RunnerStore protocols."""
+
+    def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
+        found = self._one("runs", {"uuid": workflow_id})
+        return run_from(found) if found else None
+
+    def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
+        query = {} if state is None else {"state": state}
+        found = self._all("runs", query, sort=[("uuid", -1)], limit=limit) if limit > 0 else []
+        return [run_from(each) for each in found]
+
+    def find_runs(
+        self,
+        *,
+        prefix: str = "",
+        state: str = "",
+        workflow: str = "",
+        before: str = "",
+        text: str = "",
+        since: int = 0,
+        until: int = 0,
+        limit: int = 100,
+    ) -> list[RunDefinition]:
+        if limit < 1:
+            return []
+        asked = {"state": state, "workflow_name": workflow}
+        query: Document = {field: wanted for field, wanted in asked.items() if wanted}
+        ids: Document = beginning(prefix) if prefix else {}
+        if before:
+            ids["$lt"] = before
+        if ids:
+            query["uuid"] = ids
+        if since or until:
+            query["created"] = {"$gte": since, **({"$lt": until} if until else {})}
+        if text:
+            containing = {"$regex": re.escape(text), "$options": "i"}
+            query["$or"] = [{field: containing} for field in _SEARCHED]
+        found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=limit)
+        return [run_from(each) for each in found]
+
+    def insert_run(self, run: RunDefinition) -> bool:
+        document = {**run_document(run), "lease_until": 0}
+        try:
+            self.connection.call(lambda db: db.runs.insert_one(document))
+        except StoreConflict:
+            return False
+        self._ring([RUNS_TOPIC])
+        return True
+
+    def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
+        if limit < 1:
+            return []
+        unsettled = {**_needs_nobody_else(), "settled": False}
+
+        def look(database: Database[Document]) -> set[WorkflowId]:
+            between = database.runs.find(unsettled, {"uuid": 1}, sort=[("uuid", 1)], limit=limit)
+            marked = database.events.aggregate(_marked_runs(limit))
+            return {each["uuid"] for each in between} | {each["_id"] for each in marked}
+
+        return sorted(self.connection.call(look))[:limit]
+
+    def take_run(self, workflow_id: WorkflowId, *, lease_ms: int) -> RunDefinition | None:
+        while True:
+            taken = self._take_free(workflow_id, lease_ms)
+            if taken is not None:
+                return taken
+            run = self.get_run(workflow_id)
+            if run is None or run.state not in _CAN_GO_ON:
+                return run
+            if run.owner:
+                holder = self.connection.describe(run.owner)
+                raise HeldError(f"run {workflow_id} is held by {holder}, whose lease has not ended")
+
+    def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
+        taken = [self._take_free(workflow_id, lease_ms) for workflow_id in workflow_ids]
+        runs = [run for run in taken if run is not None]
+        for run in runs:
+            if run.state == RunnerState.CREATED:
+                stored = self.get_run(WorkflowId(run.workflow_id))
+                if stored is not None:
+                    run.inputs, run.unreadable = stored.inputs, stored.unreadable
+        return runs
+
+    def _take_free(self, workflow_id: WorkflowId, lease_ms: int) -> RunDefinition | None:
+        free = {"uuid": workflow_id, **_needs_nobody_else()}
+        hold = {"epoch": {"$add": ["$epoch", 1]}, "lease_until": lease(lease_ms)}
+        change = [{"$set": {**literal({"owner": self.owner_id}), **hold}}]
+
+        def take(database: Database[Document]) -> Document | None:
+            return database.runs.find_one_and_update(
+                free, change, projection={"inputs": 0}, return_document=ReturnDocument.AFTER
+            )
+
+        found = self.connection.call(take)
+        return run_from(found) if found else None
+
+    def release_run(self, run: RunDefinition) -> None:
+        held = {"uuid": run.workflow_id, "owner": run.owner, "epoch": run.epoch}
+        if self._update("runs", held, {"$set": {"owner": "", "lease_until": 0}}) and not run.settled:
+            self._ring([RUNS_TOPIC])
+
+    def get_runner(self, uuid: str) -> RunnerDefinition | None:
+        found = self._one("runners", {"uuid": uuid})
+        return record_from(found, RunnerDefinition) if found else None
+
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        self._save("runners", record_document(runner, f"runner {runner.uuid}", _RUNNER_COLUMNS))
+
+    def update_runner_state(self, uuid: str, state: str) -> bool:
+        return self._update("runners", {"uuid": uuid}, {"$set": {"state": state}})
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        return self._runners({"state": state})
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+        return self._runners({"workflow_id": workflow_id})
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        return self._runners({}, limit) if limit > 0 else []
+
+    def _runners(self, query: Document, limit: int = 0) -> list[RunnerDefinition]:
+        found = self._all("runners", query, sort=_NEWEST_START, limit=limit)
+        return [record_from(each, RunnerDefinition) for each in found]
+
+
+def _needs_nobody_else() -> Document:
+    """The condition that a run can go on and nobody has it."""
+    return {"state": {"$in": _CAN_GO_ON}, "$or": [{"owner": ""}, lease_ended()]}
+
+
+def _marked_runs(limit: int) -> list[Document]:
+    return [
+        {"$match": {"event_type": STEP_CONTINUE}},
+        {"$group": {"_id": "$workflow_id"}},
+        {"$sort": {"_id": 1}},
+        {
+            "$lookup": {
+                "from": "runs",
+                "localField": "_id",
+                "foreignField": "uuid",
+                "pipeline": [{"$match": _needs_nobody_else()}, {"$project": {"uuid": 1}}],
+                "as": "run",
+            }
+        },
+        {"$match": {"run": {"$ne": []}}},
+        {"$limit": limit},
+    ]

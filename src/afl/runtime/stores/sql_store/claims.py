@@ -1,0 +1,204 @@
+"""Claims in SQL: taking tasks, keeping them, and taking away what nobody works on any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import Query, Row, Transaction
+from afl.kernel.notify import Rings
+from afl.kernel.presence import Life
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.stores.sql_store.concurrency import promote
+from afl.runtime.stores.sql_store.tables import Q, Tables
+from afl.runtime.stores.sql_store.task_rows import task_from
+from afl.runtime.types import WorkflowId
+
+_QUIET_SECONDS = 0.005
+
+
+class ClaimTables(Tables):
+    """The ClaimStore protocol."""
+
+    def claim_task(
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        owner: str = "",
+        lease_ms: int = 0,
+        lock_ms: int = 0,
+        while_alive: bool = False,
+    ) -> TaskDefinition | None:
+        claimed = self.claim_tasks(
+            task_names,
+            task_list,
+            limit=1,
+            owner=owner,
+            lease_ms=lease_ms,
+            lock_ms=lock_ms,
+            while_alive=while_alive,
+        )
+        return claimed[0] if claimed else None
+
+    def claim_tasks(
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        limit: int,
+        owner: str = "",
+        lease_ms: int = 0,
+        lock_ms: int = 0,
+        while_alive: bool = False,
+        workflow_id: str | None = None,
+        any_event: bool = False,
+    ) -> list[TaskDefinition]:
+        where = {"task_list": task_list} if workflow_id is None else {"workflow_id": workflow_id}
+        claim = {"owner": owner or self.owner_id, "lease_ms": lease_ms, "lock_ms": lock_ms}
+        terms = {**claim, "while_alive": int(while_alive), **where}
+        claimed: list[TaskDefinition] = []
+        if task_names and limit > 0:
+            claimed = self._claim(terms, limit=limit, names=task_names, any_event=0)
+        if any_event and len(claimed) < limit:
+            rest = limit - len(claimed)
+            claimed += self._claim(terms, limit=rest, names=[], any_event=1)
+        return claimed
+
+    _asked = -1e9  # when a claim was last asked for, and answered
+
+    def _claim(self, terms: Mapping[str, object], **choice: object) -> list[TaskDefinition]:
+        if "task_list" in terms and self._has_none(terms["task_list"]):
+            return []
+        query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
+        rows = self.database.passing(query, updated=wall_ms(), **terms, **choice)
+        self._asked = time.monotonic()
+        if len(rows) > 1:
+            rows = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
+        return [task_from(row) for row in rows]
+
+    def _has_none(self, task_list: object) -> bool:
+        """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.
+
+        Not so after a quiet while: then nobody is in anybody's way, and somebody may be waiting for an answer.
+        """
+        if self.database.dialect != "sqlite" or time.monotonic() - self._asked > _QUIET_SECONDS:
+            return False
+        if self.database.select(Q.any_pending, task_list=task_list):
+            return False
+        self._asked = time.monotonic()  # among many commits it looks again and again, and never asks
+        self.database.expect_passing()
+        return True
+
+    def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
+        rows = self.database.select(Q.next_due, task_list=task_list, workflow_id=workflow_id)
+        due: int | None = rows[0]["due"]
+        return due
+
+    def get_held_back(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.get_held_back, workflow_id=workflow_id)]
+
+    def renew(
+        self,
+        owner: str,
+        lease_ms: int,
+        lock_ms: int = 0,
+        *,
+        tasks: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> list[tuple[str, int]]:
+        if runs is None or runs:
+            those = {"every": int(runs is None), "ids": list(runs or ())}
+            self.database.passing(Q.renew_runs, owner=owner, lease_ms=self.run_lease_ms, **those)
+        if tasks is not None and not tasks:
+            return []
+        those = {"every": int(tasks is None), "ids": list(tasks or ())}
+        rows = self.database.passing(
+            Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms, **those
+        )
+        return [(row["uuid"], row["epoch"]) for row in rows]
+
+    def held_tasks(self, owner: str) -> list[tuple[str, int]]:
+        return [(row["uuid"], row["epoch"]) for row in self.database.select(Q.held_tasks, owner=owner)]
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+        return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))
+
+    def release_tasks(self, owner: str, *, died: bool) -> int:
+        return self.ringing(lambda tx, rings: self._release_tasks(tx, rings, owner, died))
+
+    def _release_tasks(self, tx: Transaction, rings: Rings, owner: str, died: bool) -> int:
+        rows = tx.all(
+            Q.release_tasks,
+            owner=owner,
+            deaths=int(died),
+            max_deliveries=self.max_deliveries,
+            updated=wall_ms(),
+        )
+        return _ring_for(tx, rings, rows)
+
+    def reclaim(self, *, expired: bool = True) -> int:
+        owners, stale, keys = self.database.read(_standing)
+        lives = {owner: self.database.presence.proof(owner) for owner in owners}
+        freed = 0
+        for owner, life in lives.items():
+            if life is Life.DEAD:
+                freed += self.ringing(partial(self._bury, owner=owner))
+        if stale["expired"] and expired:
+            alive = [owner for owner, life in lives.items() if life is Life.ALIVE]
+            limit = self.max_deliveries
+            freed += self._sweep(Q.release_expired_tasks, alive=alive, max_deliveries=limit)
+        if stale["runs"]:
+            freed += self.ringing(_release_expired_runs)
+        if stale["timed"]:
+            freed += self._sweep(Q.time_out_tasks)
+        if stale["timed_elsewhere"]:
+            freed += self._sweep(Q.time_out_elsewhere)
+        if freed:  # what was taken away may have left room
+            keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
+        if keys:
+            self.ringing(lambda tx, rings: promote(tx, keys, rings))
+        return freed
+
+    def _bury(self, tx: Transaction, rings: Rings, *, owner: str) -> int:
+        """Everything that a dead process held."""
+        tasks = self._release_tasks(tx, rings, owner, True)
+        runs = tx.run(Q.release_runs, owner=owner)
+        if runs:
+            rings.add(tx, RUNS_TOPIC)
+        tx.run(Q.release_locks, owner=owner)
+        return tasks + runs
+
+    def _sweep(self, query: Query, **params: object) -> int:
+        def work(tx: Transaction, rings: Rings) -> int:
+            freed = _ring_for(tx, rings, tx.all(query, updated=wall_ms(), **params))
+            if freed:
+                rings.add(tx, CANCEL_TOPIC)
+            return freed
+
+        return self.ringing(work)
+
+
+def _release_expired_runs(tx: Transaction, rings: Rings) -> int:
+    freed = tx.run(Q.release_expired_runs)
+    if freed:
+        rings.add(tx, RUNS_TOPIC)
+    return freed
+
+
+def _standing(tx: Transaction) -> tuple[list[str], Row, list[str]]:
+    """Who holds anything, whether anything is over its time, and which keys are waited for: reading is cheap."""
+    stale = tx.one(Q.stale)
+    assert stale is not None  # it counts
+    owners = [row["owner"] for row in tx.all(Q.owners) if row["owner"]]
+    return owners, stale, [row["concurrency_key"] for row in tx.all(Q.waiting_keys)]
+
+
+def _ring_for(tx: Transaction, rings: Rings, rows: list[Row]) -> int:
+    for task_list in {row["task_list_name"] for row in rows}:
+        rings.add(tx, tasks_topic(task_list))
+    return len(rows)

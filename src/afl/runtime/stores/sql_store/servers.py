@@ -1,0 +1,162 @@
+"""Servers, named locks and run logs in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from afl.kernel import codec
+from afl.kernel.database import Row, Transaction
+from afl.kernel.notify import Rings
+from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
+from afl.runtime.persistence.topics import logs_topic
+from afl.runtime.stores.masking import masked_log
+from afl.runtime.stores.sql_store.tables import Q, Tables
+
+LOG_COLUMNS = ("uuid", "runner_id", "position", "time", "record")
+_LAST_POSITION = 2**63 - 1
+
+
+class ServerTables(Tables):
+    """The ServerStore protocol."""
+
+    def get_server(self, uuid: str) -> ServerDefinition | None:
+        rows = self.database.select(Q.get_server, uuid=uuid)
+        return server_from(rows[0]) if rows else None
+
+    def save_server(self, server: ServerDefinition) -> None:
+        record = codec.encode(server, what=f"server {server.uuid}")
+        self.database.write(
+            lambda tx: tx.run(
+                Q.save_server,
+                uuid=server.uuid,
+                state=server.state,
+                start_time=server.start_time,
+                ping_time=server.ping_time,
+                record=record,
+            )
+        )
+
+    def update_server_ping(self, uuid: str, ping_time: int) -> bool:
+        return bool(
+            self.database.write(lambda tx: tx.run(Q.update_server_ping, uuid=uuid, ping_time=ping_time))
+        )
+
+    def get_all_servers(self) -> list[ServerDefinition]:
+        return [server_from(row) for row in self.database.select(Q.get_all_servers)]
+
+    def get_servers_by_state(self, state: str) -> list[ServerDefinition]:
+        return [server_from(row) for row in self.database.select(Q.get_servers_by_state, state=state)]
+
+
+class LockTables(Tables):
+    """The LockStore protocol."""
+
+    def acquire_lock(
+        self, key: str, duration_ms: int, meta: LockMetaData | None = None, *, owner: str = ""
+    ) -> bool:
+        given = None if meta is None else codec.encode(meta)
+
+        def acquire(tx: Transaction) -> bool:
+            item = _work_item(tx, key)
+            if item is not None:
+                mine = bool(owner) and item["owner"] == owner
+                return mine and _set_work_item_lock(tx, key, duration_ms, owner)
+            return bool(tx.run(Q.acquire_lock, key=key, duration_ms=duration_ms, meta=given, owner=owner))
+
+        return self.database.write(acquire)
+
+    def release_lock(self, key: str, *, owner: str = "") -> bool:
+        def release(tx: Transaction) -> bool:
+            if _work_item(tx, key) is not None:
+                return _set_work_item_lock(tx, key, 0, owner)
+            return bool(tx.run(Q.release_lock, key=key, owner=owner))
+
+        return self.database.write(release)
+
+    def check_lock(self, key: str) -> LockDefinition | None:
+        def check(tx: Transaction) -> LockDefinition | None:
+            item = _work_item(tx, key)
+            if item is not None:
+                name = item["name"]
+                meta = LockMetaData(topic=name, handler=name, step_name=name, step_id=item["step_id"])
+                return LockDefinition(key, item["updated"], item["lock_until"], meta, item["owner"])
+            row = tx.one(Q.check_lock, key=key)
+            if row is None:
+                return None
+            given = codec.decode_as(row["meta"], LockMetaData) if row["meta"] else None
+            return LockDefinition(key, row["acquired_at"], row["expires_at"], given, row["owner"])
+
+        return self.database.read(check)
+
+    def extend_lock(self, key: str, duration_ms: int, *, owner: str = "") -> bool:
+        def extend(tx: Transaction) -> bool:
+            if _work_item(tx, key) is not None:
+                return _set_work_item_lock(tx, key, duration_ms, owner)
+            return bool(tx.run(Q.extend_lock, key=key, duration_ms=duration_ms, owner=owner))
+
+        return self.database.write(extend)
+
+
+WORK_ITEM = "runner:task:"
+
+
+def _work_item(tx: Transaction, key: str) -> Row | None:
+    """The claimed task whose lock this is: a claim and its lock are one row."""
+    if not key.startswith(WORK_ITEM):
+        return None
+    return tx.one(Q.work_item, uuid=key.removeprefix(WORK_ITEM))
+
+
+def _set_work_item_lock(tx: Transaction, key: str, duration_ms: int, owner: str) -> bool:
+    uuid = key.removeprefix(WORK_ITEM)
+    return bool(tx.run(Q.set_work_item_lock, uuid=uuid, duration_ms=duration_ms, owner=owner))
+
+
+class LogTables(Tables):
+    """The LogStore protocol."""
+
+    def save_log(self, log: LogDefinition) -> None:
+        self.save_logs([log])
+
+    def save_logs(self, logs: Sequence[LogDefinition]) -> None:
+        rows = [log_row(log) for log in logs]
+        if rows:
+            self.ringing(lambda tx, rings: append_logs(tx, rings, rows))
+
+    def get_logs_after(
+        self, runner_id: str, position: int, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        rows = self.database.select(Q.get_logs_after, runner_id=runner_id, position=position, limit=limit)
+        return [(row["seq"], codec.decode_as(row["record"], LogDefinition)) for row in rows]
+
+    def get_logs_before(
+        self, runner_id: str, position: int = 0, limit: int = 1000
+    ) -> list[tuple[int, LogDefinition]]:
+        rows = self.database.select(
+            Q.get_logs_before, runner_id=runner_id, position=position or _LAST_POSITION, limit=limit
+        )
+        return [(row["seq"], codec.decode_as(row["record"], LogDefinition)) for row in rows]
+
+    def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
+        rows = self.database.select(Q.get_logs_by_runner, runner_id=runner_id)
+        return [codec.decode_as(row["record"], LogDefinition) for row in rows]
+
+
+def append_logs(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
+    """Append entries, each behind all that its run has."""
+    for runner_id in sorted({row[1] for row in rows}):
+        # Whoever follows a log reads on from a number: numbers must become visible in their order.
+        tx.one(Q.lock_key, key=f"logs:{runner_id}")
+        rings.add(tx, logs_topic(runner_id))
+    tx.many(Q.insert_log, rows)
+
+
+def server_from(row: Row) -> ServerDefinition:
+    """The server of a row; the heartbeat writes the ping time alone."""
+    return replace(codec.decode_as(row["record"], ServerDefinition), ping_time=row["ping_time"])
+
+
+def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:
+    """All columns of a log entry: LOG_COLUMNS."""
+    return (log.uuid, log.runner_id, log.order, log.time, codec.encode(masked_log(log), what="a log entry"))

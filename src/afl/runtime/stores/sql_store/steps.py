@@ -1,0 +1,67 @@
+"""Steps in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afl.kernel.database import Transaction
+from afl.kernel.notify import Rings
+from afl.runtime.events import mark_of_saved
+from afl.runtime.persistence.topics import RUNS_TOPIC
+from afl.runtime.step import StepDefinition
+from afl.runtime.stores.sql_store.step_rows import event_row, step_from, step_row
+from afl.runtime.stores.sql_store.tables import Q, Tables
+from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
+
+
+class StepTables(Tables):
+    """The StepStore protocol."""
+
+    def get_step(self, step_id: StepId) -> StepDefinition | None:
+        rows = self.database.select(Q.get_step, id=step_id)
+        return step_from(rows[0]) if rows else None
+
+    def get_steps(self, step_ids: Sequence[StepId]) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_steps, ids=list(step_ids))]
+
+    def get_open_steps(self, workflow_id: WorkflowId) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_open_steps, workflow_id=workflow_id)]
+
+    def get_steps_by_block(self, block_id: StepId | BlockId) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_steps_by_block, block_id=block_id)]
+
+    def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
+        return [
+            step_from(row) for row in self.database.select(Q.get_steps_by_workflow, workflow_id=workflow_id)
+        ]
+
+    def get_steps_by_state(self, state: str) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_steps_by_state, state=state)]
+
+    def get_steps_by_container(self, container_id: StepId) -> list[StepDefinition]:
+        rows = self.database.select(Q.get_steps_by_container, container_id=container_id)
+        return [step_from(row) for row in rows]
+
+    def get_lost_steps(self, limit: int = 100) -> list[StepDefinition]:
+        return [step_from(row) for row in self.database.select(Q.get_lost_steps, limit=limit)]
+
+    def get_blocks_by_step(self, step_id: StepId) -> list[StepDefinition]:
+        return [step for step in self.get_steps_by_container(step_id) if step.is_block]
+
+    def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None:
+        rows = self.database.select(Q.get_workflow_root, workflow_id=workflow_id)
+        return step_from(rows[0]) if rows else None
+
+    def step_exists(self, statement_id: StatementId | str, block_id: StepId | BlockId | None) -> bool:
+        return bool(self.database.select(Q.step_exists, statement_id=statement_id, block_id=block_id))
+
+    def save_step(self, step: StepDefinition) -> None:
+        row, mark = step_row(step), mark_of_saved(step)
+
+        def save(tx: Transaction, rings: Rings) -> None:
+            tx.many(Q.upsert_step, [row])
+            if mark is not None:
+                tx.many(Q.insert_mark, [event_row(mark)])
+                rings.add(tx, RUNS_TOPIC)
+
+        self.ringing(save)

@@ -1,0 +1,176 @@
+"""The SQL store as a whole, and its heart: the fenced, atomic commit of an iteration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from afl.kernel import codec
+from afl.kernel.database import Database, Transaction
+from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
+from afl.kernel.notify import Rings
+from afl.runtime.entities import RunDefinition, TaskState
+from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.stores.sql_store import usage
+from afl.runtime.stores.sql_store.census import CensusTables
+from afl.runtime.stores.sql_store.claims import ClaimTables
+from afl.runtime.stores.sql_store.concurrency import promote
+from afl.runtime.stores.sql_store.control import ControlTables
+from afl.runtime.stores.sql_store.elsewhere import ElsewhereTables
+from afl.runtime.stores.sql_store.events import EventTables
+from afl.runtime.stores.sql_store.flows import FlowTables
+from afl.runtime.stores.sql_store.inspection import InspectionTables
+from afl.runtime.stores.sql_store.pulses import PulseTables
+from afl.runtime.stores.sql_store.retention import RetentionTables
+from afl.runtime.stores.sql_store.run_rows import run_params
+from afl.runtime.stores.sql_store.runs import RunTables
+from afl.runtime.stores.sql_store.servers import LockTables, LogTables, ServerTables, log_row
+from afl.runtime.stores.sql_store.step_rows import event_row, step_row, step_values
+from afl.runtime.stores.sql_store.steps import StepTables
+from afl.runtime.stores.sql_store.tables import SCHEMA, Q
+from afl.runtime.stores.sql_store.task_rows import closing_params, new_elsewhere, new_policy, task_params
+from afl.runtime.stores.sql_store.tasks import TaskTables, close_all
+
+_log = logging.getLogger(__name__)
+
+
+class SqlStore(
+    StepTables,
+    EventTables,
+    TaskTables,
+    ClaimTables,
+    ElsewhereTables,
+    RunTables,
+    ControlTables,
+    RetentionTables,
+    FlowTables,
+    ServerTables,
+    InspectionTables,
+    LockTables,
+    LogTables,
+    PulseTables,
+    CensusTables,
+):
+    """PersistenceAPI over the kernel's database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.ensure(SCHEMA)
+        database.ensure(usage.SCHEMA)
+
+    def commit(self, changes: IterationChanges) -> None:
+        rows = ChangeRows(changes)
+        self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
+
+    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
+        if len(batch) > 1:
+            try:
+                self._commit_together(batch)
+                return [None] * len(batch)
+            except (FencedError, PayloadError, StoreConflict):
+                _log.debug("one of %d commits was refused; storing them one by one", len(batch))
+        return [self._outcome(changes) for changes in batch]
+
+    def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
+        prepared = [(changes, ChangeRows(changes)) for changes in batch]
+
+        def work(tx: Transaction, rings: Rings) -> None:
+            for changes, rows in prepared:
+                self._commit(tx, rings, changes, rows)
+
+        self.ringing(work)
+
+    def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
+        try:
+            self.commit(changes)
+        except (FencedError, PayloadError, StoreConflict) as error:
+            return error
+        return None
+
+    def _commit(self, tx: Transaction, rings: Rings, changes: IterationChanges, rows: ChangeRows) -> None:
+        if changes.run is not None:
+            self._write_run(tx, changes.run, new=changes.new_run)
+        if rows.created_steps:
+            tx.many(Q.insert_step, rows.created_steps)
+        if rows.updated_steps:
+            tx.many(Q.update_step, rows.updated_steps)
+        if changes.consumed_events:
+            tx.run(Q.delete_events, ids=list(changes.consumed_events))
+        if rows.created_tasks:
+            tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
+        if rows.policies:
+            tx.many(Q.set_policy, rows.policies)
+        if rows.elsewhere:
+            tx.many(Q.set_elsewhere, rows.elsewhere)
+        if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
+            raise FencedError(f"a task of {changes.run} is no longer held; nothing was written")
+        if rows.created_events:
+            tx.many(Q.insert_event, rows.created_events)
+        if rows.updated_events:
+            tx.many(Q.upsert_event, rows.updated_events)
+        if rows.logs:
+            tx.many(Q.insert_log, rows.logs)
+        if rows.keys:
+            promote(tx, rows.keys, rings)
+        for topic in rows.topics:
+            rings.add(tx, topic)
+
+    def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
+        write = Q.insert_run if new else Q.update_run
+        if not tx.run(write, **run_params(run), lease_ms=self.run_lease_ms):
+            raise FencedError(
+                f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
+            )
+        if new and run.inputs:
+            inputs = codec.encode(run.inputs, what="the input map")
+            tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
+        if run.is_over and run.runner_id:
+            tx.run(
+                Q.end_runner,
+                uuid=run.runner_id,
+                state=run.state,
+                ended=run.ended,
+                workflow_id=run.workflow_id,
+            )
+
+    def close(self) -> None:
+        if "bell" in vars(self):
+            self.bell.close()
+            del self.bell
+        self.database.close()
+
+
+class ChangeRows:
+    """The rows of a commit, made before the transaction begins: encoding takes longer than writing."""
+
+    def __init__(self, changes: IterationChanges) -> None:
+        created = {step.id for step in changes.created_steps}
+        self.created_steps = [step_row(step) for step in changes.created_steps]
+        self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
+        tasks = {task.uuid for task in (*changes.created_tasks, *changes.updated_tasks)}  # their own events
+        self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
+        self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
+        self.created_tasks = [task_params(task) for task in changes.created_tasks]
+        self.updated_tasks = [closing_params(task) for task in changes.updated_tasks]
+        self.logs = [log_row(log) for log in changes.logs]
+        self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
+        self.elsewhere = [each for task in changes.created_tasks if (each := new_elsewhere(task)) is not None]
+        self.keys = {
+            task.concurrency_key
+            for task in (*changes.created_tasks, *changes.updated_tasks)
+            if task.concurrency_key
+        }
+        self.topics = topics_of(changes)
+
+
+def topics_of(changes: IterationChanges) -> list[str]:
+    """What the commit rings; a task with a concurrency key rings when it is promoted."""
+    free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
+    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
+    run = changes.run
+    if run is not None and run.is_over:
+        topics.add(run_topic(run.workflow_id))
+    elif run is not None and not run.owner and not run.settled:
+        topics.add(RUNS_TOPIC)
+    return sorted(topics)

@@ -1,0 +1,81 @@
+"""What all the tables of the SQL stores share: the database, the queries, the doorbell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
+from afl.kernel.database import Database, Schema, Transaction, queries
+from afl.kernel.database.lock_wait import LockHolder
+from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
+from afl.kernel.notify import Doorbell, Ear, Rings, open_doorbell
+from afl.kernel.presence import Life
+
+Q = queries("afl.runtime.stores.sql_store", "sql")
+SCHEMA = Schema("afl.runtime.stores.sql_store", "sql", component="runtime", base=4)
+
+T = TypeVar("T")
+
+
+class Tables:
+    """A group of tables in a database."""
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"concurrency", "schedules", "budgets", "retention"})
+    database: Database
+    lease_ms: int = LEASE_MS
+    max_deliveries: int = MAX_DELIVERIES
+    doorbell: str = "auto"
+
+    @property
+    def run_lease_ms(self) -> int:
+        """How long an evaluator keeps a run without renewing it."""
+        return min(self.lease_ms, RUN_LEASE_MS)
+
+    @property
+    def owner_id(self) -> str:
+        """The name under which this process holds runs and tasks."""
+        return self.database.presence.id
+
+    def describe(self, owner: str) -> str:
+        """An owner in words."""
+        return self.database.presence.describe(owner)
+
+    def life(self, owner: str) -> Life:
+        """What can be said about an owner's process."""
+        return self.database.presence.proof(owner)
+
+    def write_lock(self) -> LockHolder | None:
+        """The process that keeps all others from writing, if there is one."""
+        return self.database.write_lock()
+
+    def now(self) -> int:
+        """The store's clock."""
+        return self.database.now()
+
+    @cached_property
+    def bell(self) -> Doorbell:
+        """The doorbell; it has no thread before somebody listens."""
+        return open_doorbell(self.database, self.doorbell)
+
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
+        """An ear for what is committed from now on."""
+        return self.bell.listen(topics, early)
+
+    def ringing(self, work: Callable[[Transaction, Rings], T]) -> T:
+        """A write transaction that rings when it has committed."""
+        with self.bell.rings() as rings:
+            return self.database.write(lambda tx: work(tx, rings))
+
+
+LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix
+FIRST_CHARACTER = "\x01"  # with it, an id comes before every longer one
+
+
+def via_range(via: str) -> dict[str, str]:
+    """Where the work goes on, as a whole ("human:finance") or by its kind ("human"), as parameters of a query."""
+    if not via:
+        return {"via_from": "", "via_beyond": LAST_CHARACTER}
+    if ":" in via:
+        return {"via_from": via, "via_beyond": via + FIRST_CHARACTER}
+    return {"via_from": f"{via}:", "via_beyond": f"{via};"}  # the semicolon comes after the colon

@@ -1,0 +1,215 @@
+"""The task queue in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from afl.kernel import codec
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import FEW, Statement, Transaction
+from afl.kernel.notify import Rings
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
+from afl.runtime.events import mark_of
+from afl.runtime.persistence.changes import Outcome, leaves_word
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.states import StepState
+from afl.runtime.stores.sql_store.concurrency import promote
+from afl.runtime.stores.sql_store.servers import append_logs, log_row
+from afl.runtime.stores.sql_store.step_rows import error_data, event_row, extra_text, values_text
+from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
+from afl.runtime.stores.sql_store.task_rows import (
+    bridge_text,
+    closing_params,
+    is_plain,
+    policy_params,
+    task_from,
+    task_params,
+)
+from afl.runtime.types import StepId, WorkflowId
+
+
+class TaskTables(Tables):
+    """The TaskStore protocol."""
+
+    def get_task(self, uuid: str) -> TaskDefinition | None:
+        rows = self.database.select(Q.get_task, uuid=uuid)
+        return task_from(rows[0]) if rows else None
+
+    def get_task_by_step(self, step_id: StepId) -> TaskDefinition | None:
+        rows = self.database.select(Q.get_task_by_step, step_id=step_id)
+        return task_from(rows[0]) if rows else None
+
+    def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.get_pending_tasks, task_list=task_list)]
+
+    def get_tasks_by_workflow(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        return [
+            task_from(row) for row in self.database.select(Q.get_tasks_by_workflow, workflow_id=workflow_id)
+        ]
+
+    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.get_all_tasks, limit=limit)]
+
+    def find_tasks(
+        self,
+        *,
+        state: str = "",
+        name: str = "",
+        task_list: str = "",
+        hold: str = "",
+        owner: str = "",
+        key: str = "",
+        prefix: str = "",
+        via: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> list[TaskDefinition]:
+        asked = {
+            "name": name,
+            "task_list": task_list,
+            "hold": hold,
+            "owner": owner,
+            "key": key,
+            "prefix": prefix,
+            "beyond": prefix + LAST_CHARACTER,
+            **via_range(via),
+            "after": after,
+            "limit": limit,
+        }
+        if hold == TaskHold.ELSEWHERE:
+            del asked["hold"], asked["owner"]  # it has none
+            rows = self.database.select(Q.find_tasks_elsewhere, state=state or TaskState.PENDING, **asked)
+        elif state == TaskState.RUNNING:  # of the open ones there are few, and an index knows them
+            rows = self.database.select(Q.find_running_tasks, **asked)
+        elif state == TaskState.PENDING:
+            rows = self.database.select(Q.find_held_tasks, **asked)
+            if not hold:
+                rows = [*rows, *self.database.select(Q.find_pending_tasks, **asked)]
+        else:
+            rows = self.database.select(Q.find_tasks_named if prefix else Q.find_tasks, state=state, **asked)
+        return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
+
+    def save_task(self, task: TaskDefinition) -> None:
+        topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
+        topics = topics if task.state == TaskState.PENDING else []
+        carried = topics if topics and self.bell.carried_by_commit else None
+        params = task_params(as_stored(task))
+        if is_plain(task):
+            self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
+        else:
+            self.database.atomic(Q.upsert_task, **{**params, **policy_params(task)}, topics=carried)
+        self.bell.rung(topics)
+
+    def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
+        now = wall_ms()
+        rows = [{"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks]
+        if len(rows) > FEW:
+            self.database.write(lambda tx: tx.many(Q.start_task, rows))
+        elif rows:
+            self.database.together([Statement.of(Q.start_task, row) for row in rows])
+
+    def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        def work(tx: Transaction, rings: Rings) -> list[bool]:
+            done = [_finish(tx, outcome) for outcome in outcomes]
+            promote(tx, (each.task.concurrency_key for each in outcomes if each.task is not None), rings)
+            if any(done):
+                rings.add(tx, RUNS_TOPIC)
+            kept = [each for ok, each in zip(done, outcomes, strict=True) if ok]
+            append_logs(tx, rings, [log_row(log) for each in kept for log in each.logs])
+            if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
+                rings.add(tx, CANCEL_TOPIC)
+            return done
+
+        return self.ringing(work)
+
+    def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
+        closing = [closing_params(task) for task in tasks]
+
+        def work(tx: Transaction, rings: Rings) -> list[bool]:
+            done = [close_task(tx, each) for each in closing]
+            promote(tx, (task.concurrency_key for task in tasks), rings)
+            return done
+
+        return self.ringing(work)
+
+    def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
+        def work(tx: Transaction, rings: Rings) -> bool:
+            run = tx.one(Q.run_state, workflow_id=task.workflow_id)
+            row = tx.one(
+                Q.requeue_task,
+                paused=int(run is not None and run["state"] == RunnerState.PAUSED),
+                uuid=task.uuid,
+                owner=task.owner,
+                epoch=task.epoch,
+                delay_ms=delay_ms,
+                error=codec.encode(error),
+                updated=wall_ms(),
+            )
+            if row is not None:
+                promote(tx, [row["concurrency_key"]], rings)
+                elsewhere = row["hold"] == TaskHold.ELSEWHERE
+                rings.add(tx, ELSEWHERE_TOPIC if elsewhere else tasks_topic(row["task_list_name"]))
+            return row is not None
+
+        return self.ringing(work)
+
+    def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
+        def work(tx: Transaction, rings: Rings) -> int:
+            returned = 0
+            for task in tasks:
+                claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+                if tx.run(Q.return_task, **claim, unused=int(not begun), updated=wall_ms()):
+                    returned += 1
+                    rings.add(tx, tasks_topic(task.task_list_name))
+            return returned
+
+        return self.ringing(work) if tasks else 0
+
+
+def _finish(tx: Transaction, outcome: Outcome) -> bool:
+    """One outcome. Everything that can refuse it is looked at before anything is written."""
+    step, task, mark = outcome.step, outcome.task, mark_of(outcome)
+    stored = tx.one(Q.lock_step, id=step.id)
+    if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
+        return False
+    if task is not None and not (
+        _end_elsewhere(tx, task) if outcome.elsewhere else close_task(tx, closing_params(task))
+    ):
+        return False
+    failure = error_data(step.transition.error)
+    tx.run(
+        Q.finish_step,
+        id=step.id,
+        state=step.state,
+        returns=values_text(step.attributes.returns, f"the result of step {step.id}"),
+        error=None if failure is None else codec.encode(failure),
+        extra=extra_text(step),
+        ended=step.ended,
+    )
+    tx.many(Q.insert_mark, [event_row(mark)])
+    return True
+
+
+def _end_elsewhere(tx: Transaction, task: TaskDefinition) -> bool:
+    """The other side itself says how it ended, so it need not be told."""
+    closing = closing_params(task)
+    del closing["owner"]  # nobody here holds it
+    return bool(tx.run(Q.close_elsewhere, **closing, via=task.via, bridge=bridge_text(task)))
+
+
+def close_all(tx: Transaction, tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Give tasks their last state; False if one has an owner that no longer holds it."""
+    held = [task for task in tasks if task["owner"]]
+    for task in tasks:
+        if not task["owner"]:
+            close_task(tx, task)
+    return not held or tx.many(Q.close_held_task, held) == len(held)
+
+
+def close_task(tx: Transaction, task: Mapping[str, Any]) -> bool:
+    """Give a task its last state; False if it has an owner that no longer holds it."""
+    if task["owner"]:
+        return bool(tx.run(Q.close_held_task, **task))
+    tx.run(Q.close_task, **{name: task[name] for name in Q.close_task.parameters})
+    return True

@@ -1,0 +1,181 @@
+"""The use of models and budgets in SQL: tables of their own, made when somebody first asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afl.kernel.database import Database, Row, Schema, Transaction, queries
+from afl.kernel.ids import random_id
+from afl.kernel.presence import Life
+from afl.runtime.monitoring.usage import RESERVATION_MS, Budget, BudgetExceeded, UsageRecord, check_limits
+
+SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage")
+
+_Q = queries("afl.runtime.stores.sql_store", "sql/usage")
+_BILLION = 1_000_000_000
+
+
+class SqlUsage:
+    """The UsageStore and BudgetStore protocols."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.ensure(SCHEMA)
+
+    @property
+    def budgets(self) -> SqlUsage:
+        return self
+
+    # -- usage ------------------------------------------------------------------------------------------------
+
+    def record_usage(self, record: UsageRecord) -> None:
+        self._database.write(lambda tx: _insert(tx, record))
+
+    def get_usage(self, workflow_id: str) -> list[UsageRecord]:
+        return [_record(row) for row in self._database.select(_Q.get_usage, workflow_id=workflow_id)]
+
+    # -- budgets ----------------------------------------------------------------------------------------------
+
+    def set_budget(self, workflow_id: str, *, usd: float | None = None, tokens: int | None = None) -> None:
+        check_limits(usd, tokens)
+        limits = {"usd": _stored(usd), "tokens": tokens}
+        self._database.write(lambda tx: tx.run(_Q.set_budget, workflow_id=workflow_id, **limits))
+
+    def get_budget(self, workflow_id: str) -> Budget | None:
+        return self._database.read(lambda tx: _budget(tx, workflow_id))
+
+    def remove_budget(self, workflow_id: str) -> bool:
+        return self._database.write(lambda tx: tx.run(_Q.remove_budget, workflow_id=workflow_id)) > 0
+
+    def reserve(
+        self,
+        workflow_id: str,
+        *,
+        model: str,
+        usd: float | None,
+        tokens: int,
+        lease_ms: int = RESERVATION_MS,
+    ) -> str | None:
+        if not self._database.select(_Q.has_budget, workflow_id=workflow_id):
+            return None  # most runs: nothing is written for them
+
+        wanted = _Wanted(workflow_id, self._database.presence.id, model, usd, tokens, lease_ms)
+        reservation, objection = self._database.write(wanted.reserve)
+        if objection is not None and self._end_those_of_the_dead(workflow_id):
+            reservation, objection = self._database.write(wanted.reserve)
+        if objection is not None:
+            raise BudgetExceeded(workflow_id, objection)
+        return reservation
+
+    def _end_those_of_the_dead(self, workflow_id: str) -> bool:
+        """End the reservations of processes that are proven dead; whether there were any."""
+        rows = self._database.select(_Q.reservation_owners, workflow_id=workflow_id)
+        presence = self._database.presence
+        dead = [row["owner"] for row in rows if presence.proof(row["owner"]) is Life.DEAD]
+        if not dead:
+            return False
+        ended = {"workflow_id": workflow_id, "owners": dead}
+        return self._database.write(lambda tx: tx.run(_Q.end_reservations_of, **ended)) > 0
+
+    def settle(self, reservation: str | None, record: UsageRecord | None) -> None:
+        if reservation is None and record is None:
+            return
+
+        def work(tx: Transaction) -> None:
+            if reservation is not None:
+                tx.run(_Q.end_reservation, id=reservation)
+            if record is not None:
+                _insert(tx, record)
+
+        self._database.write(work)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A reservation that somebody asks for."""
+
+    workflow_id: str
+    owner: str
+    model: str
+    usd: float | None
+    tokens: int
+    lease_ms: int
+
+    def reserve(self, tx: Transaction) -> tuple[str | None, str | None]:
+        """A reservation, or why there is none. The budget's row is locked: reservations of a run queue on it."""
+        if tx.one(_Q.lock_budget, workflow_id=self.workflow_id) is None:
+            return None, None
+        budget = _budget(tx, self.workflow_id)  # after the lock, to see what those before us reserved
+        assert budget is not None
+        objection = budget.objection(self.model, self.usd, self.tokens)
+        if objection is not None:
+            return None, objection
+        tx.run(_Q.end_old_reservations, workflow_id=self.workflow_id)
+        reservation = random_id()
+        tx.run(
+            _Q.insert_reservation,
+            id=reservation,
+            workflow_id=self.workflow_id,
+            owner=self.owner,
+            usd=_stored(self.usd) or 0,
+            tokens=self.tokens,
+            lease_ms=self.lease_ms,
+        )
+        return reservation, None
+
+
+def forget(tx: Transaction, workflow_ids: Sequence[str]) -> None:
+    """Remove all that is known of the use of these runs, as part of a transaction that removes the runs."""
+    for query in (_Q.forget_usage, _Q.forget_budgets, _Q.forget_reservations):
+        tx.run(query, ids=list(workflow_ids))
+
+
+def _insert(tx: Transaction, record: UsageRecord) -> None:
+    tx.run(
+        _Q.insert_usage,
+        workflow_id=record.workflow_id,
+        step_id=record.step_id,
+        task_id=record.task_id,
+        model=record.model,
+        input_tokens=record.input_tokens,
+        output_tokens=record.output_tokens,
+        cache_read_tokens=record.cache_read_tokens,
+        cache_write_tokens=record.cache_write_tokens,
+        cost=_stored(record.cost_usd),
+        time=record.time,
+    )
+
+
+def _record(row: Row) -> UsageRecord:
+    return UsageRecord(
+        workflow_id=row["workflow_id"],
+        step_id=row["step_id"],
+        task_id=row["task_id"],
+        model=row["model"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        cache_read_tokens=row["cache_read_tokens"],
+        cache_write_tokens=row["cache_write_tokens"],
+        cost_usd=None if row["cost"] is None else row["cost"] / _BILLION,
+        time=row["time"],
+    )
+
+
+def _budget(tx: Transaction, workflow_id: str) -> Budget | None:
+    row = tx.one(_Q.get_budget, workflow_id=workflow_id)
+    if row is None:
+        return None
+    return Budget(
+        workflow_id=workflow_id,
+        usd=None if row["usd"] is None else row["usd"] / _BILLION,
+        tokens=row["tokens"],
+        spent_usd=int(row["spent_usd"]) / _BILLION,  # PostgreSQL sums to a numeric
+        spent_tokens=int(row["spent_tokens"]),
+        reserved_usd=int(row["reserved_usd"]) / _BILLION,
+        reserved_tokens=int(row["reserved_tokens"]),
+    )
+
+
+def _stored(usd: float | None) -> int | None:
+    return None if usd is None else round(usd * _BILLION)

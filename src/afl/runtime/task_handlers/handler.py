@@ -1,0 +1,149 @@
+"""Handlers: plain functions that do the work of event facets.
+
+    @handler("news.Summarise")
+    def summarise(text: str) -> dict:
+        return {"summary": text[:80]}
+
+A function's parameters are the facet's; it may ask for `context` beside them. It answers with a map, a dataclass or a
+pydantic model of the facet's returns. `async def` works as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from afl.kernel import event_loop
+from afl.kernel.errors import InputError
+from afl.runtime.entities import params_of
+from afl.runtime.errors import WorkCancelled
+from afl.runtime.program.values import unknown_name
+from afl.runtime.task_handlers.handler_context import HandlerContext
+
+__all__ = ["Callback", "Handler", "HandlerContext", "Handlers", "TaskHandler", "handler", "plain"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_MARK = "__afl_facets__"
+
+
+def handler(facet: str) -> Callable[[Function], Function]:
+    """Mark a function as the handler of an event facet (`ns.Facet`, or `Facet` for that name in any namespace)."""
+
+    def mark(function: Function) -> Function:
+        setattr(function, _MARK, (*getattr(function, _MARK, ()), facet))
+        return function
+
+    return mark
+
+
+class Handler:
+    """A function with what is needed to call it."""
+
+    def __init__(self, facet: str, function: Callable[..., Any]) -> None:
+        self.facet = facet
+        self._function = function
+        parameters = inspect.signature(function).parameters.values()
+        self._wants_context = any(parameter.name == "context" for parameter in parameters)
+        self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        self._names = {parameter.name for parameter in parameters} - {"context"}
+        self._is_async = inspect.iscoroutinefunction(function)
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        """Do the work; the answer is plain data."""
+        given = params_of(payload)
+        if not self._takes_all:
+            surplus = [name for name in given if name not in self._names]
+            if surplus:
+                reason = unknown_name("parameter", surplus[0], self._names)
+                raise InputError(f"the handler of {self.facet} does not take what the facet gives: {reason}")
+        if self._wants_context:
+            given["context"] = context
+        answer = self._function(**given)
+        return plain(_awaited(answer, context) if self._is_async else answer)
+
+
+class Callback:
+    """A function that takes the facet's parameters as one map, as the pollers of the specification register it."""
+
+    def __init__(self, facet: str, function: Callable[[dict[str, Any]], Any]) -> None:
+        self.facet = facet
+        self._function = function
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        """Do the work; the answer is plain data."""
+        return plain(self._function(dict(payload)))
+
+
+class TaskHandler(Protocol):
+    """What does the work of a facet."""
+
+    facet: str
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        """Do the work; the answer is plain data."""
+
+
+def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
+    """What a coroutine returns; if the work is cancelled, so is the coroutine."""
+    try:
+        return event_loop.run(answer, context.on_cancel)
+    except asyncio.CancelledError as error:
+        raise WorkCancelled("the work was cancelled") from error
+
+
+def plain(answer: Any) -> Any:
+    """A handler's answer as plain data."""
+    if isinstance(answer, dict):
+        return answer
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        return dataclasses.asdict(answer)
+    dump = getattr(answer, "model_dump", None)
+    return dump(mode="json") if callable(dump) else answer
+
+
+class Handlers:
+    """Handlers by facet name. A dotless name serves every namespace; a dotted one only itself."""
+
+    any_event = False  # whether it serves whatever facet there is
+
+    def __init__(self, handlers: Iterable[TaskHandler] = ()) -> None:
+        self._by_name: dict[str, TaskHandler] = {}
+        for each in handlers:
+            self.add(each)
+
+    @classmethod
+    def of(cls, source: Mapping[str, Callable[..., Any]] | Any) -> Handlers:
+        """From a map of functions by facet name, or from a module's marked functions."""
+        if isinstance(source, Handlers):
+            return source
+        if isinstance(source, Mapping):
+            return cls(Handler(name, function) for name, function in source.items())
+        functions = dict.fromkeys(value for value in vars(source).values() if callable(value))
+        return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
+
+    def add(self, each: TaskHandler) -> None:
+        """Add a handler; one facet has one handler."""
+        if each.facet in self._by_name:
+            raise InputError(f"there are two handlers for {each.facet}")
+        self._by_name[each.facet] = each
+
+    def put(self, each: TaskHandler) -> None:
+        """Add a handler, in place of the one its facet had."""
+        self._by_name[each.facet] = each
+
+    def find(self, facet: str) -> TaskHandler | None:
+        """The handler of a facet: by its full name, else by its short one."""
+        return self._by_name.get(facet) or self._by_name.get(facet.rpartition(".")[2])
+
+    def serves(self, facet: str) -> bool:
+        """Whether there is a handler for a facet."""
+        return self.find(facet) is not None
+
+    @property
+    def names(self) -> list[str]:
+        """The names handlers are registered under."""
+        return list(self._by_name)

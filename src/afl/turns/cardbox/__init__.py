@@ -1,0 +1,1 @@
+"""Cards, the boxes that hold them, and the deliverables among them."""

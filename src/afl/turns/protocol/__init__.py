@@ -1,0 +1,1 @@
+"""The protocol of turns: subjects, headers, payloads, events and transitions."""

@@ -1,0 +1,1 @@
+"""The tables of turns, and the transitions over them."""

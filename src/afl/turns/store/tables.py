@@ -1,0 +1,18 @@
+"""The tables of turns, and their names in the store."""
+
+from __future__ import annotations
+
+from afl.kernel.database import Database, Schema
+
+SCHEMAS = (
+    Schema("afl.turns.store", "sql/spaces", component="turns-spaces"),
+    Schema("afl.turns.store", "sql/tables", component="turns", base=2),
+    Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
+    Schema("afl.turns.store", "sql/functions", component="turns-functions", base=3),
+)
+
+
+def ensure_tables(database: Database) -> None:
+    """Make the tables, or bring them up to date."""
+    for schema in SCHEMAS:
+        database.ensure(schema)
