@@ -165,10 +165,10 @@ def _until_over(store: PersistenceAPI, service: RunnerService, runs: list[str]) 
 
 
 def _wait_for(store: PersistenceAPI, run: WorkflowId) -> None:
-    """At the doorbell: to look again and again would take time from those who work."""
-    with store.listen([run_topic(run)]) as ear:
+    """At the notifier: to look again and again would take time from those who work."""
+    with store.listen([run_topic(run)]) as subscription:
         while (found := store.get_run(run)) is None or not found.is_over:
-            ear.wait(1)
+            subscription.wait(1)
 
 
 def resumes(report: Report, url: str) -> None:

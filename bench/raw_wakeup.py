@@ -15,7 +15,7 @@ import nats
 import psycopg
 
 from afl.kernel.database import connect
-from afl.kernel.notify import open_doorbell
+from afl.kernel.notify import open_notifier
 
 TABLE = "create table if not exists raw_wakeup (id integer primary key, text text)"
 CHANNEL = "raw_wakeup"
@@ -30,10 +30,10 @@ def wait_sqlite(url: str) -> None:
     database = connect(url)
     reader = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
     last = reader.execute("select coalesce(max(id), 0) from raw_wakeup").fetchone()[0]
-    with open_doorbell(database).listen(["raw"]) as ear:
+    with open_notifier(database).listen(["raw"]) as subscription:
         print("ready", flush=True)
         while True:
-            ear.wait(10)
+            subscription.wait(10)
             found = reader.execute("select max(id) from raw_wakeup").fetchone()[0]
             if found and found > last:
                 last = found

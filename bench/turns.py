@@ -128,7 +128,7 @@ class House:
 
     async def open(self) -> None:
         subject = event_subject(PROJECT, "*", "*", "task")
-        await self._agents.engine.bus.subscribe([subject], self._hear)
+        await self._agents.engine.bus.subscribe([subject], self._receive)
         for n in range(AGENTS):
             await self._agents.define(f"agent{n}", tools=[echo])
 
@@ -154,7 +154,7 @@ class House:
             await self._waiting[turn]
         return self._ends.pop(turn)
 
-    async def _hear(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         turn = message.payload["agent_turn_id"]
         self._ends[turn] = time.perf_counter()
         if turn in self._waiting:

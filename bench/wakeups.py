@@ -106,7 +106,7 @@ def new_task(name: str, data: dict[str, str] | None = None) -> TaskDefinition:
 
 
 def silenced(report: Report, name: str, url: str) -> None:
-    """Without a doorbell the poll interval bounds the wake-up."""
+    """Without a notifier the poll interval bounds the wake-up."""
     poll_ms = 400
     worst = max(_our_wakeups(url, "none", poll_ms, count=8))
     detail = f"at most {worst / 1e6:.0f} ms at a poll interval of {poll_ms} ms"

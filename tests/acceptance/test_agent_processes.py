@@ -139,7 +139,7 @@ def test_two_agents_with_different_facets_finish_one_run(
     (tmp_path / "left.py").write_text(SIDE.format(side="Left", step=1))
     (tmp_path / "right.py").write_text(SIDE.format(side="Right", step=10))
     with opened(tmp_path, url, warm, PAIR) as workshop:
-        # They poll once an hour: what wakes them is the doorbell, and no ring may be lost.
+        # They poll once an hour: what wakes them is the notifier, and no notification may be lost.
         left, right = (
             workshop.afl("agent", f"{side}.py", "--store", url, AFL_POLL_INTERVAL_MS="3600000")
             for side in ("left", "right")

@@ -16,9 +16,9 @@ from support.agents import (
     begin,
     double,
     ended,
-    heard,
     only_task,
     program,
+    received,
     run_of,
     server_of,
     serving,
@@ -289,10 +289,10 @@ def test_a_paused_run_waits(store: PersistenceAPI) -> None:
         gate.called()
         assert store.pause_run(run, "lunch")
         gate.open()
-        heard(store, "nothing", lambda: only_task(store, run).state == TaskState.COMPLETED)
+        received(store, "nothing", lambda: only_task(store, run).state == TaskState.COMPLETED)
         assert run_of(store, run).state == RunnerState.PAUSED
         assert store.unpause_run(run)
-        heard(store, f"run:{run}", lambda: run_of(store, run).is_over)
+        received(store, f"run:{run}", lambda: run_of(store, run).is_over)
     assert run_of(store, run).outputs == {"m": 12}
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from support.agents import SECONDS, Gate, begin, double, ended, heard, only_task, run_of, submit
+from support.agents import SECONDS, Gate, begin, double, ended, only_task, received, run_of, submit
 from support.eventually import eventually
 
 from afl.kernel.database import Query
@@ -127,7 +127,7 @@ def failed_as_corrupt(store: PersistenceAPI, uuid: str) -> str:
         assert task is not None
         return task.error if task.state == TaskState.FAILED else None
 
-    error = heard(store, "tasks:default", look)
+    error = received(store, "tasks:default", look)
     assert error["type"] == CORRUPT
     return str(error["message"])
 
@@ -273,7 +273,7 @@ def test_a_task_of_the_system_that_cannot_be_read_fails(store: PersistenceAPI) -
 
 def test_records_that_no_run_needs_keep_nobody_from_work(store: PersistenceAPI) -> None:
     with at_work(runner(store)):
-        server = heard(store, "tasks:default", store.get_all_servers)[0]
+        server = received(store, "tasks:default", store.get_all_servers)[0]
         change(store, SERVER, server.uuid, "record")
         the_others_go_on(store)
         change(store, SERVER, server.uuid)

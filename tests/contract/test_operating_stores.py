@@ -92,13 +92,13 @@ def test_servers_and_running_tasks(store: PersistenceAPI) -> None:
 def test_following_a_log(store: PersistenceAPI) -> None:
     run = submitted(store)
     store.save_logs([LogDefinition(random_id(), 1, run, f"{run}/0/a", message="one", time=wall_ms())])
-    heard = []
+    received = []
     for line in follow_log(store, run):
-        heard.append((line.step, line.message))
+        received.append((line.step, line.message))
         if line.message == "one":
             store.save_logs([LogDefinition(random_id(), 2, run, message="two", time=wall_ms())])
             control.cancel(store, run)
-    assert heard == [("a", "one"), ("", "two")]
+    assert received == [("a", "one"), ("", "two")]
 
 
 def test_prune(store: PersistenceAPI) -> None:

@@ -534,9 +534,9 @@ def test_it_rings(
     store: PersistenceAPI, topic: str, prepare: Callable[[PersistenceAPI], Callable[[], object]]
 ) -> None:
     act = prepare(store)
-    with store.listen([topic]) as ear:
+    with store.listen([topic]) as subscription:
         act()
-        assert ear.wait(SECONDS)
+        assert subscription.wait(SECONDS)
 
 
 @of_stores(offers="retention")

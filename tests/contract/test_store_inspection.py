@@ -41,19 +41,19 @@ def test_rows_whose_other_row_is_missing(store: PersistenceAPI) -> None:
 
 
 def test_a_commit_is_heard_where_the_store_tells_other_processes(store: PersistenceAPI) -> None:
-    assert store.hears_commits(60.0) is (None if isinstance(store, MongoStore) else True)
+    assert store.receives_commits(60.0) is (None if isinstance(store, MongoStore) else True)
 
 
 def test_a_commit_is_heard_over_nats(store: PersistenceAPI, nats_url: str) -> None:
     store.doorbell = nats_url
-    assert store.hears_commits(60.0) is True
+    assert store.receives_commits(60.0) is True
 
 
 def test_nothing_is_heard_where_notifications_are_switched_off(store: PersistenceAPI) -> None:
     store.doorbell = "none"
-    assert store.hears_commits(60.0) is None
+    assert store.receives_commits(60.0) is None
 
 
 def test_a_server_that_is_not_there_is_not_heard(store: PersistenceAPI) -> None:
     store.doorbell = "nats://127.0.0.1:1"
-    assert store.hears_commits(0.2) is False
+    assert store.receives_commits(0.2) is False

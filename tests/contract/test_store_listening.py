@@ -1,7 +1,7 @@
-"""What is committed rings, for ears of this store and of others in the process.
+"""What is committed notifies, for subscriptions of this store and of others in the process.
 
-A ring is a hint: an ear may also wake for nothing, so only that it wakes is promised, never that it stays silent.
-Between processes, see the tests of the doorbell; a store without a wire of its own leaves that to polling.
+A notification is a hint: a subscription may also wake for nothing, so only that it wakes is promised.
+Between processes, see the tests of the notifier; a store without a wire of its own leaves that to polling.
 """
 
 from __future__ import annotations
@@ -144,11 +144,11 @@ def test_what_is_committed_rings(open_store: OpenStore, topic: str, prepare: Pre
 
 
 def test_a_followed_log_rings(store: PersistenceAPI) -> None:
-    with store.listen([f"logs:{RUN}"]) as ear:
+    with store.listen([f"logs:{RUN}"]) as subscription:
         store.save_logs([a_log(runner_id=RUN)])
-        assert ear.wait(SECONDS) == {f"logs:{RUN}"}
+        assert subscription.wait(SECONDS) == {f"logs:{RUN}"}
         store.save_log(a_log("l2", runner_id=RUN))
-        assert ear.wait(SECONDS) == {f"logs:{RUN}"}
+        assert subscription.wait(SECONDS) == {f"logs:{RUN}"}
 
 
 def test_a_name_that_cannot_be_a_topic_refuses_nothing(store: PersistenceAPI) -> None:
@@ -167,9 +167,9 @@ def test_a_doorbell_of_no_known_kind_is_refused(store: PersistenceAPI) -> None:
 
 def test_a_store_without_other_processes_still_rings(store: PersistenceAPI) -> None:
     store.doorbell = "none"
-    with store.listen(["tasks:default"]) as ear:
+    with store.listen(["tasks:default"]) as subscription:
         store.save_task(a_task())
-        assert ear.wait(SECONDS) == {"tasks:default"}
+        assert subscription.wait(SECONDS) == {"tasks:default"}
 
 
 # -- who and when ---------------------------------------------------------------------------------------------

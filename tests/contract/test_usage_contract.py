@@ -233,7 +233,8 @@ def test_the_reservation_of_a_process_that_died_ends_at_once(tmp_path: Path) -> 
     budgets = SqlUsage(store.database)
     budgets.set_budget(RUN, usd=0.1)
     code = (
-        "import os, sys; from afl.runtime.stores.sql_store.usage import SqlUsage; from afl.kernel.database import connect; "
+        "import os, sys; from afl.runtime.stores.sql_store.usage import SqlUsage; "
+        "from afl.kernel.database import connect; "
         f"print(SqlUsage(connect(sys.argv[1])).reserve({RUN!r}, model='m', usd=0.1, tokens=1), flush=True); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, check=False)

@@ -75,9 +75,9 @@ def test_however_many_look_each_time_starts_one_run(store: PersistenceAPI, progr
 
 def test_whoever_listens_for_runs_hears_of_it(store: PersistenceAPI, program: Program) -> None:
     due = timetable.add(store, program, {"n": 1}, cron="@hourly").due
-    with store.listen(["runs"]) as ear:
+    with store.listen(["runs"]) as subscription:
         WorkflowSchedules(store).fire_due(now=due)
-        assert ear.wait(60) == {"runs"}
+        assert subscription.wait(60) == {"runs"}
 
 
 def test_a_schedule_survives_the_pruning_of_its_program(store: PersistenceAPI, program: Program) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Protocol, TypeVar, cast
 
-from afl.kernel.notify import Ear
+from afl.kernel.notify import Subscription
 from afl.language import compile_source
 from afl.runtime.entities import RunDefinition, RunnerState, ServerDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
@@ -95,20 +95,20 @@ def server_of(store: PersistenceAPI, uuid: str) -> ServerDefinition:
 
 def ended(store: PersistenceAPI, workflow_id: str) -> RunDefinition:
     """The run, once it is over."""
-    return heard(store, f"run:{workflow_id}", lambda: _over(run_of(store, workflow_id)))
+    return received(store, f"run:{workflow_id}", lambda: _over(run_of(store, workflow_id)))
 
 
 def _over(run: RunDefinition) -> RunDefinition | None:
     return run if run.is_over or run.state == RunnerState.PAUSED else None
 
 
-def heard(store: PersistenceAPI, topic: str, look: Callable[[], T | None]) -> T:
-    """What `look` finds, looking again whenever the topic rings (and now and then, as rings may be lost)."""
+def received(store: PersistenceAPI, topic: str, look: Callable[[], T | None]) -> T:
+    """What `look` finds, looking again whenever the topic rings (and now and then, as notifies may be lost)."""
     until = time.monotonic() + SECONDS
-    with store.listen([topic]) as ear:
+    with store.listen([topic]) as subscription:
         while not (found := look()):
             assert time.monotonic() < until, "it did not happen"
-            ear.wait(0.2)
+            subscription.wait(0.2)
     return found
 
 
@@ -228,9 +228,9 @@ class Recorder:
 
 
 class Deaf(Recorder):
-    """A store whose rings are lost."""
+    """A store whose notifies are lost."""
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
         return self._store.listen(["nothing"])
 
 

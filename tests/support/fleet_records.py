@@ -28,7 +28,7 @@ class ListSpool:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.heard: list[Callable[[Record], None]] = []
+        self.received: list[Callable[[Record], None]] = []
 
     @property
     def next(self) -> int:
@@ -37,7 +37,7 @@ class ListSpool:
     def add(self, record: Record) -> None:
         assert record.seq == self.next
         self.records.append(record)
-        for call in self.heard:
+        for call in self.received:
             call(record)
 
     def when_room(self, call: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ def run(
     limit: int = 5,
     params: Mapping[str, Any] | None = None,
     workplace: Workplace | None = None,
-    hear: Callable[[Record, TaskManager], None] | None = None,
+    receive: Callable[[Record, TaskManager], None] | None = None,
 ) -> Report:
     """Run a workflow to its end; `hear` is told of every record as it is made."""
 
@@ -118,8 +118,8 @@ def run(
         spool = ListSpool()
         place = workplace or Workplace(grace=0.5)
         manager = TaskManager(cast(Spool, spool), limit, place)
-        if hear is not None:
-            spool.heard.append(lambda record: hear(record, manager))
+        if receive is not None:
+            spool.received.append(lambda record: receive(record, manager))
         status = await manager.run(fetched(flow, params))
         await place.ray.close()
         report = Report(spool.records)

@@ -48,7 +48,7 @@ class Office:
         self.engine = L0Engine(database, open_bus(database, place.bus), limits)
         self.agents = Agents(self.engine, self.project, Toolbox())
         self.workers: list[Worker] = []
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
 
     async def hire(self, model: Any, **options: Any) -> Worker:
         """A worker with a model; it has the tools of the office."""
@@ -62,14 +62,14 @@ class Office:
     async def overhear(self) -> None:
         """Keep everything that is told of this project."""
 
-        async def hear(message: Message) -> None:
-            self.heard.append(message)
+        async def receive(message: Message) -> None:
+            self.received.append(message)
 
-        await self.engine.bus.subscribe([f"{PREFIX}.{self.project}.>"], hear)
+        await self.engine.bus.subscribe([f"{PREFIX}.{self.project}.>"], receive)
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         """The payloads of `state`, `step`, `task` or `chunk` so far."""
-        return [dict(each.payload) for each in self.heard if each.subject.endswith(f".{kind}")]
+        return [dict(each.payload) for each in self.received if each.subject.endswith(f".{kind}")]
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         return self.database.read(work)
@@ -178,11 +178,11 @@ class Barrier:
 
 async def lose(worker: Worker) -> None:
     """A worker is gone from one moment to the next: it finishes nothing and gives nothing back."""
-    assert worker._hands is not None and worker._ear is not None
+    assert worker._hands is not None and worker._subscription is not None
     worker._stopping = True
     tasks = [*worker._loops, *worker._handling, *(held.task for held in worker._hands.snapshot().values())]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await worker._ear.close()
+    await worker._subscription.close()
     worker.desk.close()

@@ -123,11 +123,11 @@ class AgentBridge(Bridge):
                 )
                 self._agents = Agents(await _started(engine), place.project)
                 subject = event_subject(place.project, "*", "*", "task")
-                self._hearing = await self._agents.engine.bus.subscribe([subject], self._hear)
+                self._hearing = await self._agents.engine.bus.subscribe([subject], self._receive)
                 self._host.wake()  # what ended before we listened
             return self._agents
 
-    async def _hear(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         """The end of some turn; one that we do not know is found by looking."""
         turn_id = message.payload.get("agent_turn_id")
         errand_id = self._turns.get(turn_id) if isinstance(turn_id, str) else None

@@ -1,6 +1,6 @@
 """The traffic of one kind: what is new is begun, what has ended is settled, what nobody waits for is called off.
 
-It looks when something rings, and now and then in any case: every notice may be lost.
+It looks when something notifies, and now and then in any case: every notice may be lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Lane:
         self._host = host
         self._poll = poll_seconds
         self._bridge: Bridge | None = None
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
         self._swept = self._renewed = self._look_next = -1e9
         self._many = False
         self._newest = ""
@@ -63,11 +63,11 @@ class Lane:
             self._bridge = self._opening(self._host)
         return self._bridge
 
-    def ring(self, *, all_of_it: bool = False) -> None:
+    def notify(self, *, all_of_it: bool = False) -> None:
         """Look soon, at what is new or at everything."""
         if all_of_it:
             self._swept = self._look_next = -1e9
-        self._rung.set()
+        self._notified.set()
 
     async def close(self) -> None:
         if self._bridge is not None:
@@ -76,7 +76,7 @@ class Lane:
     async def run(self) -> None:
         failures = 0
         while True:
-            self._rung.clear()
+            self._notified.clear()
             try:
                 await self._round()
                 failures = 0
@@ -87,7 +87,7 @@ class Lane:
                 await asyncio.sleep(_RETRY.delay(failures))
             try:
                 async with asyncio.timeout(self._patience()):
-                    await self._rung.wait()
+                    await self._notified.wait()
             except TimeoutError:
                 continue
 

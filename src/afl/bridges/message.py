@@ -98,7 +98,7 @@ class MessageBridge(Bridge):
             for agent, function in (answering or {}).items()
         ]
         self._consumers.append(
-            Consumer(coordinator, self._me, self._hear, concurrency=16, visibility_timeout=visible_seconds)
+            Consumer(coordinator, self._me, self._receive, concurrency=16, visibility_timeout=visible_seconds)
         )
         for consumer in self._consumers:
             consumer.start()
@@ -189,7 +189,7 @@ class MessageBridge(Bridge):
             correlation_id=errand.id,
         )
 
-    async def _hear(self, received: ReceivedMessage) -> None:
+    async def _receive(self, received: ReceivedMessage) -> None:
         """A response; it is acknowledged when this returns."""
         message = received.message
         if message.message_type is not MessageType.RESPONSE or message.correlation_id is None:

@@ -23,8 +23,8 @@ from afl.kernel import crashpoint
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.kernel.isolation import Isolation
-from afl.kernel.joinable_thread import Companion
-from afl.kernel.notify import Ear
+from afl.kernel.joinable_thread import JoinableThread
+from afl.kernel.notify import Subscription
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
@@ -74,10 +74,10 @@ class BridgeService:
         self._strays = StrayClaims(self._store, task_list, lambda name: self._rules.via(name) is not None)
         self._apart = Isolation(_log, "the bridge service")
         self._stopping = False
-        self._ear: Ear | None = None
+        self._subscription: Subscription | None = None
         self._lanes: list[Lane] = []
         self._up = threading.Event()
-        self._thread = Companion(self._serve, "afl-bridges")
+        self._thread = JoinableThread(self._serve, "afl-bridges")
 
     @property
     def kinds(self) -> list[str]:
@@ -103,8 +103,8 @@ class BridgeService:
     def stop(self) -> None:
         """Let go; whatever is under way elsewhere goes on, and other hosts or the next one settle it."""
         self._stopping = True
-        if self._ear is not None:
-            self._ear.wake()
+        if self._subscription is not None:
+            self._subscription.wake()
         self._thread.join()
 
     def __enter__(self) -> Self:
@@ -129,7 +129,7 @@ class BridgeService:
 
     def wake(self) -> None:
         for lane in self._lanes:
-            lane.ring(all_of_it=True)
+            lane.notify(all_of_it=True)
 
     # -- the thread -------------------------------------------------------------------------------------------
 
@@ -151,23 +151,23 @@ class BridgeService:
         self._lanes = [
             Lane(kind, opening, self._errands, self, self._poll) for kind, opening in self._openings.items()
         ]
-        with self._store.listen(self._topics()) as ear:
-            self._ear = ear
+        with self._store.listen(self._topics()) as subscription:
+            self._subscription = subscription
             chores = [asyncio.create_task(each) for each in self._chores()]
             try:
                 self._up.set()
-                await self._heed(ear)
+                await self._handle(subscription)
             finally:
                 await self._end(chores)
 
-    async def _heed(self, ear: Ear) -> None:
+    async def _handle(self, subscription: Subscription) -> None:
         while not self._stopping:
-            rung = await ear.wait_async(self._poll)
-            if tasks_topic(self._task_list) in rung:
+            notified = await subscription.wait_async(self._poll)
+            if tasks_topic(self._task_list) in notified:
                 self._tasks_rang.set()
-            if not rung.isdisjoint((ELSEWHERE_TOPIC, CANCEL_TOPIC)):
+            if not notified.isdisjoint((ELSEWHERE_TOPIC, CANCEL_TOPIC)):
                 for lane in self._lanes:
-                    lane.ring()
+                    lane.notify()
 
     async def _end(self, chores: list[asyncio.Task[None]]) -> None:
         await cancel_and_wait(chores)
@@ -199,10 +199,10 @@ class BridgeService:
             chores.append(self._again(self._sweep, _SWEEP_SECONDS, asyncio.Event()))
         return chores
 
-    async def _again(self, chore: Callable[[], None], seconds: float, rung: asyncio.Event) -> None:
-        """Something for the store: every so often, and when it rings."""
+    async def _again(self, chore: Callable[[], None], seconds: float, notified: asyncio.Event) -> None:
+        """Something for the store: every so often, and when it notifies."""
         while True:
-            rung.clear()
+            notified.clear()
             try:
                 await self._errands.perform(chore)
             except Exception as error:  # the next round may go well, and nobody else does it
@@ -210,7 +210,7 @@ class BridgeService:
                 _log.warning("a chore of the bridges fails, trying again: %s", error, exc_info=not known)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await rung.wait()
+                    await notified.wait()
 
     def _sweep(self) -> None:
         reclaim(self._evaluator)

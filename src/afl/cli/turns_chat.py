@@ -68,7 +68,7 @@ async def _answer(chat: Chat, agent: str, line: str, as_json: bool) -> Delivered
         print(json.dumps(asdict(delivered)), flush=True)
         return delivered
     voice = _Voice(agent if sys.stdout.isatty() else "")
-    delivered = await chat.say(line, voice.hear)
+    delivered = await chat.say(line, voice.receive)
     voice.end(delivered)
     return delivered
 
@@ -83,24 +83,24 @@ class _Voice:
 
     def __init__(self, agent: str) -> None:
         self._label = f"{agent}> " if agent else ""
-        self._heard = ""
+        self._received = ""
 
-    def hear(self, text: str) -> None:
-        if not self._heard:
+    def receive(self, text: str) -> None:
+        if not self._received:
             sys.stdout.write(self._label)
-        self._heard += text
+        self._received += text
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def end(self, delivered: Delivered) -> None:
         """The words of earlier steps stand on lines of their own; what was delivered is said in full."""
-        if not self._heard.endswith(delivered.text):
+        if not self._received.endswith(delivered.text):
             missing = delivered.text
-            if self._heard and delivered.text.startswith(self._heard):
-                missing = delivered.text[len(self._heard) :]
-            elif self._heard and not self._heard.endswith("\n"):
+            if self._received and delivered.text.startswith(self._received):
+                missing = delivered.text[len(self._received) :]
+            elif self._received and not self._received.endswith("\n"):
                 missing = f"\n{delivered.text}"
-            self.hear(missing)
+            self.receive(missing)
         sys.stdout.write("\n")
         sys.stdout.flush()
         if not delivered.succeeded:

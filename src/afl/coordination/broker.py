@@ -107,12 +107,12 @@ class Broker(ABC):
         self._waiters = waiters
 
     def waiting(self, queue: str) -> AbstractContextManager[Waiter]:
-        """Somebody who is rung while the context lasts, when there may be something in the queue."""
+        """Somebody who is notified while the context lasts, when there may be something in the queue."""
         return self._waiters.waiting(queue)
 
     @abstractmethod
-    async def hear(self, queue: str, seconds: float) -> None:
-        """Returns when those who wait will be rung for whatever comes into the queue, at the latest after so long."""
+    async def receive(self, queue: str, seconds: float) -> None:
+        """Returns when those who wait will be notified of what comes into the queue, at the latest after so long."""
 
     @abstractmethod
     async def send(self, queue: str, parcel: Parcel) -> Admission:
@@ -193,7 +193,7 @@ class Broker(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Nobody is rung any more; connections that belong to others stay open."""
+        """Nobody is notified any more; connections that belong to others stay open."""
 
 
 def new_tokens(count: int) -> list[str]:

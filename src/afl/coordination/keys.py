@@ -88,7 +88,7 @@ class QueueKeys:
         return tuple(self.kinds)
 
     @property
-    def ring(self) -> str:
+    def notify(self) -> str:
         """The channel on which is said that there is something to receive."""
         return f"{self.prefix}:ring:{self.name}"
 

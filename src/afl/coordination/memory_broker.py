@@ -39,13 +39,13 @@ class MemoryBroker(Broker):
         super().__init__(world.waiters)
         self._world = world
 
-    async def hear(self, queue: str, seconds: float) -> None:
-        """Whoever waits in this process is rung anyway."""
+    async def receive(self, queue: str, seconds: float) -> None:
+        """Whoever waits in this process is notified anyway."""
 
     async def send(self, queue: str, parcel: Parcel) -> Admission:
         admission = self._world.queue(queue).send(parcel, self.options, self._world.now())
         if admission is Admission.STORED:
-            self._waiters.ring(queue, 1)
+            self._waiters.notify(queue, 1)
         return admission
 
     async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
@@ -64,7 +64,7 @@ class MemoryBroker(Broker):
         wanted = it.types_of(subscriptions)
         taken = it.take(new_tokens(most), visible, keep, self.options, now, wanted)
         # What came back may be of a type that is not handed over here.
-        self._waiters.ring(queue, taken.back if wanted else taken.back - len(taken.entries))
+        self._waiters.notify(queue, taken.back if wanted else taken.back - len(taken.entries))
         return taken
 
     async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:
@@ -78,7 +78,7 @@ class MemoryBroker(Broker):
     async def release(self, queue: str, tokens: Sequence[str]) -> list[bool]:
         it, now = self._world.queue(queue), self._world.now()
         answers = [it.release(token, self.options, now) for token in tokens]
-        self._waiters.ring(queue, sum(answers))
+        self._waiters.notify(queue, sum(answers))
         return answers
 
     async def nack(
@@ -87,12 +87,12 @@ class MemoryBroker(Broker):
         it, now = self._world.queue(queue), self._world.now()
         refusal = it.nack(token, error, reason, self.options, now, final=final, share=share)
         if refusal is not None and refusal.delay is not None:
-            self._waiters.ring(queue, 1)
+            self._waiters.notify(queue, 1)
         return refusal
 
     async def recover(self, queue: str) -> Taken:
         taken = self._world.queue(queue).recover(self.options, self._world.now())
-        self._waiters.ring(queue, taken.back)
+        self._waiters.notify(queue, taken.back)
         return taken
 
     async def queues(self) -> list[str]:
@@ -106,7 +106,7 @@ class MemoryBroker(Broker):
         known = it.subscriptions.pop(subscription, None) is not None
         if types:
             it.subscriptions[subscription] = tuple(types)
-        self._waiters.ring(queue, it.size)  # whoever waits may be handed more than before
+        self._waiters.notify(queue, it.size)  # whoever waits may be handed more than before
         return known or bool(types)
 
     async def letters(self, queue: str, start: int, stop: int) -> list[bytes]:
@@ -117,7 +117,7 @@ class MemoryBroker(Broker):
 
     async def requeue(self, queue: str, dead_id: str, most: int) -> int:
         went = self._world.queue(queue).requeue(dead_id, most, self.options, self._world.now())
-        self._waiters.ring(queue, went)
+        self._waiters.notify(queue, went)
         return went
 
     async def purge(self, queue: str, dead_id: str) -> int:

@@ -65,17 +65,17 @@ class InMemoryAgentRegistry(BaseAgentRegistry):
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[AsyncIterator[AgentEvent]]:
         """See BaseAgentRegistry."""
-        heard: asyncio.Queue[AgentEvent] = asyncio.Queue()
+        received: asyncio.Queue[AgentEvent] = asyncio.Queue()
 
         async def events() -> AsyncIterator[AgentEvent]:
             while True:
-                yield await heard.get()
+                yield await received.get()
 
-        self._board.watchers.append(heard)
+        self._board.watchers.append(received)
         try:
             yield events()
         finally:
-            self._board.watchers.remove(heard)
+            self._board.watchers.remove(received)
 
     async def _read(self, name: str) -> str | bytes | None:
         self._board.forget_old()

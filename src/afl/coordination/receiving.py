@@ -49,7 +49,7 @@ class Receiving:
         ends = loop.time() + seconds
         with self._broker.waiting(queue) as waiter:
             while True:
-                await self._broker.hear(queue, max(0.0, ends - loop.time()))
+                await self._broker.receive(queue, max(0.0, ends - loop.time()))
                 subscriptions = await self._subscriptions.of(queue)
                 waiter.is_selective = bool(subscriptions)
                 taken = await self._take(queue, most, visible, subscriptions, keep=keep)

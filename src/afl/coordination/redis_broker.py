@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from afl.coordination.bell import RedisBell
 from afl.coordination.broker import (
     TOKEN_LENGTH,
     Admission,
@@ -25,6 +24,7 @@ from afl.coordination.broker import (
 )
 from afl.coordination.errors import MESSAGE_FAULTS, MessageCoordinatorError
 from afl.coordination.keys import Keys, QueueKeys, readable
+from afl.coordination.notifier import RedisNotifier
 from afl.coordination.options import CoordinatorOptions
 from afl.coordination.scripts import Argument, Script, ScriptRunner, packed, script
 from afl.coordination.waiting import Waiters
@@ -52,14 +52,14 @@ class RedisBroker(Broker):
         super().__init__(Waiters())
         self._runner = ScriptRunner(redis, MESSAGE_FAULTS)
         self._keys = keys
-        self._bell = RedisBell(redis, self._waiters)
+        self._notifier = RedisNotifier(redis, self._waiters)
         self._calls: dict[tuple[str, str], _Call] = {}
         self._packed_options: tuple[CoordinatorOptions, bytes] | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
 
-    async def hear(self, queue: str, seconds: float) -> None:
+    async def receive(self, queue: str, seconds: float) -> None:
         try:
-            await self._bell.hear(QueueKeys(self._keys.prefix, queue).ring, queue, seconds)
+            await self._notifier.receive(QueueKeys(self._keys.prefix, queue).notify, queue, seconds)
         except (RedisError, OSError) as error:
             raise await self._runner.fault(error, None) from error
 
@@ -168,7 +168,7 @@ class RedisBroker(Broker):
         return bool(await self._run("withdraw", queue, message_id))
 
     async def close(self) -> None:
-        await self._bell.close()
+        await self._notifier.close()
         if self._cleaning:
             await asyncio.wait(self._cleaning)
 
@@ -182,7 +182,7 @@ class RedisBroker(Broker):
         if len(self._calls) >= _MOST_QUEUES:
             self._calls.clear()
         keys, it = QueueKeys(self._keys.prefix, queue), script(name)
-        call = _Call(it, it.head(keys.all, (keys.ring, queue), _OPTIONS + count), keys.kinds)
+        call = _Call(it, it.head(keys.all, (keys.notify, queue), _OPTIONS + count), keys.kinds)
         self._calls[name, queue] = call
         return call
 

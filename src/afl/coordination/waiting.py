@@ -1,4 +1,4 @@
-"""Those who wait for a queue, and how they are rung."""
+"""Those who wait for a queue, and how they are notified."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from contextlib import contextmanager
 
 
 class Waiter:
-    """Somebody who waits. A ring that comes while it is awake counts for its next wait.
+    """Somebody who waits. a notification that comes while it is awake counts for its next wait.
 
     `looks_at` is when it looks again by itself, `due` when it knows that something may be there. A selective one is
-    not handed everything, so a ring for it is a ring for the next one, too.
+    not handed everything, so a notification for it is a notification for the next one, too.
     """
 
     def __init__(self) -> None:
-        self.rung = self.is_selective = False
+        self.notified = self.is_selective = False
         self.looks_at = self.due = math.inf
         self._sleep: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        self.rung = True
+    def notify(self) -> None:
+        self.notified = True
         if self._sleep is not None and not self._sleep.done():
             self._sleep.set_result(None)
 
     async def wait(self, seconds: float, due: float | None = None) -> None:
-        """Returns when rung, at the latest after so many seconds, or when something is due.
+        """Returns when notified, at the latest after so many seconds, or when something is due.
 
         The ring is used up unless the wait is cancelled.
         """
-        if not self.rung:
+        if not self.notified:
             loop = asyncio.get_running_loop()
             self.due = math.inf if due is None else loop.time() + due
             self.looks_at = min(self.due, loop.time() + seconds)
@@ -42,7 +42,7 @@ class Waiter:
                 pass
             finally:
                 self._sleep = None
-        self.rung = False
+        self.notified = False
 
 
 class Waiters:
@@ -62,22 +62,22 @@ class Waiters:
             del line[waiter]
             if not line:
                 del self._waiting[queue]
-            elif waiter.rung or waiter.due < min(other.looks_at for other in line):
-                # It leaves with a ring it did not answer, or as the only one who knows what comes: another must look.
-                self.ring(queue, 1)
+            elif waiter.notified or waiter.due < min(other.looks_at for other in line):
+                # It leaves with a notification unanswered, or as the only one who knows what comes: another must look.
+                self.notify(queue, 1)
 
-    def ring(self, queue: str, count: int) -> None:
-        """Wake so many of those who were not rung yet."""
+    def notify(self, queue: str, count: int) -> None:
+        """Wake so many of those who were not notified yet."""
         for waiter in self._waiting.get(queue, ()):
             if count <= 0:
                 return
-            if not waiter.rung:
-                waiter.ring()
+            if not waiter.notified:
+                waiter.notify()
                 count -= not waiter.is_selective
 
-    def ring_all(self, queue: str | None = None) -> None:
+    def notify_all_topics(self, queue: str | None = None) -> None:
         """Wake everybody, of one queue or of all: something may have been missed."""
         for name, line in self._waiting.items():
             if queue is None or name == queue:
                 for waiter in line:
-                    waiter.ring()
+                    waiter.notify()

@@ -1,8 +1,8 @@
 """What browsers watch: a hub that looks whether something changed, and server-sent events that say so.
 
 A page names topics (`run:<id>`, `runs`, `servers`, ...) and hears only that one of them changed; it then fetches
-again what it shows. One thread per process looks, only while somebody watches, when the store's doorbell rings and
-a few times a second besides, since not every commit rings.
+again what it shows. One thread per process looks, only while somebody watches, when the store's notifier notifies and
+a few times a second besides, since not every commit notifies.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from starlette.responses import Response
 
 from afl.dashboard.streams import EventStream, Seats, user_of
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
-from afl.operations.run.pulse import bell_topics, pulse
+from afl.operations.run.pulse import notifier_topics, pulse
 from afl.runtime.persistence import PersistenceAPI
 
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-_SHORTEST_PAUSE = 0.05  # between two looks, however often it rings
+_SHORTEST_PAUSE = 0.05  # between two looks, however often it notifies
 _SHARE = 4  # looking takes at most one part in five of the time
 _COMMENT_SECONDS = 15.0  # so that proxies and dead peers are noticed
 _MOST_TOPICS = 24
@@ -102,7 +102,7 @@ class Hub:
         self._lock = threading.Lock()
         self._subscriptions: set[Subscription] = set()
         self._sights: dict[str, _Sight] = {}
-        self._thread: Companion | None = None
+        self._thread: JoinableThread | None = None
         self._moved = threading.Event()  # the set of topics changed, or the hub is closed
         self._closed = False
 
@@ -114,7 +114,7 @@ class Hub:
             subscription.over = self._closed
             self._subscriptions.add(subscription)
             if self._thread is None and not self._closed:
-                self._thread = Companion(self._run, "afl-live")
+                self._thread = JoinableThread(self._run, "afl-live")
                 self._thread.start()
         self._moved.set()
         try:
@@ -156,12 +156,12 @@ class Hub:
         while topics := self._watched():
             self._moved.clear()
             try:
-                with self._sources.store.listen(bell_topics(topics)) as ear:
+                with self._sources.store.listen(notifier_topics(topics)) as subscription:
                     while not self._moved.is_set():
                         took = self._look(topics)
                         self._moved.wait(max(_SHORTEST_PAUSE, took * _SHARE))
                         if not self._moved.is_set():
-                            ear.wait(LOOK_SECONDS)
+                            subscription.wait(LOOK_SECONDS)
             except AgentFlowError as error:
                 _log.warning("the live view cannot listen to the store: %s", error)
                 self._moved.wait(1.0)

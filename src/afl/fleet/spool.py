@@ -20,7 +20,7 @@ from afl.fleet.records import Record
 from afl.fleet.spool_folder import Q, SpoolFolder, StreamName, next_records
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -59,7 +59,7 @@ class Spool:
         self._condition = threading.Condition()
         self._closing = self._hasty = False
         self._broken = False  # a record was given up; so are all behind it, since a stream has no gaps
-        self._thread = Companion(self._commit_all, "afl-spool")
+        self._thread = JoinableThread(self._commit_all, "afl-spool")
         self._thread.start()
 
     @property

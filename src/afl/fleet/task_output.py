@@ -41,7 +41,7 @@ class TaskOutput:
     def when_room(self, call: Callable[[], None]) -> None:
         self._journal.spool.when_room(call)
 
-    def hear(self, stream: int, data: bytes) -> None:
+    def receive(self, stream: int, data: bytes) -> None:
         """Bytes of stream 1 (output) or 2 (errors)."""
         for block in self._cutters[stream].feed(data):
             self._add(stream, block)

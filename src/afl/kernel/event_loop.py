@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 
 T = TypeVar("T")
 OnCancel = Callable[[Callable[[], object]], AbstractContextManager[None]]
@@ -140,7 +140,7 @@ def _loop_of_the_process() -> asyncio.AbstractEventLoop:
     with _guard:
         if _process_loop is None:
             _process_loop = asyncio.new_event_loop()
-            Companion(_run_forever, "afl-handler-loop", _process_loop).start()
+            JoinableThread(_run_forever, "afl-handler-loop", _process_loop).start()
         return _process_loop
 
 

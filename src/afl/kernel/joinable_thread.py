@@ -9,7 +9,7 @@ from typing import Any
 _BEGINNING_SECONDS = 1.0
 
 
-class Companion(threading.Thread):
+class JoinableThread(threading.Thread):
     """A daemon thread that can always be joined.
 
     Ctrl-C may come while the main thread starts another one. Python then refuses to join it, though it runs, and

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 
 GRACE_SECONDS = 1.0
 
@@ -20,7 +20,7 @@ GRACE_SECONDS = 1.0
 def leave(code: int) -> None:
     """To be called by a command that is about to end with this exit code."""
     if left_behind():
-        Companion(_insist, "afl-leaving", code).start()
+        JoinableThread(_insist, "afl-leaving", code).start()
 
 
 def left_behind() -> list[str]:

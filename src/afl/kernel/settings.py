@@ -28,7 +28,7 @@ from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, 
 from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
 
 _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
-_BELLS = ("nats", "tls")
+_NOTIFIERS = ("nats", "tls")
 _REDIS = ("redis", "rediss", "unix")
 _HOUR_MS = 3_600_000
 _TELLING_CHARACTERS = 6
@@ -69,7 +69,7 @@ class Settings:
         "AFL_POLL_INTERVAL_MS",
         2_000,
         Integer(1, _HOUR_MS),
-        "How often a worker looks for work when no doorbell rings.",
+        "How often a worker looks for work when no notifier notifies.",
     )
     heartbeat_interval_ms: int = setting(
         "AFL_HEARTBEAT_INTERVAL_MS",
@@ -114,7 +114,7 @@ class Settings:
     doorbell: str = setting(
         "AFL_DOORBELL",
         "auto",
-        Choice(("auto", "none"), otherwise=Url(_BELLS)),
+        Choice(("auto", "none"), otherwise=Url(_NOTIFIERS)),
         "How workers hear of new work at once: `auto` uses the store itself, `none` leaves the poll "
         "interval, a `nats://` address uses that server.",
     )
@@ -166,7 +166,7 @@ class Settings:
     bus: str = setting(
         "AFL_BUS",
         "local",
-        Choice(("local",), otherwise=Url(_BELLS)),
+        Choice(("local",), otherwise=Url(_NOTIFIERS)),
         "How turns are told of: `local` needs no server, a `nats://` address uses JetStream there.",
     )
     project: str = setting(

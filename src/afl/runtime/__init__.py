@@ -215,8 +215,8 @@ __all__ = [
 _HOMES = {
     "agent": "ClaudeAgentRunner",
     "agent_poller": "AgentPoller AgentPollerConfig",
-    "block": "BlockAnalysis StatementDefinition StepAnalysis",
-    "dependency": "DependencyGraph",
+    "program.block": "BlockAnalysis StatementDefinition StepAnalysis",
+    "program.dependency": "DependencyGraph",
     "entities": (
         "BlockDefinition Classifier FacetDefinition FileArtifact FlowDefinition FlowIdentity "
         "HandledCount InlineSource JarArtifact LockDefinition LockMetaData LogDefinition MixinDefinition "
@@ -243,10 +243,10 @@ _HOMES = {
         "get_next_state select_transitions"
     ),
     "step": "StepDefinition StepTransition",
-    "store": "open_store",
+    "stores.opening": "open_store",
     "telemetry": "Telemetry TelemetryEvent",
-    "tool_definition": "ToolDefinition",
-    "tool_registry": "ToolRegistry",
+    "task_handlers.tool_definition": "ToolDefinition",
+    "task_handlers.tool_registry": "ToolRegistry",
     "types": (
         "AttributeValue BlockId EventId FacetAttributes ObjectType StatementId StepId VersionInfo "
         "WorkflowId block_id event_id generate_id step_id workflow_id"

@@ -44,10 +44,10 @@ class PostgresStore(SqlStore):
 
     def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
         topics = topics_of(changes)
-        rings = [Statement(Q.notify, (topic,)) for topic in topics if self.bell.carried_by_commit]
-        self.database.together([*statements(changes, run, self.lease_ms, self.run_lease_ms), *rings])
+        notifications = [Statement(Q.notify, (topic,)) for topic in topics if self.notifier.carried_by_commit]
+        self.database.together([*statements(changes, run, self.lease_ms, self.run_lease_ms), *notifications])
         if topics:
-            self.bell.rung(topics)
+            self.notifier.notified(topics)
 
     def _store_many(self, changes: IterationChanges, run: RunDefinition) -> None:
         rows = ChangeRows(changes)
@@ -61,7 +61,7 @@ class PostgresStore(SqlStore):
         if not answer[0]["held"]:
             raise FencedError("the run is no longer ours; nothing was written")
         if rows.topics:
-            self.bell.rung(rows.topics)
+            self.notifier.notified(rows.topics)
 
     def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
         prepared = [(changes, ChangeRows(changes)) for changes in batch]
@@ -76,7 +76,7 @@ class PostgresStore(SqlStore):
         batched = codec.encode_rows(calls)
         with _fencing("something"):
             self.database.atomic(Q.commit_all, batch=batched)
-        self.bell.rung({topic for _, rows in prepared for topic in rows.topics})
+        self.notifier.notified({topic for _, rows in prepared for topic in rows.topics})
 
     def _described(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
         """One document for the function; what is not to be done is left out of it."""
@@ -96,7 +96,7 @@ class PostgresStore(SqlStore):
             "closed": {task["uuid"]: task for task in rows.updated_tasks},
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
-            "topics": rows.topics if self.bell.carried_by_commit else (),
+            "topics": rows.topics if self.notifier.carried_by_commit else (),
         }
         described = {name: part for name, part in parts.items() if part}
         leases = {"lease_ms": self.lease_ms, "run_lease_ms": self.run_lease_ms}

@@ -15,7 +15,7 @@ from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.database.schema import is_made
 from afl.kernel.errors import CapabilityError
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -122,19 +122,19 @@ class WorkflowSchedules:
                 return fired
 
     def _fire_batch(self, now: int | None) -> int:
-        with self._store.bell.rings() as rings:
+        with self._store.notifier.notifications() as notifications:
 
             def start(tx: Transaction, firing: Firing) -> None:
-                self._start(tx, rings, firing)
+                self._start(tx, notifications, firing)
 
             return self._schedules.fire_due(PART, start, now=now, limit=_BATCH)
 
-    def _start(self, tx: Transaction, rings: Rings, firing: Firing) -> None:
+    def _start(self, tx: Transaction, notifications: Notifications, firing: Firing) -> None:
         """Store the run of one firing, and its program again: prune may have removed that."""
         program = Program(codec.decode(firing.data["program"]))
         run = self._evaluator.new_run(program, firing.data["inputs"], task_list=firing.data["task_list"])
         tx.run(Q.save_program, hash=program.hash, compiled=program.text)
-        self._store.insert_run_in(tx, rings, run)
+        self._store.insert_run_in(tx, notifications, run)
 
 
 def list_schedules(store: PersistenceAPI) -> list[WorkflowSchedule]:

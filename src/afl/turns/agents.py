@@ -204,12 +204,12 @@ class Agents:
 
     async def wait(self, turn: TurnRef) -> Delivered:
         """What a turn delivers, once it is over."""
-        with self._hearing.end_of(turn.agent_turn_id) as heard:
+        with self._hearing.end_of(turn.agent_turn_id) as received:
             while True:
                 found = await self.engine.database.run("read", lambda tx: self._delivered(tx, turn))
                 if found is not None:
                     return found
-                await asyncio.wait([heard()], timeout=_LOOK_SECONDS)
+                await asyncio.wait([received()], timeout=_LOOK_SECONDS)
 
     async def ask(
         self, agent_id: str, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any

@@ -20,7 +20,7 @@ Q = queries("afl.turns.store", "sql/resources")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of the roster; `worker_target` is where its doorbell rings."""
+    """A row of the roster; `worker_target` is where its notifier notifies."""
 
     project_id: str
     agent_id: str

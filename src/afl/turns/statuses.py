@@ -136,7 +136,7 @@ class ResultStatus(StrEnum):
 
 
 class WakeupReason(StrEnum):
-    """Why a doorbell rings; for people who read the stream."""
+    """Why a notifier rings; for people who read the stream."""
 
     ENQUEUE = "enqueue"
     REPORT = "report"

@@ -65,7 +65,7 @@ class Watchdog:
             await self._requeue(dead)
         await self._each(watching.expired_waits, self._time_out)
         await self._each(watching.idle_with_queue, self._dispatch)
-        await self._each(lambda tx: watching.unclaimed_agents(tx, PENDING_MS), self._ring)
+        await self._each(lambda tx: watching.unclaimed_agents(tx, PENDING_MS), self._notify)
         await self._each(
             lambda tx: watching.stuck_heads(tx, HeadStatus.DISPATCHED, DISPATCHED_MS), self._undispatched
         )
@@ -129,8 +129,8 @@ class Watchdog:
         def work(tx: Transaction) -> list[Message]:
             rows = inbox.requeue_stale(tx, older_ms=STALE_MS, dead_owners=dead)
             agents = dict.fromkeys((row.project_id, row.agent_id) for row in rows)
-            rings = [wakeup(tx, *agent, WakeupReason.WATCHDOG_RETRANSMIT) for agent in agents]
-            return [message for ring in rings for message in ring.signals]
+            notifications = [wakeup(tx, *agent, WakeupReason.WATCHDOG_RETRANSMIT) for agent in agents]
+            return [message for notify in notifications for message in notify.signals]
 
         self._engine.tell(*await self._engine.database.run("write", work))
 
@@ -173,7 +173,7 @@ class Watchdog:
     def _dispatch(self, tx: Transaction, agent: tuple[str, str]) -> L0Result | None:
         return dispatch_next(tx, *agent)
 
-    def _ring(self, tx: Transaction, agent: watching.DueAgent) -> L0Result | None:
+    def _notify(self, tx: Transaction, agent: watching.DueAgent) -> L0Result | None:
         return wakeup(tx, agent.project_id, agent.agent_id, WakeupReason.WATCHDOG_PENDING)
 
     def _undispatched(self, tx: Transaction, found: Head) -> L0Result | None:

@@ -38,7 +38,7 @@ def _noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def asleep(count: int) -> None:
-    """So many have looked in vain and wait to be rung."""
+    """So many have looked in vain and wait to be notified."""
     async with asyncio.timeout(60):
         while len(_sleepers) < count:
             await asyncio.sleep(0.001)

@@ -483,7 +483,7 @@ def test_registering_without_a_loop_waits_for_one() -> None:
     assert asyncio.run(listed(registry)) == {"a": True}
 
 
-async def heard(events: AsyncIterator[AgentEvent], count: int) -> list[tuple[str, str]]:
+async def received(events: AsyncIterator[AgentEvent], count: int) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     while len(found) < count:
         event = await anext(events)
@@ -509,7 +509,7 @@ def test_events_tell_of_changes_only(here: Here) -> None:
                 changed = await anext(events)
                 assert (changed.event, changed.agent_id) == ("status_changed", A)
                 assert (changed.previous_status, changed.status) == ({"status": "idle"}, {"status": "busy"})
-                assert await heard(events, 2) == [("deregistered", "helper:a"), ("registered", "helper:b")]
+                assert await received(events, 2) == [("deregistered", "helper:a"), ("registered", "helper:b")]
 
     run(scene())
 
@@ -528,7 +528,7 @@ def test_a_death_is_told_once_whoever_finds_it_and_a_revival_too(here: Here) -> 
                     await there.pass_time(31)
                 await mortal.beat()
                 await mortal.aderegister(A)
-                assert await heard(events, 3) == [
+                assert await received(events, 3) == [
                     ("died", "helper:a"),
                     ("revived", "helper:a"),
                     ("deregistered", "helper:a"),
@@ -545,7 +545,7 @@ def test_without_enable_events_nothing_is_told(here: Here) -> None:
                 await quiet.aregister(Helper(instance="a"))
                 await quiet.aderegister(A)
                 await loud.aregister(Helper(instance="b"))
-                assert await heard(events, 1) == [("registered", "helper:b")]
+                assert await received(events, 1) == [("registered", "helper:b")]
 
     run(scene())
 

@@ -1,4 +1,4 @@
-"""What every bus promises: local on the kernel's doorbell, and NATS."""
+"""What every bus promises: local on the kernel's notifier, and NATS."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_server_that_is_not_there_is_named() -> None:
 def test_what_is_told_is_heard_by_those_who_listen(database: Database, bus_url: str, project: str) -> None:
     async def main() -> list[str]:
         async with started(database, bus_url, relay=False) as engine:
-            heard = Heard()
-            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], heard)
+            received = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], received)
             for number, kind in enumerate(("state", "step", "state")):
                 engine.tell(
                     Message(event_subject(project, "public", "ada", kind), {"n": str(number)}, {"n": number})
                 )
             engine.tell(Message(event_subject(f"{project}x", "public", "ada", "state"), {}, {"n": 9}))
-            messages = await heard.until(3)
+            messages = await received.until(3)
             assert [message.payload["n"] for message in messages] == [0, 1, 2]
             assert messages[0].headers["n"] == "0"
             return [message.subject.rsplit(".", 1)[1] for message in messages]
@@ -72,8 +72,8 @@ def test_what_is_told_is_heard_by_those_who_listen(database: Database, bus_url: 
 def test_what_cannot_be_told_keeps_nothing_back(database: Database, bus_url: str, project: str) -> None:
     async def main() -> None:
         async with started(database, bus_url, relay=False) as engine:
-            heard = Heard()
-            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], heard)
+            received = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.>"], received)
             subject = event_subject(project, "public", "ada", "state")
             for message in (
                 Message(subject, {}, {"n": object()}),
@@ -83,8 +83,8 @@ def test_what_cannot_be_told_keeps_nothing_back(database: Database, bus_url: str
             ):
                 engine.tell(message)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while not heard.messages or heard.messages[-1].payload["n"] != 1:
-                    await heard.until(len(heard.messages) + 1)
+                while not received.messages or received.messages[-1].payload["n"] != 1:
+                    await received.until(len(received.messages) + 1)
 
     asyncio.run(main())
 
@@ -114,13 +114,13 @@ def test_ends_of_turns_are_published_once_and_in_order(
 
     async def main() -> tuple[list[str], list[str]]:
         async with started(database, bus_url) as engine:
-            heard = Heard()
-            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], heard)
+            received = Heard()
+            await engine.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], received)
             turns = []
             for _ in range(5):
                 turns.append(await asyncio.to_thread(turn, house))
                 engine.relay.poke()
-            return turns, [m.payload["agent_turn_id"] for m in await heard.until(5)]
+            return turns, [m.payload["agent_turn_id"] for m in await received.until(5)]
 
     turns, told = asyncio.run(main())
     assert told == turns
@@ -158,19 +158,19 @@ def test_a_consumer_that_fails_gets_the_message_again(database: Database, bus_ur
 
     async def main() -> tuple[int, list[str]]:
         async with started(database, bus_url) as engine:
-            heard, failures = Heard(), 0
+            received, failures = Heard(), 0
 
             async def fail_first(message: Message) -> None:
                 nonlocal failures
                 if failures < 2:
                     failures += 1
                     raise RuntimeError("not yet")
-                await heard(message)
+                await received(message)
 
             await asyncio.to_thread(turn, house)
             engine.relay.poke()
             await engine.bus.consume(f"f_{project}", [f"cg.v1r4.{project}.*.evt.agent.*.task"], fail_first)
-            told = [message.subject for message in await heard.until(1)]
+            told = [message.subject for message in await received.until(1)]
             return failures, told
 
     failures, told = asyncio.run(main())
@@ -252,7 +252,7 @@ def test_a_message_that_fails_does_not_hold_up_the_others(
 
     async def main() -> tuple[list[str], list[str], int]:
         async with started(database, bus_url) as engine:
-            heard, failed = Heard(), Heard()
+            received, failed = Heard(), Heard()
             turns = [await asyncio.to_thread(turn, house) for _ in range(3)]
 
             async def fail_one(message: Message) -> None:
@@ -260,13 +260,13 @@ def test_a_message_that_fails_does_not_hold_up_the_others(
                     await failed(message)
                     if len(failed.messages) < 3:
                         raise RuntimeError("not yet")
-                    await heard.until(2)
-                await heard(message)
+                    await received.until(2)
+                await received(message)
 
             engine.relay.poke()
             pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
             await engine.bus.consume(f"g_{project}", pattern, fail_one, concurrency=2)
-            return turns, turns_of(await heard.until(3)), len(failed.messages)
+            return turns, turns_of(await received.until(3)), len(failed.messages)
 
     turns, told, failures = asyncio.run(main())
     assert failures == 3 and told == [turns[1], turns[2], turns[0]]
@@ -315,16 +315,16 @@ def test_processes_on_one_store_hear_each_other(database_url: str, project: str)
     async def main(first: Database, second: Database) -> tuple[bool, str, str]:
         house = House(first, project)
         async with started(first, "local") as here, started(second, "local") as there:
-            heard = Heard()
-            await there.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], heard)
-            ear = await there.bus.listen(["generic"])
+            received = Heard()
+            await there.bus.subscribe([f"cg.v1r4.{project}.*.evt.agent.*.task"], received)
+            subscription = await there.bus.listen(["generic"])
             result = await asyncio.to_thread(house.enqueue)
             here.publish(result)
-            rang = await ear.wait(PATIENCE_SECONDS)
+            rang = await subscription.wait(PATIENCE_SECONDS)
             head = house.head()
             ended = await here.run(lambda tx: finish(tx, head, house.ending(head)))
-            (message,) = await heard.until(1)
-            await ear.close()
+            (message,) = await received.until(1)
+            await subscription.close()
             return rang, message.payload["agent_turn_id"], ended.payload["agent_turn_id"]
 
     with connect(database_url) as first, connect(database_url) as second:

@@ -43,10 +43,10 @@ def test_a_turn_of_an_idle_agent_is_dispatched_at_once(house: House) -> None:
     assert (row.status, row.turn_epoch, row.enqueue_mode) == (InboxStatus.PENDING, 1, "call")
     assert result.payload["turn_epoch"] == 1
     assert house.count("state.execution_edges", "primitive = 'enqueue' and edge_phase = 'request'") == 1
-    (ring,) = result.signals
-    assert ring.subject == "cg.v1r4.p1.public.cmd.agent.generic.wakeup"
-    assert (ring.headers["CG-Agent-Id"], ring.payload["agent_id"]) == ("ada", "ada")
-    assert "CG-Recursion-Depth" not in ring.headers
+    (notify,) = result.signals
+    assert notify.subject == "cg.v1r4.p1.public.cmd.agent.generic.wakeup"
+    assert (notify.headers["CG-Agent-Id"], notify.payload["agent_id"]) == ("ada", "ada")
+    assert "CG-Recursion-Depth" not in notify.headers
 
 
 def test_turns_of_a_busy_agent_wait_and_begin_in_their_order(house: House) -> None:
@@ -316,7 +316,7 @@ BAD_WRITES: dict[str, tuple[ErrorCode, Callable[[House, Transaction, Head], Any]
             tx, Tool("p1", "bad", "", {"type": "object", "properties": {}, "required": ["q"]})
         ),
     ),
-    "a tool whose subject is a doorbell": (
+    "a tool whose subject is a notifier": (
         ErrorCode.PROTOCOL_VIOLATION,
         lambda house, tx, head: put_tool(
             tx,

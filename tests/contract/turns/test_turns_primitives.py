@@ -434,8 +434,8 @@ def test_a_takeover_of_what_moved_on_has_no_side_effect(house: House, stale: str
 def test_a_wakeup_rings_for_the_target_of_the_agent(house: House) -> None:
     house.hire("eve", "gpu_workers")
     result = house.write(lambda tx: wakeup(tx, house.project, "eve", WakeupReason.WATCHDOG_PENDING))
-    (ring,) = result.signals
-    assert ring.subject == "cg.v1r4.p1.public.cmd.agent.gpu_workers.wakeup"
-    assert (ring.payload["reason"], ring.headers["CG-Agent-Id"]) == ("watchdog_pending_inbox", "eve")
+    (notify,) = result.signals
+    assert notify.subject == "cg.v1r4.p1.public.cmd.agent.gpu_workers.wakeup"
+    assert (notify.payload["reason"], notify.headers["CG-Agent-Id"]) == ("watchdog_pending_inbox", "eve")
     nobody = house.write(lambda tx: wakeup(tx, house.project, "nobody"))
     assert nobody.error_code is ErrorCode.UNKNOWN_AGENT

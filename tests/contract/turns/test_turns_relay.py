@@ -16,7 +16,7 @@ from support.turns_house import House
 
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query
-from afl.kernel.notify import Ear
+from afl.kernel.notify import Subscription
 from afl.kernel.presence.base import Life
 from afl.turns.bus import outbox
 from afl.turns.bus.base import Published
@@ -188,14 +188,14 @@ def test_what_is_handed_to_the_relay_is_published_behind_what_another_process_le
 def test_a_relay_that_ends_records_what_it_has_published(house: House, own_nats: Stack) -> None:
     async def main() -> list[str]:
         async with started(house.database, url_of(own_nats)) as engine:
-            heard = Heard()
-            await engine.bus.subscribe([event_subject(house.project, "*", "*", "task")], heard)
+            received = Heard()
+            await engine.bus.subscribe([event_subject(house.project, "*", "*", "task")], received)
             first = await asyncio.to_thread(turn, house)
             engine.relay.poke()
             await published(house)
             second, ended = await asyncio.to_thread(turn_ended, house)
             engine.publish(ended)
-            await heard.until(2)
+            await received.until(2)
         return [first, second]
 
     turns = asyncio.run(main())
@@ -299,7 +299,7 @@ async def leased_to_another(house: House) -> AsyncIterator[None]:
 def test_a_relay_that_lost_its_lease_records_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     turn(house)
     monkeypatch.setattr(house.database.presence, "proof", lambda owner: Life.UNKNOWN)
-    wait = Ear.wait_async
+    wait = Subscription.wait_async
 
     async def main() -> int:
         async with AsyncExitStack() as stack:
@@ -313,12 +313,12 @@ def test_a_relay_that_lost_its_lease_records_nothing(house: House, monkeypatch: 
                         lost.set()
                     return published
 
-            async def noted(ear: Ear, timeout: float | None = None) -> frozenset[str]:
+            async def noted(subscription: Subscription, timeout: float | None = None) -> frozenset[str]:
                 if lost.is_set():
                     refused.set()
-                return await wait(ear, timeout)
+                return await wait(subscription, timeout)
 
-            monkeypatch.setattr(Ear, "wait_async", noted)
+            monkeypatch.setattr(Subscription, "wait_async", noted)
             bus = Slow(house.database)
             await bus.start()
             relay = Relay(house.database, bus)
@@ -335,20 +335,20 @@ def test_a_relay_that_lost_its_lease_records_nothing(house: House, monkeypatch: 
 def test_a_relay_rests_whether_it_has_the_lease_or_not(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing to publish it looks once a second; while another one is the relay, it asks once a second."""
     monkeypatch.setattr(house.database.presence, "proof", lambda owner: Life.UNKNOWN)
-    wait = Ear.wait_async
+    wait = Subscription.wait_async
 
     async def main(*, free: bool) -> str:
         rests, rested = 0, asyncio.Event()
 
-        async def noted(ear: Ear, timeout: float | None = None) -> frozenset[str]:
+        async def noted(subscription: Subscription, timeout: float | None = None) -> frozenset[str]:
             """The first waits are over at once."""
             nonlocal rests
             rests = rests + 1 if timeout is not None and timeout > 0.5 else 0
             if rests == 2:
                 rested.set()
-            return await wait(ear, timeout if rested.is_set() else 0)
+            return await wait(subscription, timeout if rested.is_set() else 0)
 
-        monkeypatch.setattr(Ear, "wait_async", noted)
+        monkeypatch.setattr(Subscription, "wait_async", noted)
         bus = LocalBus(house.database)
         await bus.start()
         relay = Relay(house.database, bus)

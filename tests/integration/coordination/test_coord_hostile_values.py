@@ -162,7 +162,7 @@ def test_any_message(there: Fixture) -> None:
         member = f"{number:016}:letter-x"
         await there.redis.hset(messages, member, value)
         await there.redis.zadd(ready, {member: 1})
-        await there.redis.publish(queue.ring, value[:20])
+        await there.redis.publish(queue.notify, value[:20])
         await answered(there.coordinator.receive(BOB, 60), there.coordinator.statistics(BOB))
 
     @tries(150)

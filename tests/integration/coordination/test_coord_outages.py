@@ -17,7 +17,6 @@ from support.eventually import PATIENCE_SECONDS, eventually
 from support.post_office import ANN, BOB, Post, letter, must_receive
 from support.registries import Helper
 
-from afl.coordination.bell import RedisBell
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import (
@@ -27,6 +26,7 @@ from afl.coordination.errors import (
     RequestTimeout,
 )
 from afl.coordination.models import MessageType, ReceivedMessage
+from afl.coordination.notifier import RedisNotifier
 from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.coordination.waiting import Waiters
@@ -217,7 +217,7 @@ def test_consumers_at_work_live_through_the_death_of_the_server(
 
 
 async def listeners(redis: Redis) -> set[str]:
-    """The connections that listen for rings."""
+    """The connections that listen for notifies."""
     return {client["id"] for client in await redis.client_list(_type="pubsub") if client["sub"] != "0"}
 
 
@@ -251,15 +251,15 @@ def test_one_connection_that_breaks_while_it_is_made_is_made_again(
 ) -> None:
     async def story() -> None:
         async with broken_line(url, *broken) as address, Redis.from_url(address) as redis:
-            bell = RedisBell(redis, Waiters())
-            heard = bell.hear("channel", "queue", 60)
+            notifier = RedisNotifier(redis, Waiters())
+            received = notifier.receive("channel", "queue", 60)
             if works:
-                await heard
+                await received
                 assert await redis.pubsub_numsub("channel") == [(b"channel", 1)]
             else:
                 with pytest.raises(RedisError):
-                    await heard
-            await bell.close()
+                    await received
+            await notifier.close()
 
     asyncio.run(story())
 

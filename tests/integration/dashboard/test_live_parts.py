@@ -45,10 +45,10 @@ async def watching(address: str, topic: str) -> AsyncIterator[Heard]:
         httpx2.AsyncClient(timeout=SECONDS) as client,
         client.stream("GET", f"{address}/events?topic={topic}") as answer,
     ):
-        heard = Heard(answer)
-        assert await heard.event() == "open"
-        assert await heard.event() == "change"
-        yield heard
+        received = Heard(answer)
+        assert await received.event() == "open"
+        assert await received.event() == "change"
+        yield received
 
 
 def test_turns(store_url: str) -> None:
@@ -87,9 +87,9 @@ def test_messages(store_url: str, redis_url: str) -> None:
     url = own_redis(redis_url)
 
     async def watch(address: str) -> None:
-        async with watching(address, "messages") as heard:
+        async with watching(address, "messages") as received:
             await _send(url)
-            assert await heard.event() == "change"
+            assert await received.event() == "change"
 
     with served(settings_for(store_url, redis=url)) as address:
         asyncio.run(watch(address))

@@ -60,11 +60,11 @@ async def _names(answer: httpx2.Response) -> AsyncIterator[str]:
 
 async def next_change(client: httpx2.AsyncClient, names: AsyncIterator[str]) -> str:
     """Something changes until it is heard of: what was there before the first look is no change."""
-    heard = asyncio.create_task(_next(names))
-    while not heard.done():
+    received = asyncio.create_task(_next(names))
+    while not received.done():
         assert (await client.post(f"{API}/runs", json={"source": SOURCE})).status_code == 200
-        await asyncio.wait([heard], timeout=1.0)
-    return await heard
+        await asyncio.wait([received], timeout=1.0)
+    return await received
 
 
 async def _next(names: AsyncIterator[str]) -> str:

@@ -135,11 +135,11 @@ def log_frame(workflow: str, number: int, at: int) -> bytes:
 
 def test_log_lines_go_in_come_out_and_are_found_in_order(peer: OldPeer) -> None:
     subscriber, pusher = peer.subscriber("logged"), peer.pusher()
-    eventually(lambda: _heard(pusher, subscriber))
+    eventually(lambda: _received(pusher, subscriber))
     for number in range(500):
         pusher.send(log_frame("logged", number, 1_700_000_000_000 + number))
-    heard = [subscriber.recv() for _ in range(500)]
-    assert heard == [log_frame("logged", number, 1_700_000_000_000 + number) for number in range(500)]
+    received = [subscriber.recv() for _ in range(500)]
+    assert received == [log_frame("logged", number, 1_700_000_000_000 + number) for number in range(500)]
     reply = peer.ask("QUERYLOGS", "1700000000500", "1700000000000", "logged", "", "")
     lines = payload(reply)
     assert isinstance(lines, list) and len(lines) == 500
@@ -151,7 +151,7 @@ def test_log_lines_go_in_come_out_and_are_found_in_order(peer: OldPeer) -> None:
     assert payload(peer.ask("QUERYLOGS", "1700000000000", "1600000000000", "logged", "", "")) == []
 
 
-def _heard(pusher: zmq.Socket[bytes], subscriber: zmq.Socket[bytes]) -> bool:
+def _received(pusher: zmq.Socket[bytes], subscriber: zmq.Socket[bytes]) -> bool:
     """Subscriptions travel on their own: probe until one comes back, then take in what is left of the probes."""
     pusher.send(log_frame("logged.probe", 0, 1))
     if not subscriber.poll(50):

@@ -140,14 +140,14 @@ def test_lines_are_shipped_once_watched_live_and_read_again(
         probe = Ship(agent_id="a", incarnation="probe", records=[log_record(1, "probe", run_id="probe")])
         sent = 0
 
-        def heard() -> bool:
+        def received() -> bool:
             nonlocal sent
             sent += 1
             record = msgspec.structs.replace(log_record(sent, "probe", run_id="probe"))
             client.call(msgspec.structs.replace(probe, records=[record]))
             return bool(subscriber.poll(50))
 
-        eventually(heard)
+        eventually(received)
         request = Ship(agent_id="a", incarnation="i", records=[log_record(1, *lines, run_id="r")])
         assert client.call(request).acked == 1
         assert client.call(request).acked == 1

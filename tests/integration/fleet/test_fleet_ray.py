@@ -79,12 +79,12 @@ def test_functions_and_programs_run_on_the_cluster(cluster: str, tmp_path: Path)
 
 
 def test_cancel_ends_the_program_on_the_cluster(cluster: str, tmp_path: Path) -> None:
-    def hear(record: Record, manager: TaskManager) -> None:
+    def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, LogRecord):
             manager.stop("run", Status.CANCELLED, "enough")
 
     task = on_ray(cluster, tmp_path, cmd="sh", args=("-c", "echo $$; sleep 600"))
-    report = run(workflow(t=task), workplace=Workplace(grace=60), hear=hear)
+    report = run(workflow(t=task), workplace=Workplace(grace=60), receive=receive)
     assert report.last("t").status is Status.CANCELLED
     [pid] = report.lines(Level.INFO)
     assert eventually(lambda: is_gone(int(pid)))

@@ -19,7 +19,7 @@ def until(condition: Callable[[], bool]) -> None:
         never.wait(0.001)
 
 
-def heard(process: subprocess.Popen[str]) -> Any:
+def received(process: subprocess.Popen[str]) -> Any:
     """What the process says next."""
     assert process.stdout is not None
     return json.loads(process.stdout.readline())

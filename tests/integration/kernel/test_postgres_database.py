@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from conversation import SCRIPT, heard, until
+from conversation import SCRIPT, received, until
 from hypothesis import given
 from hypothesis import strategies as st
 from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, SET_ALL, ids, make_notes
@@ -554,7 +554,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_forked_child_has_connections_and_presence_of_its_own(postgres_database: str) -> None:
     with python(SCRIPT, "fork", postgres_database) as process:
-        report = heard(process)
+        report = received(process)
         assert process.wait() == 0
     assert report["child_sees"] == [1, 2]
     assert report["parent_sees"] == [1, 2, 3]
@@ -566,8 +566,8 @@ def test_a_forked_child_has_connections_and_presence_of_its_own(postgres_databas
 def test_a_new_connection_is_the_callers_own(postgres: Database) -> None:
     assert isinstance(postgres, PostgresDatabase)
     with postgres.new_connection() as listener, postgres.new_connection() as caller:
-        listener.execute("listen bell")
-        caller.execute("select pg_notify('bell', 'ding')")
+        listener.execute("listen notifier")
+        caller.execute("select pg_notify('notifier', 'ding')")
         assert [note.payload for note in listener.notifies(stop_after=1)] == ["ding"]
         assert isinstance(listener, psycopg.Connection)
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conversation import SCRIPT, heard, tell
+from conversation import SCRIPT, received, tell
 from support.processes import python
 
 from afl.kernel import filesystem
@@ -37,7 +37,7 @@ def test_nothing_is_made_before_it_is_asked_for(sqlite_url: str, sqlite: Databas
 
 def test_a_living_process_is_alive_and_a_killed_one_dead(sqlite_url: str, sqlite: Database) -> None:
     with python(SCRIPT, "present", sqlite_url) as process:
-        other = heard(process)
+        other = received(process)
         assert sqlite.presence.proof(other) is Life.ALIVE
         assert re.fullmatch(rf"process {process.pid} on \S+", sqlite.presence.describe(other))
         process.kill()
@@ -49,7 +49,7 @@ def test_a_living_process_is_alive_and_a_killed_one_dead(sqlite_url: str, sqlite
 
 def test_a_forked_child_does_not_keep_its_parent_alive(sqlite_url: str, sqlite: Database) -> None:
     with python(SCRIPT, "orphan", sqlite_url) as process:
-        other = heard(process)
+        other = received(process)
         assert sqlite.presence.proof(other) is Life.ALIVE
         process.kill()
         process.wait()
@@ -58,9 +58,9 @@ def test_a_forked_child_does_not_keep_its_parent_alive(sqlite_url: str, sqlite: 
 
 def test_one_that_left_in_order_is_dead_too(sqlite_url: str, sqlite: Database) -> None:
     with python(SCRIPT, "present", sqlite_url) as process:
-        other = heard(process)
+        other = received(process)
         tell(process)
-        assert heard(process) == "left"
+        assert received(process) == "left"
         assert sqlite.presence.proof(other) is Life.DEAD
 
 
@@ -97,7 +97,7 @@ def test_another_boot_is_not_judged(
     sqlite_url: str, sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with python(SCRIPT, "present", sqlite_url) as process:
-        other = heard(process)
+        other = received(process)
         process.kill()
         process.wait()
     monkeypatch.setattr(presence_files, "boot_id", lambda: "another boot")
@@ -120,7 +120,7 @@ def test_old_files_of_the_dead_are_swept_and_no_others(sqlite_url: str) -> None:
     age(folder / ("a" * 26))
     age(folder / "not-ours.txt")
     with python(SCRIPT, "present", sqlite_url) as process:
-        living = heard(process)
+        living = received(process)
         age(folder / living)
         with connect(sqlite_url) as database:
             mine = database.presence.id

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from conversation import SCRIPT, heard, tell, until
+from conversation import SCRIPT, received, tell, until
 from support.postgres_proxy import Proxy
 from support.processes import python
 
@@ -61,7 +61,7 @@ def test_a_living_process_is_alive_and_a_killed_one_dead_at_the_second_look(
     prober: Prober, postgres_database: str
 ) -> None:
     with python(SCRIPT, "present", postgres_database) as process:
-        other = heard(process)
+        other = received(process)
         assert prober.proof(other) is Life.ALIVE
         assert re.fullmatch(rf"process {process.pid} on \S+", prober.presence.describe(other))
         process.kill()
@@ -75,7 +75,7 @@ def test_a_living_process_is_alive_and_a_killed_one_dead_at_the_second_look(
 
 def test_a_forked_child_does_not_keep_its_parent_alive(prober: Prober, postgres_database: str) -> None:
     with python(SCRIPT, "orphan", postgres_database) as process:
-        other = heard(process)
+        other = received(process)
         assert prober.proof(other) is Life.ALIVE
         process.kill()
         process.wait()
@@ -85,9 +85,9 @@ def test_a_forked_child_does_not_keep_its_parent_alive(prober: Prober, postgres_
 
 def test_one_that_left_in_order_is_dead_too(prober: Prober, postgres_database: str) -> None:
     with python(SCRIPT, "present", postgres_database) as process:
-        other = heard(process)
+        other = received(process)
         tell(process)
-        assert heard(process) == "left"
+        assert received(process) == "left"
     assert prober.proof_of_the_gone(other) is Life.UNKNOWN
     assert prober.proof(other, APART_SECONDS) is Life.DEAD
 
@@ -167,7 +167,7 @@ def test_no_disaster_of_the_server_makes_the_living_look_dead(stack: Stack, disa
     url = stack.up(["postgres"])["postgres"]
     with connect(url) as database, python(SCRIPT, "present", url) as process:
         prober = Prober(database)
-        other = heard(process)
+        other = received(process)
         assert prober.proof(other) is Life.ALIVE
         before = prober.time
         disaster(stack, database)

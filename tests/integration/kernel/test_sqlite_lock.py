@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conversation import SCRIPT, heard, tell
+from conversation import SCRIPT, received, tell
 from notes_table import ADD, ids, make_notes
 from support.processes import python
 
@@ -27,7 +27,7 @@ def stopped_writer(url: str) -> Iterator[subprocess.Popen[str]]:
     with connect(url) as database:
         make_notes(database)
     with python(SCRIPT, "stuck", url) as process:
-        assert heard(process) == "inside"
+        assert received(process) == "inside"
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         yield process
@@ -51,7 +51,7 @@ def test_a_write_that_waits_too_long_names_who_is_in_its_way(
         assert "AFL_LOCK_TIMEOUT_MS" in str(caught.value)
         process.send_signal(signal.SIGCONT)
         tell(process)
-        assert heard(process) == "committed"
+        assert received(process) == "committed"
         database.write(lambda tx: tx.run(ADD, id=2, text="at last"))
         assert ids(database) == [1, 2]
 
@@ -92,7 +92,7 @@ def test_a_process_that_does_not_let_go_is_named_though_it_runs(sqlite_url: str)
     with connect(sqlite_url) as database:
         make_notes(database)
         with python(SCRIPT, "stuck", sqlite_url) as process:
-            assert heard(process) == "inside"
+            assert received(process) == "inside"
             holder = database.write_lock()
     assert holder is not None
     assert holder.pid == process.pid

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from contextlib import ExitStack
 
-from conversation import SCRIPT, heard, tell
+from conversation import SCRIPT, received, tell
 from notes_table import ADD, ids, make_notes
 from support.processes import python
 
@@ -22,7 +22,7 @@ def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(sqlite_url: 
         ]
         for word in ("ready", "open", "done"):
             for process in processes:
-                assert heard(process) == word
+                assert received(process) == word
             for process in processes if word != "done" else ():
                 tell(process)
         assert [process.wait() for process in processes] == [0, 0, 0, 0]
@@ -36,7 +36,7 @@ def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(sqlite_url: 
 def test_a_writer_killed_in_its_transaction_leaves_the_file_usable(sqlite_url: str, sqlite: Database) -> None:
     make_notes(sqlite)
     with python(SCRIPT, "stuck", sqlite_url) as process:
-        assert heard(process) == "inside"
+        assert received(process) == "inside"
         waiting = threading.Thread(target=lambda: sqlite.write(lambda tx: tx.run(ADD, id=2, text="waited")))
         waiting.start()
         assert ids(sqlite) == []  # a reader does not wait for the writer
@@ -50,7 +50,7 @@ def test_a_file_whose_only_user_was_killed_opens_again(sqlite_url: str) -> None:
     with connect(sqlite_url) as database:
         make_notes(database)
     with python(SCRIPT, "stuck", sqlite_url) as process:
-        assert heard(process) == "inside"
+        assert received(process) == "inside"
         process.kill()
         process.wait()
     with connect(sqlite_url) as database:
@@ -60,7 +60,7 @@ def test_a_file_whose_only_user_was_killed_opens_again(sqlite_url: str) -> None:
 
 def test_a_forked_child_has_connections_and_presence_of_its_own(sqlite_url: str) -> None:
     with python(SCRIPT, "fork", sqlite_url) as process:
-        report = heard(process)
+        report = received(process)
         assert process.wait() == 0
     assert report["child_sees"] == [1, 2]
     assert report["parent_sees"] == [1, 2, 3]
@@ -71,7 +71,7 @@ def test_a_forked_child_has_connections_and_presence_of_its_own(sqlite_url: str)
 
 def test_a_forked_child_has_a_copy_of_a_store_in_memory() -> None:
     with python(SCRIPT, "fork", "memory://") as process:
-        report = heard(process)
+        report = received(process)
         assert process.wait() == 0
     assert (report["child_sees"], report["parent_sees"]) == ([1, 2], [1, 3])
     assert report["parent_as_seen_by_child"] == report["child_as_seen_later"] == "unknown"

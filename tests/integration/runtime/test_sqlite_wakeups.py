@@ -14,7 +14,7 @@ import pytest
 from support.agents import SECONDS, Recorder, serving
 
 from afl.kernel.database.sqlite import SqliteDatabase
-from afl.kernel.notify.sqlite import SqliteWire
+from afl.kernel.notify.sqlite import SqliteTransport
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.service import RunnerConfig, RunnerService
@@ -70,13 +70,15 @@ def committing(path: Path, uuid: str) -> Iterator[sqlite3.Connection]:
 def test_an_idle_worker_asks_while_the_commit_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afl.runtime.worker.worker._SWEEP_SECONDS", 3600.0)  # no look without a ring
+    monkeypatch.setattr("afl.runtime.worker.worker._SWEEP_SECONDS", 3600.0)  # no look without a notification
     for place in (
         "afl.runtime.stores.sql_store.claims._QUIET_SECONDS",
         "afl.kernel.notify.sqlite.QUIET_SECONDS",
     ):
         monkeypatch.setattr(place, -1.0)  # it is quiet at any time
-    monkeypatch.setattr(SqliteWire, "ring_everyone", lambda self: None)  # and no ring after a commit, either
+    monkeypatch.setattr(
+        SqliteTransport, "ring_everyone", lambda self: None
+    )  # and no notification after a commit, either
     path, handled = tmp_path / "afl.db", threading.Event()
     store = Asked(f"sqlite:///{path}")
     store.save_task(TaskDefinition("model", "ns.Ping", "", "", "", "", state="canceled"))

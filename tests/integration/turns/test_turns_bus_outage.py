@@ -1,4 +1,4 @@
-"""NATS is a doorbell: without it turns take longer to be noticed, and nothing else."""
+"""NATS is a notifier: without it turns take longer to be noticed, and nothing else."""
 
 from __future__ import annotations
 

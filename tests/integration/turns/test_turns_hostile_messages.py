@@ -16,7 +16,7 @@ from support.properties import tries
 from support.turns_office import Office, Place, office, told_first
 
 from afl.kernel.database import connect
-from afl.kernel.notify import open_doorbell
+from afl.kernel.notify import open_notifier
 from afl.kernel.notify.nats import SUBJECT as DOORBELL
 from afl.turns.protocol import headers as names
 from afl.turns.protocol.subjects import PREFIX
@@ -164,12 +164,12 @@ def test_any_ring_of_the_doorbell_is_a_ring_at_most(nats_url: str) -> None:
     with (
         asyncio.Runner() as runner,
         connect("memory://") as database,
-        open_doorbell(database, nats_url) as bell,
+        open_notifier(database, nats_url) as notifier,
     ):
         stranger = Client()
         runner.run(stranger.connect(nats_url))
-        with bell.listen(["a topic"]) as ear:
-            assert bell.connected(PATIENCE_SECONDS)
+        with notifier.listen(["a topic"]) as subscription:
+            assert notifier.connected(PATIENCE_SECONDS)
 
             @tries(100)
             @given(st.one_of(BYTES, st.lists(BYTES, max_size=3).map(b"\n".join)))
@@ -179,5 +179,5 @@ def test_any_ring_of_the_doorbell_is_a_ring_at_most(nats_url: str) -> None:
             is_passed_over()
             runner.run(stranger.publish(DOORBELL, b"a topic"))
             runner.run(stranger.flush())
-            assert ear.wait(PATIENCE_SECONDS)
+            assert subscription.wait(PATIENCE_SECONDS)
         runner.run(stranger.close())

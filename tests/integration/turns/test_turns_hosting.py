@@ -58,7 +58,7 @@ def test_a_turn_sent_here_is_never_claimed(place: Place, monkeypatch: pytest.Mon
             assert there.head("ada").turn_epoch == 1
             await until(lambda: len(there.told("task")) == 1)
             assert [each["phase"] for each in there.told("step")] == ["started", "completed"]
-            assert not [each for each in there.heard if each.subject.endswith(".wakeup")]
+            assert not [each for each in there.received if each.subject.endswith(".wakeup")]
 
     run(work)
 

@@ -94,7 +94,7 @@ def test_what_others_answer_is_sent_while_functions_run_here(place: Place) -> No
             await there.hire(told_first(BOTH))
             turn = await open_office(there, near)
             await near.called()
-            await until(lambda: [m for m in there.heard if ".cmd.tool.far." in m.subject])
+            await until(lambda: [m for m in there.received if ".cmd.tool.far." in m.subject])
             wait = await awaited(there)
             assert there.head("ada").status is HeadStatus.RUNNING
             revision = there.head("ada").revision

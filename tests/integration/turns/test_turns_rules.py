@@ -212,7 +212,7 @@ def test_an_agent_that_is_idle_again_is_told_of_in_the_trace_of_its_turn(place: 
         return "done" if end == "done" else wants(("wait" if end == "stopped" else "last", {}))
 
     def idle(there: Office) -> list[Message]:
-        told = [each for each in there.heard if each.subject.endswith(".state")]
+        told = [each for each in there.received if each.subject.endswith(".state")]
         return [each for each in told if each.payload["status"] == "idle"]
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""The bell, with a connection that answers at the worst moments. No ring may be waited for in vain."""
+"""The notifier, with a connection that answers at the worst moments. No ring may be waited for in vain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from afl.coordination.bell import RedisBell
+from afl.coordination.notifier import RedisNotifier
 from afl.coordination.waiting import Waiters
 
 DEADLINE_S = 30.0
@@ -60,22 +60,22 @@ class Server:
         return self.lines[-1]
 
 
-def story(told: Callable[[Server, RedisBell, Waiters], Awaitable[None]], patience: float = 60.0) -> None:
+def story(told: Callable[[Server, RedisNotifier, Waiters], Awaitable[None]], patience: float = 60.0) -> None:
     async def run() -> None:
         server, waiters = Server(), Waiters()
-        bell = RedisBell(server, waiters, patience)  # type: ignore[arg-type]
+        notifier = RedisNotifier(server, waiters, patience)  # type: ignore[arg-type]
         async with asyncio.timeout(DEADLINE_S):
-            await told(server, bell, waiters)
-            await bell.close()
+            await told(server, notifier, waiters)
+            await notifier.close()
         assert all(line.is_closed for line in server.lines)
 
     asyncio.run(run())
 
 
 def test_a_confirmation_that_is_read_before_subscribe_returns() -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         for queue in ("a", "b", "c"):
-            await bell.hear(f"ring:{queue}", queue, 60.0)
+            await notifier.receive(f"ring:{queue}", queue, 60.0)
         with waiters.waiting("c") as waiter:
             server.lines[0].say({"type": "message", "channel": b"ring:c", "data": b"1"})
             await waiter.wait(60.0)
@@ -85,19 +85,19 @@ def test_a_confirmation_that_is_read_before_subscribe_returns() -> None:
 
 
 def test_a_connection_that_is_lost_while_another_subscribes() -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         async def lose(line: Line) -> None:
             server.meanwhile, server.confirms = _nothing, True
             line.say(RedisConnectionError("gone"))
             while not line.is_closed:
                 await asyncio.sleep(0)
 
-        await bell.hear("ring:a", "a", 60.0)
+        await notifier.receive("ring:a", "a", 60.0)
         server.meanwhile, server.confirms = lose, False
         with pytest.raises(RedisConnectionError, match="gone"):
-            await bell.hear("ring:b", "b", 60.0)
-        await bell.hear("ring:b", "b", 60.0)
-        await bell.hear("ring:a", "a", 60.0)
+            await notifier.receive("ring:b", "b", 60.0)
+        await notifier.receive("ring:b", "b", 60.0)
+        await notifier.receive("ring:a", "a", 60.0)
         with waiters.waiting("a") as waiter:
             server.lines[-1].say({"type": "message", "channel": b"ring:a", "data": b"1"})
             await waiter.wait(60.0)
@@ -107,22 +107,22 @@ def test_a_connection_that_is_lost_while_another_subscribes() -> None:
 
 
 def test_a_subscription_that_is_never_confirmed_holds_up_nobody() -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         server.confirms = False
-        await bell.hear("ring:a", "a", 60.0)
+        await notifier.receive("ring:a", "a", 60.0)
         assert server.lines[0].is_closed, "a silent connection is given up"
         server.confirms = True
-        await bell.hear("ring:a", "a", 60.0)
+        await notifier.receive("ring:a", "a", 60.0)
         assert not server.lines[1].is_closed
 
     story(told, patience=0.01)
 
 
 def test_who_is_impatient_does_not_cut_off_the_others() -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         server.confirms = False
-        await bell.hear("ring:a", "a", 0.001)
-        patient = asyncio.create_task(bell.hear("ring:a", "a", 60.0))
+        await notifier.receive("ring:a", "a", 0.001)
+        patient = asyncio.create_task(notifier.receive("ring:a", "a", 60.0))
         server.lines[0].say({"type": "subscribe", "channel": b"ring:a", "data": 1})
         await patient
         assert len(server.lines) == 1
@@ -131,7 +131,7 @@ def test_who_is_impatient_does_not_cut_off_the_others() -> None:
 
 
 def test_one_who_is_cancelled_does_not_take_the_others_along() -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         begun, never = asyncio.Event(), asyncio.Event()
 
         async def hang(line: Line) -> None:
@@ -139,14 +139,14 @@ def test_one_who_is_cancelled_does_not_take_the_others_along() -> None:
             await never.wait()
 
         server.meanwhile = hang
-        first = asyncio.create_task(bell.hear("ring:a", "a", 60.0))
+        first = asyncio.create_task(notifier.receive("ring:a", "a", 60.0))
         await begun.wait()
-        second = asyncio.create_task(bell.hear("ring:a", "a", 60.0))
+        second = asyncio.create_task(notifier.receive("ring:a", "a", 60.0))
         await asyncio.sleep(0)
         server.meanwhile = _nothing
         first.cancel()
         await second
-        await bell.hear("ring:a", "a", 60.0)
+        await notifier.receive("ring:a", "a", 60.0)
         assert first.cancelled() and len(server.lines) == 1
 
     story(told)
@@ -154,12 +154,12 @@ def test_one_who_is_cancelled_does_not_take_the_others_along() -> None:
 
 @pytest.mark.parametrize("data", [b"a joke", b"", b"-1", b"9" * 5_000, b"\xff", b"1.5"])
 def test_a_ring_that_is_no_number_is_a_ring(data: bytes) -> None:
-    async def told(server: Server, bell: RedisBell, waiters: Waiters) -> None:
-        await bell.hear("ring:a", "a", 60.0)
+    async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
+        await notifier.receive("ring:a", "a", 60.0)
         with waiters.waiting("a") as waiter:
             server.lines[0].say({"type": "message", "channel": b"ring:a", "data": data})
             await waiter.wait(60.0)
-            await bell.hear("ring:a", "a", 60.0)
+            await notifier.receive("ring:a", "a", 60.0)
         assert len(server.lines) == 1
 
     story(told)

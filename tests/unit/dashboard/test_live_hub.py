@@ -91,9 +91,9 @@ def test_who_watches_is_told(hub: Hub, looked: set[str], store: MemoryStore) -> 
     async def story() -> list[str]:
         stream = await opened(hub, looked, "runs", "run:r1")
         store.insert_run(a_run("r1"))
-        heard = [await next_topic(stream), await next_topic(stream)]
+        received = [await next_topic(stream), await next_topic(stream)]
         store.save_log(LogDefinition("l", 0, "r1", message="hello"))
-        return [*sorted(heard), await next_topic(stream)]
+        return [*sorted(received), await next_topic(stream)]
 
     assert asyncio.run(story()) == ["run:r1", "runs", "run:r1"]
 

@@ -48,7 +48,7 @@ def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, 
         keeper.now += 1_001
         with desk.fetchers.place("agent", "other") as place:
             await monitor.look()
-            assert place.is_rung
+            assert place.is_notified
 
     asyncio.run(watch())
     assert keeper.run("a").status is Status.PENDING and desk.registry.agents == []
@@ -106,7 +106,7 @@ def test_a_ring_between_look_and_wait_is_not_missed() -> None:
     async def look() -> str | None:
         looks.append(1)
         if len(looks) == 1:
-            parking.ring(["t"])  # somebody commits right after this look
+            parking.notify(["t"])  # somebody commits right after this look
             return None
         return "found"
 
@@ -135,17 +135,17 @@ def test_one_new_run_wakes_one_agent_and_a_wake_is_passed_on() -> None:
         fetchers.place("agent", "c") as third,
     ):
         fetchers.wake()
-        assert (first.is_rung, second.is_rung, third.is_rung) == (True, False, False)
+        assert (first.is_notified, second.is_notified, third.is_notified) == (True, False, False)
         fetchers.wake()
-        assert (second.is_rung, third.is_rung) == (True, False)
+        assert (second.is_notified, third.is_notified) == (True, False)
         first.calm()
     with fetchers.place("agent", "a") as waiting:
         with fetchers.place("agent", "d") as leaving:
-            waiting.ring()
+            waiting.notify()
             fetchers.wake()
-            assert leaving.is_rung
+            assert leaving.is_notified
             waiting.calm()
-        assert waiting.is_rung  # the one that left had been woken for a run it did not take
+        assert waiting.is_notified  # the one that left had been woken for a run it did not take
 
 
 def test_an_agent_that_asks_again_has_given_up_its_earlier_request() -> None:

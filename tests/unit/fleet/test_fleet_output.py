@@ -60,7 +60,7 @@ def test_what_a_program_writes_is_never_taken_for_the_mark_of_a_piece() -> None:
 
 
 def test_characters_that_json_escapes_and_the_one_that_stands_in() -> None:
-    text = 'quote " backslash \\ \\n tab \t bell \x07 esc \x1b[1m nul \x00 line \u2028'
+    text = 'quote " backslash \\ \\n tab \t notifier \x07 esc \x1b[1m nul \x00 line \u2028'
     assert split(f"{text}\nnext\n".encode()) == [text, "next"]
     assert split(f"{text} \x7f\nnext\n".encode()) == [f"{text} \x7f", "next"]
 

@@ -166,7 +166,7 @@ def test_a_waiting_agent_is_woken(shop: Shop) -> None:
     async def fire() -> float:
         with shop.desk.fetchers.place("agent", "i") as place:
             await shop.scheduler.fire_due()
-            assert place.is_rung
+            assert place.is_notified
         return 0.0
 
     run(fire())

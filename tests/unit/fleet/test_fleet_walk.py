@@ -167,11 +167,11 @@ def test_cancel_ends_what_runs_and_starts_nothing_more() -> None:
         always=command("true", depends=("first",), always=True),
     )
 
-    def hear(record: Record, manager: TaskManager) -> None:
+    def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, TaskRecord) and record.task_id == "beside" and record.status is Status.RUNNING:
             asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELLED, "no longer wanted")
 
-    report = run(flow, hear=hear)
+    report = run(flow, receive=receive)
     assert finals(report, flow) == {
         "first": Status.CANCELLED,
         "beside": Status.CANCELLED,
@@ -185,11 +185,11 @@ def test_cancel_ends_what_runs_and_starts_nothing_more() -> None:
 def test_cancel_ends_a_task_that_waits_for_its_next_attempt() -> None:
     flow = workflow(flaky=command("false", retries=Retries(attempts=5, backoff=60)))
 
-    def hear(record: Record, manager: TaskManager) -> None:
+    def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, TaskRecord) and record.attempt == 2 and record.status is Status.PENDING:
             asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELLED, "enough")
 
-    report = run(flow, hear=hear)
+    report = run(flow, receive=receive)
     assert report.last("flaky").status is Status.CANCELLED
     assert report.last("flaky").attempt == 2
 
@@ -205,7 +205,7 @@ def test_a_run_that_is_given_again_ends_its_earlier_self_first() -> None:
         spool = ListSpool()
         manager = TaskManager(cast(Spool, spool), 2, Workplace(grace=0.5))
         begun = asyncio.Event()
-        spool.heard.append(lambda record: begun.set() if record.seq == 4 else None)
+        spool.received.append(lambda record: begun.set() if record.seq == 4 else None)
         first = asyncio.create_task(manager.run(fetched(workflow(a=command("sleep", "600")))))
         await begun.wait()
         again = msgspec.structs.replace(fetched(workflow(a=command("true"))), epoch=2)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 
 
 def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.M
         go.wait()
         done.append("worked")
 
-    thread = Companion(work, "afl-test")
+    thread = JoinableThread(work, "afl-test")
     with monkeypatch.context() as patch:
         patch.setattr(threading.Event, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -32,7 +32,7 @@ def test_one_that_was_interrupted_while_it_began_is_joined(monkeypatch: pytest.M
 
 
 def test_one_that_never_began_has_ended() -> None:
-    thread = Companion(pytest.fail, "afl-test", "it ran")
+    thread = JoinableThread(pytest.fail, "afl-test", "it ran")
     thread.join(0.0)
     assert not thread.is_alive()
 
@@ -41,7 +41,7 @@ def test_one_that_has_not_got_a_turn_yet_is_waited_for(monkeypatch: pytest.Monke
     go, done = threading.Event(), list[str]()
     join = threading.Thread.join
 
-    class Late(Companion):
+    class Late(JoinableThread):
         """Runs, and does nothing yet, until somebody waits for the end of its thread."""
 
         def run(self) -> None:
@@ -60,8 +60,8 @@ def test_one_that_has_not_got_a_turn_yet_is_waited_for(monkeypatch: pytest.Monke
 
 
 def test_it_is_a_daemon_with_a_name_and_its_arguments() -> None:
-    heard = list[int]()
-    thread = Companion(heard.append, "afl-test", 7)
+    received = list[int]()
+    thread = JoinableThread(received.append, "afl-test", 7)
     thread.start()
     thread.join()
-    assert (thread.daemon, thread.name, heard) == (True, "afl-test", [7])
+    assert (thread.daemon, thread.name, received) == (True, "afl-test", [7])

@@ -1,4 +1,4 @@
-"""Ears against a naive model, and doorbells whose library is missing."""
+"""Ears against a naive model, and notifiers whose library is missing."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from afl.kernel.database import connect
 from afl.kernel.errors import MissingExtraError
-from afl.kernel.notify import Ear, open_doorbell
+from afl.kernel.notify import Subscription, open_notifier
 
 TOPICS = st.sampled_from(["a", "b", "c"])
 
 
 class Listening(RuleBasedStateMachine):
-    """An ear that waits gets exactly what rang on its topics since it listened or last waited."""
+    """A subscription that waits gets exactly what rang on its topics since it listened or last waited."""
 
     def __init__(self) -> None:
         super().__init__()
         self.database = connect("memory://")
-        self.bell = open_doorbell(self.database)
-        self.model: dict[Ear, set[str]] = {}
+        self.notifier = open_notifier(self.database)
+        self.model: dict[Subscription, set[str]] = {}
 
     def teardown(self) -> None:
-        self.bell.close()
+        self.notifier.close()
         self.database.close()
-        assert all(ear.closed for ear in self.model)
+        assert all(subscription.closed for subscription in self.model)
 
     @rule(topics=st.sets(TOPICS, min_size=1))
     def listen(self, topics: set[str]) -> None:
-        self.model[self.bell.listen(topics)] = set()
+        self.model[self.notifier.listen(topics)] = set()
 
     @rule(topic=TOPICS)
-    def ring(self, topic: str) -> None:
-        self.bell.ring(topic)
-        for ear, expected in self.model.items():
-            if topic in ear.topics:
+    def notify(self, topic: str) -> None:
+        self.notifier.notify(topic)
+        for subscription, expected in self.model.items():
+            if topic in subscription.topics:
                 expected.add(topic)
 
     @rule(topics=st.sets(TOPICS))
     def ring_by_commit(self, topics: set[str]) -> None:
-        with self.bell.rings() as rings:
-            self.database.write(lambda tx: [rings.add(tx, topic) for topic in topics])  # type: ignore[func-returns-value]
-        for ear, expected in self.model.items():
-            expected |= topics & ear.topics
+        with self.notifier.notifications() as notifications:
+            self.database.write(lambda tx: [notifications.add(tx, topic) for topic in topics])  # type: ignore[func-returns-value]
+        for subscription, expected in self.model.items():
+            expected |= topics & subscription.topics
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def wait(self, data: st.DataObject) -> None:
-        ear = data.draw(st.sampled_from(list(self.model)))
-        assert ear.wait(0) == self.model[ear]
-        self.model[ear] = set()
+        subscription = data.draw(st.sampled_from(list(self.model)))
+        assert subscription.wait(0) == self.model[subscription]
+        self.model[subscription] = set()
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        ear = data.draw(st.sampled_from(list(self.model)))
-        ear.close()
-        assert ear.wait() == self.model.pop(ear)
+        subscription = data.draw(st.sampled_from(list(self.model)))
+        subscription.close()
+        assert subscription.wait() == self.model.pop(subscription)
 
 
 TestListening = Listening.TestCase
@@ -68,8 +68,12 @@ TestListening = Listening.TestCase
 
 @pytest.mark.parametrize("timeout", [0.0, -0.5, -1.0])
 def test_a_time_that_is_up_already_is_not_waited_for(timeout: float) -> None:
-    with connect("memory://") as database, open_doorbell(database) as bell, bell.listen(["a"]) as ear:
-        assert ear.wait(timeout) == frozenset()
+    with (
+        connect("memory://") as database,
+        open_notifier(database) as notifier,
+        notifier.listen(["a"]) as subscription,
+    ):
+        assert subscription.wait(timeout) == frozenset()
 
 
 @pytest.mark.parametrize("library", ["nats", "psycopg"])
@@ -86,4 +90,4 @@ def test_a_missing_library_names_its_extra(
             monkeypatch.setattr(database, "dialect", "postgres")
             monkeypatch.setattr("afl.kernel.notify.opening.SqliteDatabase", type("Other", (), {}))
         with pytest.raises(MissingExtraError, match=rf"agentflow\[{extra}\]"):
-            open_doorbell(database, "nats://127.0.0.1:4222" if extra == "nats" else None)
+            open_notifier(database, "nats://127.0.0.1:4222" if extra == "nats" else None)

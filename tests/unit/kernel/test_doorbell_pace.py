@@ -1,4 +1,4 @@
-"""When the doorbell of a file looks next: found soon, and never in a hurry for long."""
+"""When the notifier of a file looks next: found soon, and never in a hurry for long."""
 
 from __future__ import annotations
 

@@ -136,12 +136,12 @@ def test_whoever_waits_is_told_that_it_goes_on(store: MemoryStore, monkeypatch: 
     monkeypatch.setattr("afl.mcp.run_tools._SLICE", 0.01)
     told: list[str] = []
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
+    async def received(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
 
     async def story(client: Client) -> None:
         given = {"source": DOUBLE, "workflow": "ns.Once", "inputs": {"n": 4}, "wait_seconds": 0.2}
-        result = await client.call_tool("run", given, progress_callback=heard)
+        result = await client.call_tool("run", given, progress_callback=received)
         assert result.structured_content is not None and not result.structured_content["over"]
         assert told and told[0] == f"run {result.structured_content['run']} is created"
 

@@ -148,20 +148,20 @@ def test_a_tool_is_asked_for_and_thinking_is_kept(claude: OpenClaude) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "Size", "input": {"metres": 12}}
     model, _ = claude(Said([thought, call], "tool_use"), Said([thought, call], "tool_use"))
     expected = (Opaque(thought), ToolUse("t1", "Size", {"metres": 12}))
-    heard: list[str] = []
-    for reply in (model.complete(HELLO), model.complete(HELLO, heard.append)):
+    received: list[str] = []
+    for reply in (model.complete(HELLO), model.complete(HELLO, received.append)):
         assert (reply.content, reply.stop_reason) == (expected, "tool_use")
-    assert heard == []
+    assert received == []
 
 
 def test_words_are_heard_while_they_come(claude: OpenClaude) -> None:
     text = "A whale is about twelve metres long, some are longer."
     usage = {"input_tokens": 7, "output_tokens": 30, "cache_read_input_tokens": 5}
     model, api = claude(uses("Size", {"metres": 12}, text=text, usage=usage))
-    heard: list[str] = []
-    reply = model.complete(HELLO, heard.append)
-    assert len(heard) > 2
-    assert "".join(heard) == text == reply.text
+    received: list[str] = []
+    reply = model.complete(HELLO, received.append)
+    assert len(received) > 2
+    assert "".join(received) == text == reply.text
     assert [use.input for use in reply.tool_uses] == [{"metres": 12}]
     assert reply.usage == Usage(7, 30, cache_read_tokens=5)
     assert api.requests[0]["stream"] is True
@@ -178,8 +178,8 @@ def test_a_long_reply_is_streamed_as_the_client_wants_it(claude: OpenClaude) -> 
 def test_a_busy_server_is_asked_again(claude: OpenClaude, status: int, streaming: bool) -> None:
     fault = Fault(status, retry_after=0.01)
     model, api = claude(fault, fault, "At last.")
-    heard: list[str] = []
-    reply = model.complete(HELLO, heard.append if streaming else None)
+    received: list[str] = []
+    reply = model.complete(HELLO, received.append if streaming else None)
     assert reply.text == "At last."
     assert (len(api.requests), api.faults) == (3, 2)
 
@@ -203,10 +203,10 @@ def test_after_all_retries_it_is_not_available(claude: OpenClaude) -> None:
 
 def test_a_stream_that_breaks_off_says_what_it_used(claude: OpenClaude) -> None:
     model, api = claude(Fault(529, "Overloaded", broken_off="A whale is about "))
-    heard: list[str] = []
+    received: list[str] = []
     with pytest.raises(ModelUnavailable) as failed:
-        model.complete(HELLO, heard.append)
-    assert heard == ["A whale is a"]
+        model.complete(HELLO, received.append)
+    assert received == ["A whale is a"]
     assert str(failed.value) == "claude-sonnet-4-6 broke off: Overloaded"
     assert failed.value.usage == Usage(10, 1)
     assert len(api.requests) == 1

@@ -197,17 +197,17 @@ def test_what_a_script_raises_is_raised() -> None:
 
 
 def test_words_are_heard_while_they_come() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     model = ScriptedModel(["One.\nTwo.\n"])
-    ask(model, question(optional=True), on_text=heard.append)
-    assert heard == ["One.\n", "Two.\n"]
+    ask(model, question(optional=True), on_text=received.append)
+    assert received == ["One.\n", "Two.\n"]
 
 
 def test_asyncio_has_the_same_model() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     request = Request((Message.user("Hello"),))
-    reply = asyncio.run(complete_async(ScriptedModel(["Good day"]), request, heard.append))
-    assert (reply.text, reply.model, heard) == ("Good day", "scripted", ["Good day"])
+    reply = asyncio.run(complete_async(ScriptedModel(["Good day"]), request, received.append))
+    assert (reply.text, reply.model, received) == ("Good day", "scripted", ["Good day"])
     assert asyncio.run(complete_async(ScriptedModel(["Good day"]), request)).text == "Good day"
 
 

@@ -52,13 +52,13 @@ def test_a_long_log_is_read_in_pieces_and_each_line_once(
 
 def test_a_log_is_followed_until_the_run_is_over(store: MemoryStore, desk: LocalDesk, run: str) -> None:
     store.save_log(entry(run, "one"))
-    heard = []
+    received = []
     for line in read_log(desk, run, follow=True):
-        heard.append(line.message)
+        received.append(line.message)
         if line.message == "one":
             store.save_logs([entry(run, "two"), entry(run, "three")])
             control.cancel(store, run)
-    assert heard == ["one", "two", "three"]
+    assert received == ["one", "two", "three"]
 
 
 def test_entries_that_appear_out_of_order_are_not_lost(

@@ -114,9 +114,9 @@ def test_a_runner_tells_what_it_did(store: MemoryStore, kept: Meters) -> None:
     text: list[str] = []
 
     def look() -> None:
-        with store.listen([f"run:{run}"]) as ear:
+        with store.listen([f"run:{run}"]) as subscription:
             while not store.get_run(run).is_over:  # type: ignore[union-attr]
-                ear.wait(1.0)
+                subscription.wait(1.0)
         with urllib.request.urlopen(f"http://127.0.0.1:{service.http_port}/metrics") as reply:
             text.append(reply.read().decode())
         service.stop()

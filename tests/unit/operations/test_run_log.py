@@ -87,11 +87,11 @@ def test_a_long_log_is_read_in_pieces(store: MemoryStore) -> None:
 def test_without_a_wait_of_ones_own_the_end_of_the_run_is_heard(store: MemoryStore) -> None:
     run = begin(store)
     store.save_logs([entry(run, "one")])
-    heard = []
+    received = []
     for line in follow_log(store, run):
-        heard.append(line.message)
+        received.append(line.message)
         control.cancel(store, run)
-    assert heard == ["one"]
+    assert received == ["one"]
 
 
 def test_a_run_that_is_gone(store: MemoryStore) -> None:

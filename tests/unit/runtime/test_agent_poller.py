@@ -16,9 +16,9 @@ from support.agents import (
     begin,
     double,
     ended,
-    heard,
     only_task,
     program,
+    received,
     run_of,
     server_of,
     serving,
@@ -569,7 +569,7 @@ def test_its_threads_end_with_it(store: MemoryStore) -> None:
     before = set(threading.enumerate())
     with serving(poller_on(recorder.api, QUICK, Double=double), recorder):
         ended(store, begin(store, "ns.Many", {"list": list(range(9))}))
-    heard(store, "nothing", lambda: not _threads("afl-agent") - before)
+    received(store, "nothing", lambda: not _threads("afl-agent") - before)
     assert set(threading.enumerate()) <= before
 
 

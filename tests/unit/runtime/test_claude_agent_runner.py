@@ -69,7 +69,7 @@ def lab(store: MemoryStore) -> Lab:
     return Lab(store)
 
 
-class Wire:
+class Transport:
     """The real client, and what the server behind it is to say."""
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ class Wire:
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
-    wire = Wire()
+def wire() -> Iterator[Transport]:
+    wire = Transport()
     with wire.api, wire.client:
         yield wire
 
@@ -111,7 +111,7 @@ def test_the_constructor_has_the_names_and_defaults_it_is_known_for() -> None:
     assert list(run)[:5] == ["self", "workflow_ast", "inputs", "program_ast", "task_description"]
 
 
-def test_a_model_does_the_work_of_qualified_facets(lab: Lab, wire: Wire) -> None:
+def test_a_model_does_the_work_of_qualified_facets(lab: Lab, wire: Transport) -> None:
     wire.answers += [uses("Size", {"metres": 12}), uses("Compare", {"line": "A bus."}), says("Noted.")]
     result = lab.run(anthropic_client=wire.client, model=HAIKU, task="Teach children")
     assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"line": "A bus."})
@@ -143,7 +143,7 @@ def test_a_response_needs_nothing_but_content(lab: Lab) -> None:
     assert lab.records(result) == []
 
 
-def test_tasks_and_events_close_with_their_steps(lab: Lab, wire: Wire) -> None:
+def test_tasks_and_events_close_with_their_steps(lab: Lab, wire: Transport) -> None:
     wire.answers += [uses("Size", {"metres": 12}), uses("Compare", {"line": "A bus."}), says("Noted.")]
     result = lab.run(anthropic_client=wire.client, model=HAIKU)
     tasks = lab.store.get_tasks_by_workflow(result.workflow_id)
@@ -188,7 +188,7 @@ def test_functions_and_the_model_share_a_workflow(lab: Lab) -> None:
     assert [request.model for request in model.requests] == ["large"]
 
 
-def test_an_answer_that_does_not_fit_goes_back_with_the_reason(lab: Lab, wire: Wire) -> None:
+def test_an_answer_that_does_not_fit_goes_back_with_the_reason(lab: Lab, wire: Transport) -> None:
     wire.answers += [uses("Ask", {"o": "twelve"}), says("Twelve!"), uses("Ask", {"o": 12})]
     result = lab.run(ASK, anthropic_client=wire.client, model=HAIKU)
     assert result.outputs == {"r": 12}
@@ -198,7 +198,7 @@ def test_an_answer_that_does_not_fit_goes_back_with_the_reason(lab: Lab, wire: W
     assert "calling the tool Ask" in wire.requests[2]["messages"][-1]["content"]
 
 
-def test_after_the_limit_the_step_fails_and_says_what_was_wrong(lab: Lab, wire: Wire) -> None:
+def test_after_the_limit_the_step_fails_and_says_what_was_wrong(lab: Lab, wire: Transport) -> None:
     wire.answers += [uses("Ask", {"o": "twelve"})] * 3
     result = lab.run(ASK, anthropic_client=wire.client, model=HAIKU, corrections=2)
     assert (result.success, result.status) == (False, ExecutionStatus.ERROR)
@@ -209,7 +209,7 @@ def test_after_the_limit_the_step_fails_and_says_what_was_wrong(lab: Lab, wire: 
     assert len(lab.records(result)) == 3
 
 
-def test_python_tools_are_called_over_several_rounds(lab: Lab, wire: Wire) -> None:
+def test_python_tools_are_called_over_several_rounds(lab: Lab, wire: Transport) -> None:
     def book(animal: str) -> str:
         """What the book says of an animal."""
         return {"whale": "see: orca", "orca": "9 metres"}[animal]
@@ -226,16 +226,16 @@ def test_python_tools_are_called_over_several_rounds(lab: Lab, wire: Wire) -> No
     assert said == ["see: orca", "9 metres"]
 
 
-def test_words_are_streamed_to_whoever_listens(lab: Lab, wire: Wire) -> None:
-    heard: list[str] = []
+def test_words_are_streamed_to_whoever_listens(lab: Lab, wire: Transport) -> None:
+    received: list[str] = []
     wire.answers.append(uses("Ask", {"o": 9}, text="Let me think about whales."))
-    lab.run(ASK, anthropic_client=wire.client, model=HAIKU, on_text=heard.append)
-    assert len(heard) > 1
-    assert "".join(heard) == "Let me think about whales."
+    lab.run(ASK, anthropic_client=wire.client, model=HAIKU, on_text=received.append)
+    assert len(received) > 1
+    assert "".join(received) == "Let me think about whales."
     assert wire.requests[0]["stream"] is True
 
 
-def test_a_busy_model_is_asked_again(lab: Lab, wire: Wire) -> None:
+def test_a_busy_model_is_asked_again(lab: Lab, wire: Transport) -> None:
     wire.answers += [Fault(429, retry_after=0.01), Fault(529, retry_after=0.01), uses("Ask", {"o": 9})]
     assert lab.run(ASK, anthropic_client=wire.client, model=HAIKU).outputs == {"r": 9}
     assert len(wire.requests) == 3
@@ -307,7 +307,7 @@ def test_system_prompt_and_answers_without_returns(lab: Lab) -> None:
 # -- usage and budgets --------------------------------------------------------------------------------------------
 
 
-def test_usage_and_cost_are_recorded_by_step(lab: Lab, wire: Wire) -> None:
+def test_usage_and_cost_are_recorded_by_step(lab: Lab, wire: Transport) -> None:
     usage = {"input_tokens": 1000, "output_tokens": 100}
     wire.answers += [uses("Ask", {"o": "x"}, usage=usage), uses("Ask", {"o": 12}, usage=usage)]
     result = lab.run(ASK, anthropic_client=wire.client, model=HAIKU)
@@ -328,7 +328,7 @@ def test_a_price_that_is_not_known_is_no_price_of_nothing(lab: Lab) -> None:
     assert total([record]).unpriced == 1
 
 
-def test_a_call_that_failed_late_is_paid_for(lab: Lab, wire: Wire) -> None:
+def test_a_call_that_failed_late_is_paid_for(lab: Lab, wire: Transport) -> None:
     wire.answers.append(Fault(529, "Overloaded", broken_off="Whales are"))
     result = lab.run(ASK, anthropic_client=wire.client, model=HAIKU, on_text=lambda text: None)
     assert result.status == ExecutionStatus.ERROR

@@ -179,12 +179,12 @@ def test_an_interrupt_on_the_main_thread_is_not_the_handlers(store: MemoryStore)
 
 
 def test_a_ring_says_that_there_is_something_to_collect(store: MemoryStore) -> None:
-    rung: list[str] = []
+    notified: list[str] = []
     threads = Manual()
-    flight = tasks_on(store, threads=threads, notify=lambda: rung.append("rang"))
+    flight = tasks_on(store, threads=threads, notify=lambda: notified.append("rang"))
     flight.start([task()])
     threads.do_one()
-    assert rung == ["rang"]
+    assert notified == ["rang"]
     assert names(flight.collect_now()) == ["t0"]
 
 

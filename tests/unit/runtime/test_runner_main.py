@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agents import heard
+from support.agents import received
 
 from afl.runtime.entities import ServerState
 from afl.runtime.evaluator import Evaluator
@@ -178,7 +178,7 @@ def test_a_real_process_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         text=True,
     )
     try:
-        heard(store, "nothing", lambda: store.get_servers_by_state(ServerState.RUNNING))
+        received(store, "nothing", lambda: store.get_servers_by_state(ServerState.RUNNING))
         process.send_signal(signal.SIGTERM)
         printed, _ = process.communicate(timeout=60)
         assert process.returncode == 0, printed

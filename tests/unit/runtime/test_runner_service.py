@@ -18,9 +18,9 @@ from support.agents import (
     begin,
     double,
     ended,
-    heard,
     only_task,
     program,
+    received,
     run_of,
     server_of,
     serving,
@@ -279,7 +279,7 @@ def test_locks_are_extended_while_the_work_goes_on(store: MemoryStore) -> None:
     with serving(runner_on(recorder.api, quiet(lock_duration_ms=LONG), Double=gate), recorder):
         gate.called()
         task = only_task(store, run)
-        heard(store, "nothing", lambda: only_task(store, run).lock_until > task.lock_until)
+        received(store, "nothing", lambda: only_task(store, run).lock_until > task.lock_until)
         assert "afl-lease-keeper" in [thread for name, thread in recorder.calls if name == "renew"]
         gate.open()
         assert ended(store, run).outputs == {"m": 6}
@@ -485,7 +485,7 @@ def test_its_threads_end_with_it(store: MemoryStore) -> None:
     before = set(threading.enumerate())
     with serving(runner_on(recorder.api, Double=double), recorder):
         ended(store, begin(store, "ns.Many", {"list": list(range(9))}))
-    heard(store, "nothing", lambda: not _threads("afl-runner") - before)
+    received(store, "nothing", lambda: not _threads("afl-runner") - before)
     assert set(threading.enumerate()) <= before
 
 

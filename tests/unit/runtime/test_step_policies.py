@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.agents import Recorder, begin, ended, heard, only_task, run_of, serving
+from support.agents import Recorder, begin, ended, only_task, received, run_of, serving
 
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
@@ -276,7 +276,7 @@ def test_a_worker_does_not_keep_a_task_that_is_born_for_another_list(store: Memo
     run = begin(store, "ns.Two", {"n": 1}, text)
     service, recorder = serve(store, failing(0))
     with serving(service, recorder):
-        heard(store, "nothing", lambda: len(store.get_tasks_by_workflow(run)) == 2)
+        received(store, "nothing", lambda: len(store.get_tasks_by_workflow(run)) == 2)
         polled = recorder.count("claim_tasks")
         recorder.until(lambda r: r.count("claim_tasks") > polled + 2)
         assert [task.state for task in store.get_tasks_by_workflow(run)] == ["completed", "pending"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.agents import LONG, begin, double, heard, only_task, run_of
+from support.agents import LONG, begin, double, only_task, received, run_of
 from support.lives import Lives
 
 from afl.kernel.database import Query
@@ -140,7 +140,7 @@ def test_two_who_judge_come_to_one_verdict(store: MemoryStore) -> None:
 
 def time_out(store: MemoryStore, run: str) -> None:
     take(store)
-    heard(store, "nothing", lambda: reclaim(Evaluator(store)))
+    received(store, "nothing", lambda: reclaim(Evaluator(store)))
     go_on(store, run)
 
 
@@ -161,7 +161,7 @@ def test_one_task_that_cannot_be_judged_holds_up_no_other(
         reclaim(Evaluator(store))
         return only_task(store, good).state == TaskState.FAILED
 
-    heard(store, "nothing", sweep)
+    received(store, "nothing", sweep)
     sweep()
     assert only_task(store, bad).state == TaskState.PENDING
     assert sum(uuid in each.getMessage() for each in caplog.records if each.levelname == "ERROR") == 1
@@ -196,7 +196,7 @@ def test_a_time_limit_can_be_retried(store: MemoryStore) -> None:
 def test_a_late_answer_is_refused(store: MemoryStore) -> None:
     run = begin(store, source=TIMED)
     late = take(store)
-    heard(store, "nothing", lambda: reclaim(Evaluator(store)))
+    received(store, "nothing", lambda: reclaim(Evaluator(store)))
     assert not Evaluator(store).continue_step(StepId(late.step_id), {"m": 1}, task=late)
     go_on(store, run)
     assert run_of(store, run).state == RunnerState.FAILED

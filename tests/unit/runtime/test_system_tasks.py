@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.agents import DOUBLE, Gate, Recorder, begin, double, ended, heard, only_task, run_of, serving
+from support.agents import DOUBLE, Gate, Recorder, begin, double, ended, only_task, received, run_of, serving
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.agent import ToolRegistry
@@ -226,7 +226,7 @@ def test_a_service_that_runs_takes_them_as_they_come(store: MemoryStore) -> None
                 uuid=f"t{number}",
             )
         for number in range(5):
-            started = heard(store, "nothing", lambda number=number: task_of(store, f"t{number}").result)  # type: ignore[misc]
+            started = received(store, "nothing", lambda number=number: task_of(store, f"t{number}").result)  # type: ignore[misc]
             assert ended(store, started["workflow_id"]).outputs == {"m": number * 4}
 
 

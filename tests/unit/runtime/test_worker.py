@@ -18,15 +18,15 @@ from support.agents import (
     begin,
     double,
     ended,
-    heard,
     only_task,
+    received,
     run_of,
     submit,
 )
 from support.eventually import eventually
 
 from afl.kernel.errors import InputError, StoreUnavailable
-from afl.kernel.notify import Ear
+from afl.kernel.notify import Subscription
 from afl.runtime.entities import LogDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -107,16 +107,16 @@ class Watched(Recorder):
         super().__init__(store)
         self.waits: list[float | None] = []
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
-        ear = self._store.listen(topics, early)
-        wait = ear.wait
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        subscription = self._store.listen(topics, early)
+        wait = subscription.wait
 
         def noted(timeout: float | None = None) -> frozenset[str]:
             self.waits.append(timeout)
             return wait(timeout)
 
-        ear.wait = noted  # type: ignore[method-assign]
-        return ear
+        subscription.wait = noted  # type: ignore[method-assign]
+        return subscription
 
 
 def test_a_worker_whose_hands_are_full_waits(store: MemoryStore) -> None:
@@ -150,7 +150,7 @@ def test_the_next_step_of_a_run_stays_here_while_nobody_older_waits(
     with Crew(store, concurrency=2, poll_seconds=LONG).at_work():
         eventually(
             stays
-        )  # just after a sweep it does not: a ring may have been lost, and somebody older wait
+        )  # just after a sweep it does not: a notification may have been lost, and somebody older wait
 
 
 def test_an_interrupt_ends_the_wait_but_nobody_leads_any_more_then(
@@ -280,7 +280,7 @@ def test_events_of_long_work_are_processing(store: MemoryStore) -> None:
             event = store.get_event(EventId(uuid))
             return event is not None and event.state == EventState.PROCESSING
 
-        heard(store, "nothing", processing)
+        received(store, "nothing", processing)
         gate.open()
         ended(store, run)
 
@@ -385,11 +385,11 @@ def test_pausing_a_run_lets_its_work_finish_and_its_results_wait(store: MemorySt
         gate.called()
         assert store.pause_run(run, "lunch")
         gate.open()
-        heard(store, "nothing", lambda: crew.counted)
+        received(store, "nothing", lambda: crew.counted)
         assert run_of(store, run).state == RunnerState.PAUSED
         assert task_states(store, run) == [TaskState.COMPLETED]
         assert store.unpause_run(run)
-        heard(store, f"run:{run}", lambda: run_of(store, run).is_over)
+        received(store, f"run:{run}", lambda: run_of(store, run).is_over)
     assert run_of(store, run).outputs == {"m": 12}
     assert len(gate.calls) == 2
 
@@ -402,7 +402,7 @@ def test_the_answer_for_a_task_that_another_has_now_is_dropped(store: MemoryStor
         other = store.claim_task(["Double"], owner="other", lease_ms=LONG)
         assert other is not None
         gate.open()
-        heard(store, "nothing", lambda: crew.worker.in_flight.running == 0)
+        received(store, "nothing", lambda: crew.worker.in_flight.running == 0)
     task = only_task(store, run)
     assert (task.state, task.owner, task.epoch) == (TaskState.RUNNING, "other", other.epoch)
     assert Evaluator(store).continue_step(StepId(task.step_id), {"m": 1}, task=other)
@@ -434,7 +434,7 @@ def test_the_time_a_task_waits_for_a_slot_is_not_its_handlers(store: MemoryStore
         gate.called()
         crew.recorder.until(lambda r: r.count("claim_tasks") > 0)
         until = store.now() + 600
-        heard(store, "nothing", lambda: store.now() > until)
+        received(store, "nothing", lambda: store.now() > until)
         gate.open()
         assert ended(store, first).outputs == {"m": 6}
         assert ended(store, second).outputs == {"m": 8}
@@ -527,7 +527,7 @@ def test_answers_of_tasks_without_a_step_survive_too(store: MemoryStore) -> None
         gate.called()
         crew.recorder.fail("close_tasks", StoreUnavailable("away"))
         gate.open()
-        done = heard(store, "nothing", lambda: store.find_tasks(state=TaskState.COMPLETED))
+        done = received(store, "nothing", lambda: store.find_tasks(state=TaskState.COMPLETED))
     assert done[0].result == {"m": 8}
     assert len(gate.calls) == 1
     assert crew.counted == [("Double", True)], "once it is stored, and not with every try"
@@ -543,7 +543,7 @@ def test_logs_survive_a_store_that_fails(store: MemoryStore) -> None:
     crew.recorder.fail("save_logs", StoreUnavailable("away"))
     with crew.at_work():
         ended(store, run)
-        heard(store, "nothing", lambda: crew.recorder.count("save_logs") >= 1)
+        received(store, "nothing", lambda: crew.recorder.count("save_logs") >= 1)
     assert [entry.message for entry in store.get_logs_by_runner(run)] == ["said"]
 
 
@@ -562,7 +562,7 @@ def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> N
 
     crew.hooks.run_system_task = system
     with crew.at_work():
-        heard(store, "nothing", lambda: len(store.find_tasks(state=TaskState.COMPLETED)) == 3)
+        received(store, "nothing", lambda: len(store.find_tasks(state=TaskState.COMPLETED)) == 3)
     assert sorted(set(begun)) == ["t0", "t1", "t2"]
     assert {task.deaths for task in store.get_all_tasks()} == {0}
 

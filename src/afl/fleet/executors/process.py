@@ -41,7 +41,7 @@ class Listener(Protocol):
     @property
     def full(self) -> bool: ...
 
-    def hear(self, stream: int, data: bytes) -> None: ...
+    def receive(self, stream: int, data: bytes) -> None: ...
 
     def when_room(self, call: Callable[[], None]) -> None: ...
 
@@ -64,7 +64,7 @@ class ChildProcess:
         )
         assert self._popen.stdout is not None and self._popen.stderr is not None
         self._streams = {1: self._popen.stdout.fileno(), 2: self._popen.stderr.fileno()}
-        self._heard = {1: 0, 2: 0}
+        self._received = {1: 0, 2: 0}
         self._paused = False
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._silent: asyncio.Future[None] = self._loop.create_future()
@@ -129,13 +129,13 @@ class ChildProcess:
             self._close(stream)
             return
         self._note(stream, len(data))
-        self._listener.hear(stream, data)
+        self._listener.receive(stream, data)
         if self._listener.full and not self._paused:
             self._pause()
 
     def _note(self, stream: int, size: int) -> None:
-        before, self._heard[stream] = self._heard[stream], self._heard[stream] + size
-        if before <= _TALKATIVE < self._heard[stream]:
+        before, self._received[stream] = self._received[stream], self._received[stream] + size
+        if before <= _TALKATIVE < self._received[stream]:
             _widen(self._streams[stream])
 
     def _pause(self) -> None:

@@ -13,7 +13,7 @@ from afl.fleet.principal.old_peers import is_old
 from afl.fleet.principal.parking import Parking
 from afl.fleet.principal.registry import Agent, Registry
 from afl.fleet.principal.runs import Order, claim, enqueue, unclaim
-from afl.fleet.principal.store import Change, FleetStore, Rings
+from afl.fleet.principal.store import Change, FleetStore, Notifications
 from afl.fleet.protocol import Reply
 from afl.fleet.statuses import Status
 from afl.kernel.database import Row
@@ -48,8 +48,8 @@ class Desk:
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Commit a transition, then wake whom it concerns."""
-        result, rings = await self.store.change_soon(work)
-        self.ring(rings)
+        result, notifications = await self.store.change_soon(work)
+        self.notify(notifications)
         return result
 
     async def enqueue(self, order: Order) -> bool:
@@ -89,9 +89,9 @@ class Desk:
             f"it needs an agent of AgentFlow for {run['needs']}"
         )
 
-    def ring(self, rings: Rings) -> None:
-        self.parking.ring(rings.topics)
-        for _ in range(rings.queued):
+    def notify(self, notifications: Notifications) -> None:
+        self.parking.notify(notifications.topics)
+        for _ in range(notifications.queued):
             self.fetchers.wake()
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ def _enqueue_for(change: Change, order: Order, place: Place) -> tuple[bool, Row 
     if not enqueue(change, order):
         return False, None
     run = claim(change, place.agent_id, place.incarnation)
-    change.rings.queued -= run is not None
+    change.notifications.queued -= run is not None
     return True, run
 
 

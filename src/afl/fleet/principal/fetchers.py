@@ -10,7 +10,7 @@ from afl.kernel.database import Row
 
 
 class Place:
-    """One waiting request. Take the place, then look: what is rung meanwhile is not missed."""
+    """One waiting request. Take the place, then look: what is notified meanwhile is not missed."""
 
     def __init__(self, agent_id: str, incarnation: str) -> None:
         self.agent_id = agent_id
@@ -21,10 +21,10 @@ class Place:
         self._event = asyncio.Event()
 
     @property
-    def is_rung(self) -> bool:
+    def is_notified(self) -> bool:
         return self._event.is_set()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._event.set()
 
     def give(self, run: Row) -> None:
@@ -56,7 +56,7 @@ class Fetchers:
         """Wake the one that has waited longest and was not woken yet."""
         place = self._free()
         if place is not None:
-            place.ring()
+            place.notify()
 
     def promise(self) -> Place | None:
         """The one that `wake` would wake, kept for the caller, who gives it a run or sets it free again."""
@@ -68,14 +68,14 @@ class Fetchers:
     def release(self, place: Place) -> None:
         """There is no run for it after all; what came meanwhile may have passed it over, so it looks again."""
         place.promised = False
-        place.ring()
+        place.notify()
 
     def close(self) -> None:
         """Let everyone go, now and later."""
         self._closing = True
         for place in self._places.values():
             place.gone = True
-            place.ring()
+            place.notify()
 
     @contextmanager
     def place(self, agent_id: str, incarnation: str) -> Iterator[Place]:
@@ -85,7 +85,7 @@ class Fetchers:
         earlier = self._places.pop(incarnation, None)
         if earlier is not None:
             earlier.gone = True
-            earlier.ring()
+            earlier.notify()
         self._places[incarnation] = place
         try:
             yield place
@@ -93,11 +93,11 @@ class Fetchers:
             place.gone = True
             if self._places.get(incarnation) is place:
                 del self._places[incarnation]
-                if place.is_rung and place.given is None and not self._closing:
+                if place.is_notified and place.given is None and not self._closing:
                     self.wake()  # it was woken for a run that it does not take: the next one may
 
     def _free(self) -> Place | None:
         for place in self._places.values():
-            if not place.is_rung and not place.promised:
+            if not place.is_notified and not place.promised:
                 return place
         return None

@@ -90,8 +90,8 @@ def append(change: Change, blocks: Sequence[Block]) -> None:
         rows.append((position, last, *block.names, block.timestamp_ms, block.level, block.lines))
         position += block.count
     change.tx.many(Q.add_block, rows)
-    change.rings.topics.add(LOGS)
-    change.rings.topics.update({logs_topic(block.instance_id) for block in blocks})
+    change.notifications.topics.add(LOGS)
+    change.notifications.topics.update({logs_topic(block.instance_id) for block in blocks})
 
 
 def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:

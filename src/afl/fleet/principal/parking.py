@@ -1,4 +1,4 @@
-"""Requests that wait: each looks, and looks again when a topic it listens to is rung, until its time is over."""
+"""Requests that wait: each looks, and looks again when a topic it listens to is notified, until its time is over."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class Parking:
-    """Everyone who waits, by topic. A ring between a look and the wait that follows is never missed."""
+    """Everyone who waits, by topic. a notification between a look and the wait that follows is never missed."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._closing = False
 
-    def ring(self, topics: Iterable[str]) -> None:
+    def notify(self, topics: Iterable[str]) -> None:
         """Wake everyone who listens to one of these topics."""
         for topic in topics:
             for event in self._waiting.get(topic, ()):
@@ -25,7 +25,7 @@ class Parking:
     def close(self) -> None:
         """Let everyone go, now and later: the principal ends."""
         self._closing = True
-        self.ring(list(self._waiting))
+        self.notify(list(self._waiting))
 
     async def until(
         self, look: Callable[[], Awaitable[T | None]], topics: Iterable[str], seconds: float
@@ -43,7 +43,7 @@ class Parking:
                 left = deadline - asyncio.get_running_loop().time()
                 if answer is not None or left <= 0 or self._closing:
                     return answer
-                await _rung(event, left)
+                await _notified(event, left)
         finally:
             for topic in names:
                 self._leave(topic, event)
@@ -55,7 +55,7 @@ class Parking:
             del self._waiting[topic]
 
 
-async def _rung(event: asyncio.Event, seconds: float) -> None:
+async def _notified(event: asyncio.Event, seconds: float) -> None:
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

@@ -22,7 +22,7 @@ class Publisher:
 
     async def publish(self, blocks: Iterable[Block]) -> None:
         """A subscriber that is too slow misses lines, and finds them in the store."""
-        self._hear()
+        self._receive()
         if not self._topics:
             return
         for block in blocks:
@@ -32,7 +32,7 @@ class Publisher:
                     self._socket.send(frame.frame(), zmq.NOBLOCK)
                 await asyncio.sleep(0)  # many lines must not hold up who asks meanwhile
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Who subscribed to what since the last time."""
         while self._socket.poll(0):
             frame = self._socket.recv(zmq.NOBLOCK)

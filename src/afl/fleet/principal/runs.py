@@ -59,7 +59,7 @@ def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
             raise RequestRefused(f"run {order.run_id} exists, and is of workflow {run['workflow_id']}")
         return False
     note(change, run, status)
-    change.rings.queued += status is Status.PENDING
+    change.notifications.queued += status is Status.PENDING
     return True
 
 
@@ -93,7 +93,7 @@ def claim(
         Q.claim, agent_id=agent_id, incarnation=incarnation, old=int(old), lease_until=change.lease_until
     )
     if run is not None:
-        change.ring_run(run["run_id"])
+        change.notify_run(run["run_id"])
     return run
 
 
@@ -101,8 +101,8 @@ def unclaim(change: Change, run_id: str, epoch: int) -> bool:
     """Put a run back whose holder never heard of it."""
     freed = change.tx.run(Q.unclaim, run_id=run_id, epoch=epoch) > 0
     if freed:
-        change.ring_run(run_id)
-        change.rings.queued += 1
+        change.notify_run(run_id)
+        change.notifications.queued += 1
     return freed
 
 
@@ -114,8 +114,8 @@ def cancel(change: Change, run_id: str, reason: str) -> Row:
     change.tx.run(Q.ask_cancel, run_id=run_id, reason=reason)
     if not run["incarnation"]:
         finish(change, run, Status.CANCELLED)
-    change.ring_run(run_id)
-    change.ring_agent(run["incarnation"])
+    change.notify_run(run_id)
+    change.notify_agent(run["incarnation"])
     return get_run(change, run_id)
 
 
@@ -130,7 +130,7 @@ def start(change: Change, run: Row, agent_id: str, incarnation: str, at: int) ->
         lease_until=change.lease_until,
         at=at,
     )
-    change.ring_run(run["run_id"])
+    change.notify_run(run["run_id"])
 
 
 def finish(change: Change, run: Row, status: Status, *, at: int | None = None, error: str = "") -> None:
@@ -145,12 +145,12 @@ def finish(change: Change, run: Row, status: Status, *, at: int | None = None, e
         at=moment,
     )
     note(change, run, status, at=moment)
-    change.ring_run(run["run_id"])
+    change.notify_run(run["run_id"])
     following = change.tx.one(Q.release_waiting, workflow_id=run["workflow_id"])
     if following is not None:
         note(change, following, Status.PENDING)
-        change.ring_run(following["run_id"])
-        change.rings.queued += 1
+        change.notify_run(following["run_id"])
+        change.notifications.queued += 1
 
 
 def requeue(change: Change, run: Row, requeued: int) -> None:
@@ -158,8 +158,8 @@ def requeue(change: Change, run: Row, requeued: int) -> None:
     change.tx.run(Q.requeue, run_id=run["run_id"], epoch=run["epoch"], requeued=requeued)
     change.tx.run(Q.clear_tasks, run_id=run["run_id"])
     note(change, run, Status.PENDING)
-    change.ring_run(run["run_id"])
-    change.rings.queued += 1
+    change.notify_run(run["run_id"])
+    change.notifications.queued += 1
 
 
 def note(

@@ -10,7 +10,7 @@ from functools import partial
 from afl.fleet.principal import runs
 from afl.fleet.principal.catalogue import Catalogue
 from afl.fleet.principal.desk import Desk
-from afl.fleet.principal.store import Change, Rings
+from afl.fleet.principal.store import Change, Notifications
 from afl.fleet.workflow import Overlap, Workflow
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError
@@ -33,7 +33,7 @@ class Scheduler:
         self._now = now or self._schedules.now
         self._changed = asyncio.Event()
         self._stale = True  # the schedules may not be what the workflows say
-        self._rings = Rings()
+        self._notifications = Notifications()
         self._apart = Isolation(_log, "the scheduler")
 
     @property
@@ -65,9 +65,9 @@ class Scheduler:
 
     async def fire_due(self) -> float:
         """Start what is due; how long until the next, in seconds."""
-        self._rings = Rings()
+        self._notifications = Notifications()
         await asyncio.to_thread(self._schedules.fire_due, _PART, self._fire, now=self._now())
-        self._desk.ring(self._rings)
+        self._desk.notify(self._notifications)
         look = await asyncio.to_thread(self._schedules.next_look, _PART)
         return _LONGEST_SLEEP_S if look is None else max(0.0, (look - self._now()) / 1000)
 
@@ -102,7 +102,7 @@ class Scheduler:
             return
         order = self._catalogue.order(workflow, "schedule")
         runs.enqueue(change, order, behind=workflow.overlap is Overlap.QUEUE)
-        self._rings.queued += change.rings.queued
+        self._notifications.queued += change.notifications.queued
 
     async def _sleep(self, pause: float) -> None:
         try:

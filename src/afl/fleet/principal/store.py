@@ -18,7 +18,7 @@ LOGS = "logs"  # the topic of those who wait for lines of any run
 
 
 @dataclass(slots=True)
-class Rings:
+class Notifications:
     """Whom to wake after a commit: those who listen to a topic, and as many waiting agents as runs were queued."""
 
     topics: set[str] = field(default_factory=set)
@@ -31,7 +31,7 @@ class Change:
     def __init__(self, tx: Transaction, store: FleetStore) -> None:
         self.tx = tx
         self.at = store.wall()
-        self.rings = Rings()
+        self.notifications = Notifications()
         self._store = store
 
     @cached_property
@@ -44,11 +44,11 @@ class Change:
         """When a hold that is taken or renewed now will end."""
         return self.moment + self._store.lease_ms
 
-    def ring_run(self, run_id: str) -> None:
-        self.rings.topics.add(run_topic(run_id))
+    def notify_run(self, run_id: str) -> None:
+        self.notifications.topics.add(run_topic(run_id))
 
-    def ring_agent(self, incarnation: str) -> None:
-        self.rings.topics.add(agent_topic(incarnation))
+    def notify_agent(self, incarnation: str) -> None:
+        self.notifications.topics.add(agent_topic(incarnation))
 
 
 class FleetStore:
@@ -70,11 +70,11 @@ class FleetStore:
         database.ensure(SCHEMA)
         database.ensure(VIEWS)
 
-    def change(self, work: Callable[[Change], T]) -> tuple[T, Rings]:
+    def change(self, work: Callable[[Change], T]) -> tuple[T, Notifications]:
         """What the transition returns, once it is durable, and whom to wake."""
         return self.database.write(lambda tx: self._transition(tx, work))
 
-    async def change_soon(self, work: Callable[[Change], T]) -> tuple[T, Rings]:
+    async def change_soon(self, work: Callable[[Change], T]) -> tuple[T, Notifications]:
         """`change` from asyncio."""
         return await self.database.run("write", lambda tx: self._transition(tx, work))
 
@@ -94,9 +94,9 @@ class FleetStore:
         moment: int = row["moment"]
         return moment
 
-    def _transition(self, tx: Transaction, work: Callable[[Change], T]) -> tuple[T, Rings]:
+    def _transition(self, tx: Transaction, work: Callable[[Change], T]) -> tuple[T, Notifications]:
         change = Change(tx, self)
-        return work(change), change.rings
+        return work(change), change.notifications
 
 
 def run_topic(run_id: str) -> str:

@@ -26,7 +26,7 @@ def put_task(change: Change, record: TaskRecord) -> None:
         ended_at=record.at if final else None,
     )
     change.tx.run(Q.touch_run, run_id=record.run_id)
-    change.ring_run(record.run_id)
+    change.notify_run(record.run_id)
 
 
 def put_task_status(change: Change, record: TaskRecord, instance_id: str, *, late: bool) -> None:

@@ -53,7 +53,7 @@ class Line:
         if _may_be_interrupted():
             self.pgconn.send_prepare(name, text.encode(), types)
             self.flush()
-            self.hear()
+            self.receive()
         else:
             self._checked(self.pgconn.prepare(name, text.encode(), types))
 
@@ -61,14 +61,14 @@ class Line:
         """One statement, and all of its answer; raises what the server refuses it with."""
         if _may_be_interrupted():
             self.send(text, types, values)
-            return self.hear()
+            return self.receive()
         return self._checked(self.pgconn.exec_params(text.encode(), values, types))
 
     def execute_prepared(self, name: bytes, values: Sequence[bytes | None]) -> PGresult:
         """The same for one that is prepared."""
         if _may_be_interrupted():
             self.send_prepared(name, values)
-            return self.hear()
+            return self.receive()
         return self._checked(self.pgconn.exec_prepared(name, values))  # type: ignore[arg-type]
 
     def send(self, text: str, types: Sequence[int], values: Sequence[bytes | None]) -> None:
@@ -81,7 +81,7 @@ class Line:
         self.pgconn.send_query_prepared(name, values)
         self.flush()
 
-    def hear(self) -> PGresult:
+    def receive(self) -> PGresult:
         """All of the answer to what was sent: it may be done and still fail at its commit."""
         answer = self.result()
         assert answer is not None  # every statement has one

@@ -70,16 +70,16 @@ class Pipeline:
             pgconn.enter_pipeline_mode()
             asked = self._ask(calls)
             pgconn.pipeline_sync()
-            heard = self._hear()
+            received = self._receive()
             pgconn.exit_pipeline_mode()
         except BaseException as error:
             self._line.give_up(error)
             raise
         if len(asked) > len(calls):
-            self._prepared.update(each for each in asked[: heard.fine] if each is not None)
-        if heard.refusal is not None:
-            raise self._refused(self._line.error(heard.refusal))
-        return heard.hit
+            self._prepared.update(each for each in asked[: received.fine] if each is not None)
+        if received.refusal is not None:
+            raise self._refused(self._line.error(received.refusal))
+        return received.hit
 
     def _ask(self, calls: Sequence[Call]) -> list[tuple[Kind, bytes] | None]:
         """Ask for everything. What was asked for, one by one: a statement to be prepared, or None for an execution."""
@@ -105,21 +105,21 @@ class Pipeline:
         self._prepared.clear()
         return StaleStatement(str(error))
 
-    def _hear(self) -> Heard:
+    def _receive(self) -> Heard:
         """Everything that the server answers up to its last word; after a refusal it does nothing more."""
         self._line.flush()
-        heard = Heard()
+        received = Heard()
         while True:
             result = self._line.result()
             if result is None:  # the end of one statement
                 continue
             if result.status == ExecStatus.PIPELINE_SYNC:
-                return heard
-            if heard.refusal is None and result.status in FINE:
-                heard.fine += 1
-                heard.hit += result.command_tuples or 0
-            elif heard.refusal is None:
-                heard.refusal = result
+                return received
+            if received.refusal is None and result.status in FINE:
+                received.fine += 1
+                received.hit += result.command_tuples or 0
+            elif received.refusal is None:
+                received.refusal = result
 
 
 def _text_of(statement: Statement) -> str:

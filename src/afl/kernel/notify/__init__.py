@@ -1,7 +1,7 @@
-"""The doorbell: rings that tell listeners, in this process and others, to look into the store."""
+"""Notifications: they tell subscribers, in this process and in others, to look into the store."""
 
-from afl.kernel.notify.notifier import Doorbell, Rings
-from afl.kernel.notify.opening import open_doorbell, separate_doorbell
-from afl.kernel.notify.subscription import Ear
+from afl.kernel.notify.notifier import Notifications, Notifier
+from afl.kernel.notify.opening import open_notifier, separate_notifier
+from afl.kernel.notify.subscription import Subscription
 
-__all__ = ["Doorbell", "Ear", "Rings", "open_doorbell", "separate_doorbell"]
+__all__ = ["Notifications", "Notifier", "Subscription", "open_notifier", "separate_notifier"]

@@ -10,7 +10,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from afl.kernel.notify.server_transport import ServerWire
+from afl.kernel.notify.server_transport import ServerTransport
 from afl.kernel.setting_kinds import mask_url
 
 SUBJECT = "afl.doorbell"
@@ -23,7 +23,7 @@ _MOST_TOPICS = 1000  # of at most 255 bytes each: well below the server's limit 
 _inherited: list[Any] = []  # what a parent's event loop holds must not be closed by a child
 
 
-class NatsWire(ServerWire):
+class NatsTransport(ServerTransport):
     """A message is topics, one to a line. The client reconnects by itself, for ever."""
 
     def __init__(self, url: str) -> None:
@@ -44,7 +44,7 @@ class NatsWire(ServerWire):
         self._loop = self._call = self._client = None
 
     def _begin(self) -> None:
-        self._start("afl-doorbell-nats")
+        self._start("afl-notify-nats")
 
     def _interrupt(self) -> None:
         with self._guard:
@@ -94,8 +94,8 @@ class NatsWire(ServerWire):
     async def _subscribe(self, client: Client) -> None:
         await client.connect(
             self._url,
-            name="afl doorbell",
-            no_echo=True,  # this process has rung its own ears already
+            name="afl notifier",
+            no_echo=True,  # this process has notified its own subscriptions already
             max_reconnect_attempts=-1,
             reconnect_time_wait=_RETRY_SECONDS,
             ping_interval=10,
@@ -109,7 +109,7 @@ class NatsWire(ServerWire):
 
     async def _serve(self, client: Client, call: asyncio.Event) -> None:
         while True:
-            # Looked at before sending, so that the last rings are sent too.
+            # Looked at before sending, so that the last notifies are sent too.
             closing = self._closing.is_set()
             call.clear()
             if client.is_connected:
@@ -130,11 +130,11 @@ class NatsWire(ServerWire):
             self._put_back(topics)  # sent again when the connection is back, of which `_on_return` tells
 
     async def _on_message(self, message: Msg) -> None:
-        self.ring(message.data.decode(errors="replace").split("\n"))
+        self.notify(message.data.decode(errors="replace").split("\n"))
 
     async def _on_error(self, error: Exception) -> None:
         level = logging.DEBUG if self._complained else logging.WARNING
-        _log.log(level, "doorbell %s is out of order: %r; trying again", self.name, error)
+        _log.log(level, "notifier %s is out of order: %r; trying again", self.name, error)
         self._complained = True
         if not self._whole.is_set():
             self._is_broken()

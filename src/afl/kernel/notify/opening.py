@@ -1,4 +1,4 @@
-"""From a database, and perhaps an address, to a doorbell."""
+"""From a database, and perhaps an address, to a notifier."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from typing import cast
 from afl.kernel.database import Database
 from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import InputError, MissingExtraError, pip_install
-from afl.kernel.notify.notifier import Doorbell
-from afl.kernel.notify.sqlite import SqliteWire
-from afl.kernel.notify.transport import Wire
+from afl.kernel.notify.notifier import Notifier
+from afl.kernel.notify.sqlite import SqliteTransport
+from afl.kernel.notify.transport import Transport
 from afl.kernel.setting_kinds import mask_url
 
 _Key = tuple[str, object]
 
 
-def open_doorbell(database: Database, url: str | None = None) -> Doorbell:
-    """The doorbell of a database. `url` is the setting AFL_DOORBELL:
+def open_notifier(database: Database, url: str | None = None) -> Notifier:
+    """The notifier of a database. `url` is the setting AFL_DOORBELL:
 
     `auto` (or None) uses the store itself; `none` reaches this process only; `nats://host` uses that server.
     Doorbells with one address share one wire, and so one thread and one connection, in each process.
     """
     key, make = _choose(database, url or "auto")
     with _registry:
-        wire = _open_wires.get(key)
-        if wire is None:
-            wire = _open_wires[key] = make()
-        wire.users += 1
-    return Doorbell(wire, _release)
+        transport = _open_transports.get(key)
+        if transport is None:
+            transport = _open_transports[key] = make()
+        transport.users += 1
+    return Notifier(transport, _release)
 
 
-def separate_doorbell(database: Database, url: str | None = None) -> Doorbell:
-    """As `open_doorbell`, on a wire of its own: it hears this process as another process would."""
+def separate_notifier(database: Database, url: str | None = None) -> Notifier:
+    """As `open_notifier`, on a wire of its own: it hears this process as another process would."""
     _, make = _choose(database, url or "auto")
-    return Doorbell(make(), lambda wire: wire.close())
+    return Notifier(make(), lambda transport: transport.close())
 
 
-def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Wire]]:
+def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]]:
     if url == "none" or (url == "auto" and database.url == "memory://"):
         # By the object itself: every database in memory is another one.
-        return ("local", database), lambda: Wire("local")
+        return ("local", database), lambda: Transport("local")
     if url == "auto" and database.dialect == "sqlite":
         path = cast(SqliteDatabase, database).path
-        return ("sqlite", path), lambda: SqliteWire(path)
+        return ("sqlite", path), lambda: SqliteTransport(path)
     if url == "auto" and database.dialect == "postgres":
-        return ("postgres", database.url), lambda: _extra("postgres", "PostgresWire", database.url)
+        return ("postgres", database.url), lambda: _extra("postgres", "PostgresTransport", database.url)
     if url.startswith(("nats://", "tls://")):
-        return ("nats", url), lambda: _extra("nats", "NatsWire", url)
+        return ("nats", url), lambda: _extra("nats", "NatsTransport", url)
     raise InputError(f"doorbell {mask_url(url)!r}: expected auto, none or an address nats://... or tls://...")
 
 
-def _extra(module: str, name: str, url: str) -> Wire:
+def _extra(module: str, name: str, url: str) -> Transport:
     """A wire whose client library is an optional dependency."""
     try:
         found = importlib.import_module(f"afl.kernel.notify.{module}")
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the doorbell needs {error.name}, which is not installed; `{pip_install(module)}`"
+            f"the notifier needs {error.name}, which is not installed; `{pip_install(module)}`"
         ) from error
-    wire: Wire = getattr(found, name)(url)
-    return wire
+    transport: Transport = getattr(found, name)(url)
+    return transport
 
 
-def _release(wire: Wire) -> None:
+def _release(transport: Transport) -> None:
     with _registry:
-        wire.users -= 1
-        if wire.users:
+        transport.users -= 1
+        if transport.users:
             return
-        for key in [key for key, known in _open_wires.items() if known is wire]:
-            del _open_wires[key]
-    wire.close()
+        for key in [key for key, known in _open_transports.items() if known is transport]:
+            del _open_transports[key]
+    transport.close()
 
 
 _registry = threading.Lock()
-_open_wires: dict[_Key, Wire] = {}
+_open_transports: dict[_Key, Transport] = {}
 
 
 def _forked() -> None:

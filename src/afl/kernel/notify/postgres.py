@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction, queries
-from afl.kernel.notify.server_transport import ServerWire
+from afl.kernel.notify.server_transport import ServerTransport
 from afl.kernel.setting_kinds import mask_url
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _Q = queries("afl.kernel.notify", "sql")
 _DEFAULTS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 
-class PostgresWire(ServerWire):
+class PostgresTransport(ServerTransport):
     """One channel for all topics; the payload says which."""
 
     carried_by_commit = True
@@ -62,7 +62,7 @@ class PostgresWire(ServerWire):
         self._inside, self._outside = _socket_pair()
 
     def _begin(self) -> None:
-        self._start("afl-doorbell-postgres")
+        self._start("afl-notify-postgres")
 
     def _interrupt(self) -> None:
         # Full: the thread has reason enough to look already. Closed: there is no thread any more.
@@ -80,7 +80,7 @@ class PostgresWire(ServerWire):
                 failures = 1 if time.monotonic() - begun > _SETTLED_SECONDS else failures + 1
                 if failures == 1:
                     _log.warning(
-                        "doorbell of %s is out of order: %s; trying again", self.name, str(error).strip()
+                        "notifier of %s is out of order: %s; trying again", self.name, str(error).strip()
                     )
                 self._closing.wait(_RETRY.delay(failures))
 
@@ -101,7 +101,7 @@ class PostgresWire(ServerWire):
             selector.register(connection.fileno(), selectors.EVENT_READ)
             selector.register(self._inside, selectors.EVENT_READ)
             while True:
-                # Looked at before sending, so that the last rings are sent too.
+                # Looked at before sending, so that the last notifies are sent too.
                 closing = self._closing.is_set()
                 self._send(connection)
                 if closing:
@@ -126,16 +126,16 @@ class PostgresWire(ServerWire):
     def _receive(self, connection: psycopg.Connection) -> None:
         connection.pgconn.consume_input()
         while found := connection.pgconn.notifies():
-            self._heard(found.extra.decode(errors="replace"), found.be_pid)
+            self._received(found.extra.decode(errors="replace"), found.be_pid)
 
     def _notified(self, note: psycopg.Notify) -> None:
         """One that arrived while a statement of ours was under way."""
-        self._heard(note.payload, note.pid)
+        self._received(note.payload, note.pid)
 
-    def _heard(self, topic: str, sender: int) -> None:
+    def _received(self, topic: str, sender: int) -> None:
         connection = self._connection
-        if connection is None or sender != connection.info.backend_pid:  # our own were rung here at once
-            self.ring([topic])
+        if connection is None or sender != connection.info.backend_pid:  # our own were notified here at once
+            self.notify([topic])
 
 
 def _with_defaults(url: str) -> str:

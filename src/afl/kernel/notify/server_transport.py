@@ -1,20 +1,20 @@
-"""A wire with a server at the far end: what is rung waits here until its thread has sent it."""
+"""A wire with a server at the far end: what is notified waits here until its thread has sent it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
 
-from afl.kernel.notify.transport import Wire
+from afl.kernel.notify.transport import Transport
 
 _LAST_WORDS_SECONDS = 2.0
 
 
-class ServerWire(Wire):
+class ServerTransport(Transport):
     """Rings are handed to the thread, so that ringing never waits for a network.
 
     While the server is away they gather, each topic once, and are sent when it is back. Closing waits for what is
-    on its way, since a short command rings and ends before there is even a connection; not if that is broken.
+    on its way, since a short command notifies and ends before there is even a connection; not if that is broken.
     """
 
     crosses_processes = True
@@ -67,9 +67,9 @@ class ServerWire(Wire):
                 self._flushed.set()
 
     def _is_whole(self) -> None:
-        """The server is there (again): whatever was rung meanwhile is lost, so let everyone look."""
+        """The server is there (again): whatever was notified meanwhile is lost, so let everyone look."""
         self._broken = False
-        self.ring_everyone()
+        self.notify_everyone()
         self._whole.set()
 
     def _is_broken(self) -> None:

@@ -1,4 +1,4 @@
-"""The wire of an SQLite file: every commit, by whatever process, rings every ear."""
+"""The wire of an SQLite file: every commit, by whatever process, notifies every subscription."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.notify.file_watch import FileWatch, file_identity
-from afl.kernel.notify.subscription import Ear
-from afl.kernel.notify.transport import Wire
+from afl.kernel.notify.subscription import Subscription
+from afl.kernel.notify.transport import Transport
 from afl.kernel.notify.watch_interval import Pace
 
 LOOK_SECONDS = 0.002  # between looks where the kernel does not tell of writes
@@ -44,12 +44,12 @@ class _Attention(AbstractContextManager[None]):
         self._count(-1)
 
 
-class SqliteWire(Wire):
+class SqliteTransport(Transport):
     """One thread looks whether the file changed, as long as somebody waits; else it rests.
 
     It looks when the kernel tells that the write-ahead log was written to, and every second in case the kernel
     missed something; where it tells nothing, every 2 ms. What was committed while the thread rested shows at
-    its first look, so no commit is missed. There are no topics in a file's version: every ear hears every
+    its first look, so no commit is missed. There are no topics in a file's version: every subscription hears every
     commit. Ears that wish to know early hear of the first write of one, too.
     """
 
@@ -70,12 +70,12 @@ class SqliteWire(Wire):
         self._opened: object = None
         self._rang = -math.inf
 
-    def attach(self, ear: Ear) -> None:
+    def attach(self, subscription: Subscription) -> None:
         with self._guard:
             if self._thread is None:  # what was committed before anyone listened is no news
                 with contextlib.suppress(sqlite3.Error):  # the thread meets it again, and tells
                     self._version = self._look()
-        super().attach(ear)
+        super().attach(subscription)
 
     def attention(self) -> AbstractContextManager[None]:
         self._begin()
@@ -101,7 +101,7 @@ class SqliteWire(Wire):
                 self._wanted.clear()
 
     def _begin(self) -> None:
-        self._start("afl-doorbell-sqlite")
+        self._start("afl-notify-sqlite")
 
     def _interrupt(self) -> None:
         with self._guard:
@@ -125,7 +125,7 @@ class SqliteWire(Wire):
             changed = version != self._version
             if changed:
                 self._version, self._rang = version, time.monotonic()
-                self.ring_everyone()
+                self.notify_everyone()
             self._rest(changed)
         self._forget()
 
@@ -156,7 +156,7 @@ class SqliteWire(Wire):
         now = time.monotonic()
         if now - self._rang > QUIET_SECONDS:
             self._rang = now
-            if self.ring_early():
+            if self.notify_early():
                 time.sleep(_EARLY_SECONDS)
 
     def _look(self) -> int:
@@ -196,7 +196,7 @@ class SqliteWire(Wire):
             watch.close()
 
     def _forget(self) -> None:
-        """A version means nothing on another connection: the next look rings everyone."""
+        """A version means nothing on another connection: the next look notifies everyone."""
         self._version = None
         self._unwatch()
         if self._connection is not None:

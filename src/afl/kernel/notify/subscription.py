@@ -1,4 +1,4 @@
-"""An ear: what one listener has heard since it last asked."""
+"""A subscription: what one listener has heard since it last asked."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from afl.kernel.notify.transport import Wire
+    from afl.kernel.notify.transport import Transport
 
 
-class Ear:
-    """Made by `Doorbell.listen`, and for one listener: subscribe, look into the store, wait, look again.
+class Subscription:
+    """Made by `Notifier.listen`, and for one listener: subscribe, look into the store, wait, look again.
 
-    Nothing that rings between `listen` and `wait` is lost, and rings that nobody waited for become one. An
-    ear may also wake without a ring (a connection came back, say), so a listener always looks for itself.
+    Nothing that notifies between `listen` and `wait` is lost, and notifies that nobody waited for become one. An
+    subscription may also wake without one (a connection came back, say), so a subscriber always looks for itself.
     """
 
     def __init__(
-        self, wire: Wire, owner: object, topics: frozenset[str], early: frozenset[str] = frozenset()
+        self, transport: Transport, owner: object, topics: frozenset[str], early: frozenset[str] = frozenset()
     ) -> None:
         self.owner = owner
         self.topics = topics
         self.early = early & topics
         self.closed = False
-        self._wire = wire
-        self._heard: set[str] = set()
+        self._transport = transport
+        self._received: set[str] = set()
         self._woken = False
         self._guard = threading.Lock()
         self._tellers: set[Callable[[], None]] = set()
@@ -36,18 +36,18 @@ class Ear:
     def wait(self, timeout: float | None = None) -> frozenset[str]:
         """The topics that rang, at once or within `timeout` seconds; none when the time is up.
 
-        `wake` and the closing of the ear or its doorbell end the wait early, also with none.
+        `wake` and the closing of the subscription or its notifier end the wait early, also with none.
         """
-        bell = threading.Lock()
-        bell.acquire()
-        with self._wire.attention():
-            if self._has_none(bell.release):
+        notifier = threading.Lock()
+        notifier.acquire()
+        with self._transport.attention():
+            if self._has_none(notifier.release):
                 try:
-                    bell.acquire(
+                    notifier.acquire(
                         timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
                     )
                 finally:
-                    self._ignore(bell.release)
+                    self._ignore(notifier.release)
             return self._take()
 
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
@@ -62,7 +62,7 @@ class Ear:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it this listener gone
                 loop.call_soon_threadsafe(_resolve, news)
 
-        with self._wire.attention():
+        with self._transport.attention():
             if self._has_none(tell):
                 timer = None if timeout is None else loop.call_later(timeout, _resolve, news)
                 try:
@@ -80,16 +80,16 @@ class Ear:
             waiting = self._waiting()
         _tell(waiting)
 
-    def hear(self, topics: Iterable[str]) -> None:
-        """Somebody rang; what this ear does not listen to is ignored."""
+    def receive(self, topics: Iterable[str]) -> None:
+        """Somebody rang; what this subscription does not listen to is ignored."""
         with self._guard:
-            self._heard |= self.topics.intersection(topics)
-            waiting = self._waiting() if self._heard else ()
+            self._received |= self.topics.intersection(topics)
+            waiting = self._waiting() if self._received else ()
         _tell(waiting)
 
     def close(self) -> None:
         """Hear no more. A wait under way ends, and later ones return at once."""
-        self._wire.detach(self)
+        self._transport.detach(self)
         with self._guard:
             self.closed = True
             waiting = self._waiting()
@@ -100,7 +100,7 @@ class Ear:
         self._guard = threading.Lock()
         self._tellers = set()
 
-    def __enter__(self) -> Ear:
+    def __enter__(self) -> Subscription:
         return self
 
     def __exit__(
@@ -111,7 +111,7 @@ class Ear:
     def _has_none(self, tell: Callable[[], None]) -> bool:
         """Whether there is nothing to take yet; then `tell` is called, once, as soon as there is."""
         with self._guard:
-            if self._heard or self._woken or self.closed:
+            if self._received or self._woken or self.closed:
                 return False
             self._tellers.add(tell)
             return True
@@ -122,10 +122,10 @@ class Ear:
 
     def _take(self) -> frozenset[str]:
         with self._guard:
-            heard = frozenset(self._heard)
-            self._heard.clear()
+            received = frozenset(self._received)
+            self._received.clear()
             self._woken = False
-            return heard
+            return received
 
     def _waiting(self) -> Iterable[Callable[[], None]]:
         waiting, self._tellers = self._tellers, set()

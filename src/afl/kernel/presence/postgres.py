@@ -31,7 +31,7 @@ from afl.kernel.database.queries import queries
 from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.ids import sortable_id
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence.base import Life, Presence, own_words
 
@@ -142,7 +142,7 @@ class HeldSession:
         self._connection = self._open()
         self._settled_at = self._clock()
         self._wake_reader, self._wake_writer = os.pipe()
-        self._thread = Companion(self._watch, "afl-presence")
+        self._thread = JoinableThread(self._watch, "afl-presence")
         self._thread.start()
 
     def settled(self, now: float) -> bool:

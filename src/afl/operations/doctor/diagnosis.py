@@ -93,8 +93,8 @@ class Diagnosis:
         if settings.redis != Settings().redis:
             yield from self._extra("redis", "redis_server", "check_redis", settings.redis)
         turns = [settings.bus] if urlsplit(settings.bus).scheme in _NATS else []
-        bells = [settings.doorbell] if urlsplit(settings.doorbell).scheme in _NATS else []
-        for url in dict.fromkeys(turns + bells):
+        notifiers = [settings.doorbell] if urlsplit(settings.doorbell).scheme in _NATS else []
+        for url in dict.fromkeys(turns + notifiers):
             yield from self._extra("nats", "nats_server", "check_nats", url, carries_turns=url in turns)
 
     def _extra(self, what: str, module: str, name: str, url: str, **options: bool) -> list[Finding]:

@@ -127,14 +127,14 @@ def clock_skew(store: PersistenceAPI) -> list[Finding]:
 
 def notifications(store: PersistenceAPI) -> list[Finding]:
     """A commit of this process, heard as another process would hear it."""
-    heard = store.hears_commits(_PATIENCE_SECONDS)
-    if heard is None:
+    received = store.receives_commits(_PATIENCE_SECONDS)
+    if received is None:
         return note(
             "notifications",
             "commits are told to their own process only: other workers look at their poll interval",
             "AFL_DOORBELL=nats://... has them hear of new work at once.",
         )
-    if heard:
+    if received:
         return fine("notifications", "a commit is heard at once")
     return error(
         "notifications",

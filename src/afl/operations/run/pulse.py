@@ -37,14 +37,14 @@ def pulse(store: PersistenceAPI, topic: str) -> object:
     return look(store) if look is not None else None
 
 
-def bell_topics(topics: Iterable[str]) -> set[str]:
+def notifier_topics(topics: Iterable[str]) -> set[str]:
     """What to listen for, so that most changes of these topics are seen at once."""
-    heard = {RUNS_TOPIC, CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic("default"), logs_topic(AUDIT_LOG)}
+    received = {RUNS_TOPIC, CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic("default"), logs_topic(AUDIT_LOG)}
     for topic in topics:
         kind, _, subject = topic.partition(":")
         if kind in ("run", "logs"):
-            heard |= {run_topic(subject), logs_topic(subject)}
-    return heard
+            received |= {run_topic(subject), logs_topic(subject)}
+    return received
 
 
 def _servers(store: PersistenceAPI) -> object:

@@ -33,7 +33,7 @@ class RunEnd:
 def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
     """Wait until a run is over, for at most so many seconds."""
     until = None if timeout is None else time.monotonic() + timeout
-    with store.listen([f"run:{run}"]) as ear:
+    with store.listen([f"run:{run}"]) as subscription:
         while True:
             found = store.get_run(WorkflowId(run))
             if found is None:
@@ -41,7 +41,7 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
             left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
             if found.is_over or left <= 0:
                 return _end(found)
-            ear.wait(left)
+            subscription.wait(left)
 
 
 def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:

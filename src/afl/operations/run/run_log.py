@@ -62,7 +62,7 @@ def read_page(
     """
     name = run_store.find(store, run or None).workflow_id
     until = time.monotonic() + wait
-    with store.listen([logs_topic(name), run_topic(name)]) as ear:
+    with store.listen([logs_topic(name), run_topic(name)]) as subscription:
         while True:
             over = _is_over(store, name)
             found = store.get_logs_after(name, after, limit)
@@ -70,7 +70,7 @@ def read_page(
             if found or over or left <= 0:
                 position = found[-1][0] if found else after
                 return LogPage([log_line(log) for _, log in found], position, over)
-            ear.wait(min(left, _POLL_SECONDS))
+            subscription.wait(min(left, _POLL_SECONDS))
 
 
 def read_log(store: PersistenceAPI, run: str) -> list[LogLine]:
@@ -88,17 +88,17 @@ def follow_log(
 ) -> Iterator[LogLine]:
     """What was logged so far, and what is logged from now on, until the run is over.
 
-    `wait` is asked between two looks whether to go on; by default it waits for the doorbell, or a second.
+    `wait` is asked between two looks whether to go on; by default it waits for the notifier, or a second.
     """
     reader = _Reader(store, run)
-    with store.listen([logs_topic(run), run_topic(run)]) as ear:
+    with store.listen([logs_topic(run), run_topic(run)]) as subscription:
         while True:
             over = _is_over(store, run)
             yield from map(log_line, reader.new())
             if over:
                 return
             if wait is None:
-                ear.wait(_POLL_SECONDS)
+                subscription.wait(_POLL_SECONDS)
             elif not wait():
                 return
 

@@ -46,23 +46,23 @@ async def follow(
     async with opened(settings) as agents:
         if agent:
             await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
-        heard: asyncio.Queue[Message] = asyncio.Queue()
+        received: asyncio.Queue[Message] = asyncio.Queue()
 
-        async def hear(message: Message) -> None:
-            heard.put_nowait(message)
+        async def receive(message: Message) -> None:
+            received.put_nowait(message)
 
         whose = agent or "*"
         patterns = [
             event_subject(settings.project, "*", whose, kind) for kind in ("state", "step", "task")
         ] + ([chunk_subject(settings.project, "*", whose)] if words else [])
-        await agents.engine.bus.subscribe(patterns, hear)
+        await agents.engine.bus.subscribe(patterns, receive)
         known = {head.agent_id: head for head in await _heads(agents)}
-        watch = asyncio.create_task(_watch(agents, agent, known, heard)) if _is_local(agents) else None
+        watch = asyncio.create_task(_watch(agents, agent, known, received)) if _is_local(agents) else None
         if started is not None:
             started()
         try:
             while True:
-                event = _event(await heard.get())
+                event = _event(await received.get())
                 if event is not None:
                     yield event
         finally:
@@ -74,7 +74,9 @@ def _is_local(agents: Agents) -> bool:
     return isinstance(agents.engine.bus, LocalBus)
 
 
-async def _watch(agents: Agents, agent: str, known: dict[str, Head], heard: asyncio.Queue[Message]) -> None:
+async def _watch(
+    agents: Agents, agent: str, known: dict[str, Head], received: asyncio.Queue[Message]
+) -> None:
     """States as the store has them, told when they change."""
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
@@ -82,7 +84,7 @@ async def _watch(agents: Agents, agent: str, known: dict[str, Head], heard: asyn
             before = known.get(head.agent_id)
             known[head.agent_id] = head
             if (before is None or before.revision != head.revision) and agent in ("", head.agent_id):
-                heard.put_nowait(state_event(head, before=before))
+                received.put_nowait(state_event(head, before=before))
 
 
 async def _heads(agents: Agents) -> list[Head]:

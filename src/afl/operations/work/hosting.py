@@ -17,7 +17,7 @@ from afl.bridges.bridge import Bridge, Host, Opening
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.presence import Life
 from afl.kernel.settings import SETTINGS, Settings
 from afl.operations.work.offers import Offer
@@ -109,7 +109,7 @@ class TurnStaff:
         self._problem: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
-        self._thread = Companion(self._serve, "afl-turns")
+        self._thread = JoinableThread(self._serve, "afl-turns")
 
     def __enter__(self) -> TurnStaff:
         self._thread.start()

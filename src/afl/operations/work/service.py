@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
@@ -88,7 +88,7 @@ class SourceWatch:
         self._changed = changed
         self._ended = threading.Event()
         self._seen = self._look()
-        self._thread = Companion(self._watch, "afl-reload")
+        self._thread = JoinableThread(self._watch, "afl-reload")
 
     def __enter__(self) -> SourceWatch:
         self._thread.start()

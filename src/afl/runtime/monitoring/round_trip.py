@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from afl.kernel.ids import random_id
-from afl.kernel.notify import Doorbell
+from afl.kernel.notify import Notifier
 from afl.runtime.entities import LockMetaData
 
 _LOCK_MS = 10_000
@@ -21,16 +21,16 @@ class Committing(Protocol):
     def release_lock(self, key: str, *, owner: str = "") -> bool: ...
 
 
-def is_heard(store: Committing, own: Doorbell, other: Doorbell, timeout: float) -> bool | None:
-    """Whether `other` hears what is committed, and rung by `own`; None if it only hears its own process."""
+def is_received(store: Committing, own: Notifier, other: Notifier, timeout: float) -> bool | None:
+    """Whether `other` hears what is committed, and notified by `own`; None if it only hears its own process."""
     if not other.crosses_processes:
         return None
     topic = f"doctor:{random_id()}"
-    with other.listen([topic]) as ear:
+    with other.listen([topic]) as subscription:
         if not other.connected(timeout):
             return False
-        ear.wait(0)  # that the connection came to be is no news
-        store.acquire_lock(topic, _LOCK_MS)  # an SQLite file rings by its commits alone
-        own.ring(topic)
+        subscription.wait(0)  # that the connection came to be is no news
+        store.acquire_lock(topic, _LOCK_MS)  # an SQLite file notifies by its commits alone
+        own.notify(topic)
         store.release_lock(topic)
-        return topic in ear.wait(timeout)
+        return topic in subscription.wait(timeout)

@@ -33,7 +33,7 @@ from afl.runtime.persistence.tasks import TaskStore
 if TYPE_CHECKING:
     from afl.kernel.database.lock_wait import LockHolder
     from afl.kernel.errors import AgentFlowError
-    from afl.kernel.notify import Ear
+    from afl.kernel.notify import Subscription
     from afl.kernel.presence import Life
 
 
@@ -85,8 +85,8 @@ class PersistenceAPI(
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
-        """An ear for what is committed from now on, here and in other processes; see `Doorbell.listen`."""
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        """A subscription for what is committed from now on, here and in other processes; see `Notifier.listen`."""
 
     def describe(self, owner: str) -> str:
         """An owner in words: its process and host, where they are known."""

@@ -33,7 +33,7 @@ class InspectionStore(Protocol):
     def find_orphans(self, examples: int = 3) -> list[Orphans]:
         """Rows that refer to what is not there, as of one moment; a kind without any is left out."""
 
-    def hears_commits(self, timeout: float) -> bool | None:
+    def receives_commits(self, timeout: float) -> bool | None:
         """Whether a commit of this process is heard as other processes hear it, within some seconds.
 
         None if notifications are not meant to reach other processes. It takes and releases a named lock.

@@ -12,17 +12,17 @@ _LONGEST = 200
 
 
 def tasks_topic(task_list: str) -> str:
-    """What rings when a task of this list may be claimed."""
+    """What notifies when a task of this list may be claimed."""
     return f"tasks:{_fit(task_list)}"
 
 
 def run_topic(workflow_id: str) -> str:
-    """What rings when this run is over or paused."""
+    """What notifies when this run is over or paused."""
     return f"run:{_fit(workflow_id)}"
 
 
 def logs_topic(runner_id: str) -> str:
-    """What rings when a run's log grows."""
+    """What notifies when a run's log grows."""
     return f"logs:{_fit(runner_id)}"
 
 

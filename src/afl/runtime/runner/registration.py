@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.persistence import PersistenceAPI
@@ -26,7 +26,7 @@ class Registration:
         self._heartbeat = heartbeat_ms / 1000
         self._counts: dict[str, HandledCount] = {}
         self._ended = threading.Event()
-        self._thread: Companion | None = None
+        self._thread: JoinableThread | None = None
 
     def enter(self) -> None:
         """Register, first as STARTUP."""
@@ -42,7 +42,7 @@ class Registration:
         """The worker works: RUNNING, with a heartbeat from now on."""
         self._save(ServerState.RUNNING)
         self._ended.clear()
-        self._thread = Companion(self._beat, "afl-heartbeat")
+        self._thread = JoinableThread(self._beat, "afl-heartbeat")
         self._thread.start()
 
     def leave(self, error: BaseException | None = None) -> None:

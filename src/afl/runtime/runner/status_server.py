@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from afl.kernel.errors import SettingError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.meters import CONTENT_TYPE, Sample, render
 
 Status = dict[str, Any]
@@ -37,13 +37,13 @@ class StatusServer:
     ) -> None:
         self._http = _bind(_handler(status, more), host, port, attempts)
         self.port: int = self._http.server_address[1]
-        self._thread = Companion(self._http.serve_forever, "afl-status", _LOOK_SECONDS)
+        self._thread = JoinableThread(self._http.serve_forever, "afl-status", _LOOK_SECONDS)
         self._thread.start()
 
     def close(self) -> None:
         """Stop serving; the port is free again."""
         # `shutdown` waits for the next look of `serve_forever`; a request makes it look now.
-        stopper = Companion(self._http.shutdown, "afl-status-stop")
+        stopper = JoinableThread(self._http.shutdown, "afl-status-stop")
         stopper.start()
         self._knock()
         stopper.join()

@@ -19,12 +19,12 @@ class StopSignals:
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._heard)
+                self._before[number] = signal.signal(number, self._received)
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _received(self, number: int, frame: FrameType | None) -> None:
         # A thread does it: the main thread may hold the very lock that stopping needs.
         threading.Thread(target=self._stop, name="afl-stop", daemon=True).start()

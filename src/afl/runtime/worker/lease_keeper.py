@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.recovery.held_work import Claim, Holding, register
 
@@ -51,7 +51,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._inside = 0
         self._ended = False
-        self._thread: Companion | None = None
+        self._thread: JoinableThread | None = None
         register(self)
 
     def holding(self) -> Holding:
@@ -62,7 +62,7 @@ class LeaseKeeper:
         with self._changed:
             self._inside += 1
             if self._thread is None:
-                self._thread = Companion(self._run, "afl-lease-keeper")
+                self._thread = JoinableThread(self._run, "afl-lease-keeper")
                 self._thread.start()
         return self
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 
 Job = Callable[[], None]
 
@@ -46,7 +46,7 @@ class ThreadPool:
                 self._idle -= 1
             else:
                 name = f"{self._name}-{len(self._threads) + 1}"
-                thread = Companion(self._work, name)
+                thread = JoinableThread(self._work, name)
                 self._threads.append(thread)
                 thread.start()
             self._jobs.put(job)  # within the guard: behind the last word of `shutdown` nobody would find it

@@ -20,8 +20,8 @@ from afl.kernel import codec, event_loop, telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError, StoreError
-from afl.kernel.joinable_thread import Companion
-from afl.kernel.notify import Ear
+from afl.kernel.joinable_thread import JoinableThread
+from afl.kernel.notify import Subscription
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
@@ -84,7 +84,7 @@ class Worker:
         self._options = options
         self._hooks = hooks or WorkerHooks()
         self._topic = tasks_topic(options.task_list)
-        self._subscription: Ear | None = None
+        self._subscription: Subscription | None = None
         self._stopping = threading.Event()
         self._failures = 0  # of the store, in a row
         self.abandoned = 0  # handlers that had not returned when `drain` ended
@@ -134,7 +134,7 @@ class Worker:
             except BaseException as error:
                 problems.append(error)
 
-        thread = Companion(loop, "afl-worker")
+        thread = JoinableThread(loop, "afl-worker")
         try:
             thread.start()
             thread.join()

@@ -1,4 +1,4 @@
-"""The bus as everyone sees it: in process on the kernel's doorbell, or NATS JetStream.
+"""The bus as everyone sees it: in process on the kernel's notifier, or NATS JetStream.
 
 What must arrive (`cmd.*`, `evt.agent.*.task`) goes through the outbox and the relay, which alone calls `store`.
 Everything else (wake-ups, `evt.*.state`, `evt.*.step`, `str.*`) is told once and lost if nobody listens.
@@ -41,8 +41,8 @@ class Subscription(ABC):
     async def close(self) -> None: ...
 
 
-class WakeupEar(ABC):
-    """Hears the doorbell of some worker targets. Losing a ring costs latency, never work."""
+class WakeupSubscription(ABC):
+    """Hears the notifier of some worker targets. Losing a notification costs latency, never work."""
 
     @abstractmethod
     async def wait(self, timeout: float | None = None) -> bool:
@@ -98,5 +98,5 @@ class Bus(ABC):
         """
 
     @abstractmethod
-    async def listen(self, targets: Iterable[str]) -> WakeupEar:
-        """An ear for the doorbell of worker targets; it hears from now on."""
+    async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
+        """A subscription for the notifier of worker targets; it hears from now on."""

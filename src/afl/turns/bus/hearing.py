@@ -47,14 +47,14 @@ class Hearing:
         event = self._ends.setdefault(turn_id, asyncio.Event())
         waiting: list[asyncio.Future[bool]] = []
 
-        def heard() -> asyncio.Future[bool]:
+        def received() -> asyncio.Future[bool]:
             if not waiting or waiting[0].done():
                 waiting[:] = [asyncio.ensure_future(event.wait())]
                 event.clear()
             return waiting[0]
 
         try:
-            yield heard
+            yield received
         finally:
             self._ends.pop(turn_id, None)
             for each in waiting:

@@ -1,4 +1,4 @@
-"""The bus without a server: the doorbell rings for workers, the outbox itself is the stream.
+"""The bus without a server: the notifier notifies workers, the outbox itself is the stream.
 
 The relay numbers what it publishes; followers in this process and in others read on from the last number they have
 seen. What does not go through the outbox is heard in this process only.
@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.errors import StoreError
-from afl.kernel.notify import Doorbell, Ear, open_doorbell
-from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupEar, checked_concurrency
+from afl.kernel.notify import Notifier, open_notifier
+from afl.kernel.notify import Subscription as NotifierSubscription
+from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupSubscription, checked_concurrency
 from afl.turns.bus.cursor import Cursor
 from afl.turns.bus.outbox import Q, Stored
 from afl.turns.errors import SubjectError
@@ -27,7 +28,7 @@ from afl.turns.store.alone import Alone
 from afl.turns.store.inbox import topic
 
 PUBLISHED = "turns:published"
-_LOOK_SECONDS = 1.0  # a ring may be lost
+_LOOK_SECONDS = 1.0  # a notification may be lost
 _SPACING_SECONDS = 0.02
 _ROWS = 200
 _UNHEARD = 10_000
@@ -35,40 +36,40 @@ _log = logging.getLogger(__name__)
 
 
 class LocalBus(Bus):
-    """On one database. The doorbell is opened with it unless one is given."""
+    """On one database. The notifier is opened with it unless one is given."""
 
-    def __init__(self, database: Database, bell: Doorbell | None = None) -> None:
+    def __init__(self, database: Database, notifier: Notifier | None = None) -> None:
         self._database = database
-        self._bell = bell
-        self._own_bell = bell is None
+        self._notifier = notifier
+        self._own_notifier = notifier is None
         self._alone = Alone(database)
         self._listeners: list[_Listener] = []
         self._running: set[_Running] = set()
         self.published_at = -_LOOK_SECONDS  # when the relay of this process last published
 
     @property
-    def bell(self) -> Doorbell:
-        assert self._bell is not None, "the bus was not started"
-        return self._bell
+    def notifier(self) -> Notifier:
+        assert self._notifier is not None, "the bus was not started"
+        return self._notifier
 
     async def start(self) -> None:
-        if self._bell is None:
-            self._bell = open_doorbell(self._database)
+        if self._notifier is None:
+            self._notifier = open_notifier(self._database)
 
     async def close(self) -> None:
         for running in list(self._running):
             await running.close()
         self._alone.close()
-        if self._own_bell and self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        if self._own_notifier and self._notifier is not None:
+            self._notifier.close()
+            self._notifier = None
 
     def publish(self, message: Message) -> None:
         if message.subject.endswith(".wakeup"):
             with contextlib.suppress(SubjectError):
-                self.bell.ring(topic(parse_subject(message.subject).target))
+                self.notifier.notify(topic(parse_subject(message.subject).target))
         for listener in self._listeners:
-            listener.hear(message)
+            listener.receive(message)
 
     async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
         """Number the rows: only the relay does, and it records the numbers under its lease."""
@@ -81,7 +82,7 @@ class LocalBus(Bus):
         self.published_at = time.monotonic()
         for running in self._running:
             running.given(rows)
-        self.bell.ring(PUBLISHED)
+        self.notifier.notify(PUBLISHED)
 
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
         after = (await self._database.run("read", lambda tx: tx.all(Q.last_sequence)))[0]["sequence"]
@@ -97,8 +98,8 @@ class LocalBus(Bus):
         await cursor.open()
         return self._start(_Consumer(self, cursor))
 
-    async def listen(self, targets: Iterable[str]) -> WakeupEar:
-        return _LocalEar(self.bell.listen([topic(target) for target in targets]))
+    async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
+        return _LocalSubscription(self.notifier.listen([topic(target) for target in targets]))
 
     async def following(self, after: int, limit: int) -> list[Stored]:
         """What was published behind a sequence, in order."""
@@ -123,7 +124,7 @@ class _Listener:
         self._callback = callback
         self.queue: asyncio.Queue[Message] = asyncio.Queue(_UNHEARD)
 
-    def hear(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """One who does not keep up misses what is too much for it."""
         if self.queue.full():
             _log.debug("%s was missed", message.subject)
@@ -147,12 +148,12 @@ class _Running(Subscription):
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._ear = self._bus.bell.listen([PUBLISHED])
+        self._subscription = self._bus.notifier.listen([PUBLISHED])
         self._tasks = [asyncio.create_task(self._follow())]
 
     async def close(self) -> None:
         await cancel_and_wait(self._tasks)
-        self._ear.close()
+        self._subscription.close()
         self._bus.forget(self)
 
     async def _follow(self) -> None:
@@ -169,7 +170,7 @@ class _Running(Subscription):
                 await self._rest()
 
     async def _rest(self) -> None:
-        await self._ear.wait_async(_LOOK_SECONDS)
+        await self._subscription.wait_async(_LOOK_SECONDS)
 
     @abstractmethod
     async def _look(self) -> bool:
@@ -213,18 +214,18 @@ class _Follower(_Running):
             return False
         self._looked_at, self._behind = now, False
         found = await self._bus.following(self._after, _ROWS)
-        self._hear([row for row in found if (row.sequence or 0) > self._after])
+        self._receive([row for row in found if (row.sequence or 0) > self._after])
         return len(found) == _ROWS
 
     def given(self, rows: Sequence[Stored]) -> None:
         if rows and rows[0].sequence == self._after + 1:
-            self._hear(rows)
+            self._receive(rows)
         else:
             self._behind = True
 
-    def _hear(self, rows: Sequence[Stored]) -> None:
+    def _receive(self, rows: Sequence[Stored]) -> None:
         for row in rows:
-            self._listener.hear(row.message)
+            self._listener.receive(row.message)
             self._after = row.sequence or self._after
 
 
@@ -243,15 +244,15 @@ class _Consumer(_Running):
         return await self._cursor.advance()
 
 
-class _LocalEar(WakeupEar):
-    def __init__(self, ear: Ear) -> None:
-        self._ear = ear
+class _LocalSubscription(WakeupSubscription):
+    def __init__(self, subscription: NotifierSubscription) -> None:
+        self._subscription = subscription
 
     async def wait(self, timeout: float | None = None) -> bool:
-        return bool(await self._ear.wait_async(timeout))
+        return bool(await self._subscription.wait_async(timeout))
 
     def wake(self) -> None:
-        self._ear.wake()
+        self._subscription.wake()
 
     async def close(self) -> None:
-        self._ear.close()
+        self._subscription.close()

@@ -1,4 +1,4 @@
-"""The bus on NATS: commands and events in JetStream, doorbells and chunks as plain messages."""
+"""The bus on NATS: commands and events in JetStream, notifiers and chunks as plain messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from afl.turns.bus.base import (
     Callback,
     Published,
     Subscription,
-    WakeupEar,
+    WakeupSubscription,
     checked_concurrency,
 )
 from afl.turns.bus.outbox import Stored
@@ -79,7 +79,7 @@ class NatsBus(Bus):
         self._due = asyncio.Event()  # what is unsent is to be sent
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ears: set[NatsEar] = set()
+        self._subscriptions: set[NatsEar] = set()
         self._complained = False
         self._ready = False  # the streams are there
         self._back = asyncio.Event()  # the connection was lost, and is there again
@@ -110,17 +110,17 @@ class NatsBus(Bus):
         await self._client.close()
 
     def publish(self, message: Message) -> None:
-        """Ears of this process hear a ring at once; what then comes back to them from the server is no news."""
-        for ear in self._ears:
-            if message.subject.endswith(ear.suffixes):
-                ear.ring()
+        """Ears of this process hear a notification at once; what then comes back to them from the server is no news."""
+        for subscription in self._subscriptions:
+            if message.subject.endswith(subscription.suffixes):
+                subscription.notify()
                 message = replace(message, headers={**message.headers, names.BUS: self._name})
         if len(self._unsent) < _MOST_UNSENT:
             self._unsent.append(message)
             self._schedule(at_once=message.subject.endswith(_WAKEUP))
 
     def _schedule(self, *, at_once: bool) -> None:
-        """A ring goes out at once. Telling may wait a moment: until then the turn's next statement is on its way."""
+        """A wake-up goes out at once. Events may wait a moment: until then the turn's next statement is on its way."""
         if at_once:
             self._due.set()
         elif self._timer is None and not self._due.is_set():
@@ -151,12 +151,12 @@ class NatsBus(Bus):
         group = Group()
         seen: OrderedDict[str, None] = OrderedDict()
 
-        async def hear(message: Msg) -> None:
+        async def receive(message: Msg) -> None:
             if not repeated(message, seen):
                 await guarded(callback, message)
 
         for pattern in patterns:
-            group.parts.append(await self._client.subscribe(pattern, cb=hear))
+            group.parts.append(await self._client.subscribe(pattern, cb=receive))
         await self._flush()
         return group
 
@@ -175,16 +175,20 @@ class NatsBus(Bus):
             group.tasks.append(task)
         return group
 
-    async def listen(self, targets: Iterable[str]) -> WakeupEar:
+    async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
         wanted = list(targets)
-        ear = NatsEar(self._ears, self._name, tuple(f".cmd.agent.{target}.wakeup" for target in wanted))
+        subscription = NatsEar(
+            self._subscriptions, self._name, tuple(f".cmd.agent.{target}.wakeup" for target in wanted)
+        )
         for target in wanted:
             subject = f"{PREFIX}.*.*.cmd.agent.{target}.wakeup"
             queue = f"agent_worker_{target}_wakeup_{VERSION}"
-            ear.parts.append(await self._client.subscribe(subject, queue=queue, cb=ear.hear))
+            subscription.parts.append(
+                await self._client.subscribe(subject, queue=queue, cb=subscription.receive)
+            )
         await self._flush()
-        self._ears.add(ear)
-        return ear
+        self._subscriptions.add(subscription)
+        return subscription
 
     @property
     def _stream(self) -> JetStreamContext:
@@ -335,8 +339,8 @@ class NatsBus(Bus):
         self._complained = False
         self._back.set()
         self._back = asyncio.Event()
-        for ear in list(self._ears):  # whatever rang meanwhile is lost
-            ear.ring()
+        for subscription in list(self._subscriptions):  # whatever rang meanwhile is lost
+            subscription.notify()
 
 
 def _category(subject: str) -> str:

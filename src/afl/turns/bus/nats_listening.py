@@ -18,7 +18,7 @@ from nats.js import JetStreamContext
 from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.codec import decode_as
-from afl.turns.bus.base import Callback, Subscription, WakeupEar
+from afl.turns.bus.base import Callback, Subscription, WakeupSubscription
 from afl.turns.message import Message
 from afl.turns.protocol import headers as names
 
@@ -41,21 +41,21 @@ class Group(Subscription):
             await unsubscribe(part)
 
 
-class NatsEar(WakeupEar):
-    def __init__(self, ears: set[NatsEar], bus: str, suffixes: tuple[str, ...]) -> None:
+class NatsEar(WakeupSubscription):
+    def __init__(self, subscriptions: set[NatsEar], bus: str, suffixes: tuple[str, ...]) -> None:
         self.parts: list[NatsSubscription] = []
         self.suffixes = suffixes  # of the subjects it listens to
         self._bus = bus
-        self._ears = ears
+        self._subscriptions = subscriptions
         self._news = asyncio.Event()
         self._rang = False
         self._loop = asyncio.get_running_loop()
 
-    async def hear(self, message: Msg) -> None:
+    async def receive(self, message: Msg) -> None:
         if (message.headers or {}).get(names.BUS) != self._bus:
-            self.ring()
+            self.notify()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._rang = True
         self._news.set()
 
@@ -72,7 +72,7 @@ class NatsEar(WakeupEar):
         self._loop.call_soon_threadsafe(self._news.set)
 
     async def close(self) -> None:
-        self._ears.discard(self)
+        self._subscriptions.discard(self)
         for part in self.parts:
             await unsubscribe(part)
 

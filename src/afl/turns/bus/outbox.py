@@ -12,7 +12,7 @@ from afl.turns.message import Message
 from afl.turns.protocol.ids import new_id
 
 Q = queries("afl.turns.store", "sql/outbox")
-TOPIC = "turns:outbox"  # the doorbell topic of the relay
+TOPIC = "turns:outbox"  # the notifier topic of the relay
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.lease import RUN_LEASE_MS
-from afl.kernel.notify import Doorbell, Ear, open_doorbell
+from afl.kernel.notify import Notifier, Subscription, open_notifier
 from afl.kernel.presence.base import Life
 from afl.turns.bus import outbox
 from afl.turns.bus.base import Bus
@@ -20,7 +20,7 @@ from afl.turns.bus.publishing import Publishing
 
 NAME = "turns"
 _LOOK_SECONDS = 1.0
-_SPACING_SECONDS = 0.005  # on SQLite every commit rings, and most are of no concern here
+_SPACING_SECONDS = 0.005  # on SQLite every commit notifies, and most are of no concern here
 _FAREWELL_SECONDS = 2.0
 _KEPT_MS = 24 * 3600 * 1000  # commands, as long as a server would keep them
 _PRUNE_SECONDS = 600.0
@@ -36,15 +36,15 @@ class Relay:
     """
 
     def __init__(
-        self, database: Database, bus: Bus, bell: Doorbell | None = None, *, lease_ms: int = RUN_LEASE_MS
+        self, database: Database, bus: Bus, notifier: Notifier | None = None, *, lease_ms: int = RUN_LEASE_MS
     ) -> None:
         self._database = database
         self._publishing = Publishing(database, bus)
-        self._bell = bell
-        self._own_bell = bell is None
+        self._notifier = notifier
+        self._own_notifier = notifier is None
         self._lease_ms = lease_ms
         self._owner = ""
-        self._ear: Ear | None = None
+        self._subscription: Subscription | None = None
         self._task: asyncio.Task[None] | None = None
         self._epoch: int | None = None  # of the lease, while this relay has it
         self._renew_at = self._prune_at = 0.0
@@ -53,29 +53,29 @@ class Relay:
         self._closing = False
 
     async def start(self) -> None:
-        if self._bell is None:
-            self._bell = open_doorbell(self._database)
+        if self._notifier is None:
+            self._notifier = open_notifier(self._database)
         # Outside of any transaction: the first question for it takes the liveness lock.
         self._owner = await asyncio.to_thread(lambda: self._database.presence.id)
-        self._ear = self._bell.listen([outbox.TOPIC])
+        self._subscription = self._notifier.listen([outbox.TOPIC])
         self._task = asyncio.create_task(self._work())
 
     async def close(self) -> None:
         """End what is under way, and let somebody else go on at once."""
         self._closing = True
-        if self._ear is not None:
-            self._ear.wake()
+        if self._subscription is not None:
+            self._subscription.wake()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=_FAREWELL_SECONDS)
             await cancel_and_wait([self._task])
-        if self._ear is not None:
-            self._ear.close()
+        if self._subscription is not None:
+            self._subscription.close()
         if self._epoch is not None:
             await self._farewell()
             self._epoch = None
-        if self._own_bell and self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        if self._own_notifier and self._notifier is not None:
+            self._notifier.close()
+            self._notifier = None
         self._publishing.close()
 
     async def _farewell(self) -> None:
@@ -88,17 +88,17 @@ class Relay:
 
     def poke(self, left: Sequence[Left] = ()) -> None:
         """There is something in the outbox, of a transaction that has committed; `left`, when that is all of it."""
-        if self._epoch is not None and self._ear is not None:
+        if self._epoch is not None and self._subscription is not None:
             if left:
                 self._publishing.hand(left)
             else:
                 self._look_at = 0.0
-            self._ear.wake()
-        elif self._bell is not None:
-            self._bell.ring(outbox.TOPIC)
+            self._subscription.wake()
+        elif self._notifier is not None:
+            self._notifier.notify(outbox.TOPIC)
 
     async def _work(self) -> None:
-        assert self._ear is not None
+        assert self._subscription is not None
         while not self._closing:
             delay = _LOOK_SECONDS
             try:
@@ -114,7 +114,7 @@ class Relay:
             except Exception as error:  # whatever it is, the next round must not be the last
                 _log.exception("the relay stumbled")
                 delay = self._failed(error)
-            if await self._ear.wait_async(delay):
+            if await self._subscription.wait_async(delay):
                 self._look_at = min(self._look_at, self._looked_at + _SPACING_SECONDS)
 
     async def _round(self) -> None:
@@ -124,7 +124,7 @@ class Relay:
                 await self._publish_all()
             return
         self._looked_at = asyncio.get_running_loop().time()
-        self._look_at = self._looked_at + _LOOK_SECONDS  # a ring may be lost
+        self._look_at = self._looked_at + _LOOK_SECONDS  # a notification may be lost
         await self._publish_all()
 
     def _patience(self) -> float:

@@ -45,12 +45,12 @@ def dispatch_next(tx: Transaction, project_id: str, agent_id: str, *, locked: bo
 
 
 def told(leased: Mapping[str, Any] | None) -> L0Result:
-    """What is answered, and rung, for the turn that was leased; None: there was none."""
+    """What is answered, and notified, for the turn that was leased; None: there was none."""
     if leased is None:
         return accepted({"dispatched": None})
     headers = decode(leased["context_headers"])
     context = replace(context_of_headers(headers), turn_epoch=leased["turn_epoch"])
-    ring = wakeup_message(
+    notify = wakeup_message(
         context,
         leased["worker_target"],
         context.agent_id,
@@ -60,7 +60,7 @@ def told(leased: Mapping[str, Any] | None) -> L0Result:
     answer = {"dispatched": leased["agent_turn_id"]} | {
         name: leased[name] for name in ("turn_epoch", "output_box_id")
     }
-    return accepted(answer, signals=(ring,))
+    return accepted(answer, signals=(notify,))
 
 
 def lease_queued(tx: Transaction, message: InboxRow, context: TurnContext) -> Head | None:

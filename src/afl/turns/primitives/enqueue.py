@@ -115,8 +115,10 @@ def _begin_action(tx: Transaction, spawn: Spawn) -> L0Result:
         )
     add_edge(tx, edge_of(plain))
     leased = replace(context, turn_epoch=head.turn_epoch)
-    ring = wakeup_message(leased, spawn.worker_target, context.agent_id, WakeupReason.ENQUEUE, spawn.inbox_id)
-    return accepted(acknowledgement(spawn, head.leased), signals=(ring,))
+    notify = wakeup_message(
+        leased, spawn.worker_target, context.agent_id, WakeupReason.ENQUEUE, spawn.inbox_id
+    )
+    return accepted(acknowledgement(spawn, head.leased), signals=(notify,))
 
 
 def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> Spawn:

@@ -54,10 +54,10 @@ def _straight(tx: Transaction, spawn: Spawn, epoch: int, hand: Hand | None) -> L
     assert head is not None and head.turn_epoch == epoch  # it was idle, and this transaction alone writes
     if hand is not None and spawn.worker_target in hand.targets:
         return _begun(tx, spawn, head, hand)
-    ring = wakeup_message(
+    notify = wakeup_message(
         context, spawn.worker_target, context.agent_id, WakeupReason.DISPATCH_NEXT, spawn.inbox_id
     )
-    return accepted(acknowledgement(spawn, head.leased), signals=(ring,))
+    return accepted(acknowledgement(spawn, head.leased), signals=(notify,))
 
 
 def _begun(tx: Transaction, spawn: Spawn, head: Head, hand: Hand) -> L0Result:

@@ -86,8 +86,8 @@ def _write(
     edge = _edge(context, intent, about)
     if not _put(tx, row, edge, payload["tool_result_card_id"]):  # somebody reported it since we looked
         return accepted({"duplicate": True})
-    ring = wakeup_message(target, about["worker_target"], turn.agent_id, WakeupReason.REPORT, inbox_id)
-    return accepted({"inbox_id": inbox_id, "turn_epoch": epoch}, signals=(ring,))
+    notify = wakeup_message(target, about["worker_target"], turn.agent_id, WakeupReason.REPORT, inbox_id)
+    return accepted({"inbox_id": inbox_id, "turn_epoch": epoch}, signals=(notify,))
 
 
 def _put(tx: Transaction, row: dict[str, Any], edge: dict[str, Any], card_id: str) -> bool:

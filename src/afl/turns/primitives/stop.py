@@ -65,8 +65,8 @@ def _send(tx: Transaction, head: Head, message: InboxRow, payload: dict[str, obj
     )
     if not inbox.put(tx, row):
         return accepted({"agent_turn_id": context.agent_turn_id, "duplicate": True})
-    ring = wakeup_message(context, message.worker_target, head.agent_id, WakeupReason.STOP, inbox_id)
-    return accepted({"agent_turn_id": context.agent_turn_id, "inbox_id": inbox_id}, signals=(ring,))
+    notify = wakeup_message(context, message.worker_target, head.agent_id, WakeupReason.STOP, inbox_id)
+    return accepted({"agent_turn_id": context.agent_turn_id, "inbox_id": inbox_id}, signals=(notify,))
 
 
 def _known(intent: AddressIntent) -> dict[str, str]:

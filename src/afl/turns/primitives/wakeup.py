@@ -21,7 +21,7 @@ def wakeup(
     *,
     dispatch: bool = False,
 ) -> L0Result:
-    """A ring for one agent; with `dispatch` a queued turn of an idle agent begins first."""
+    """a notification for one agent; with `dispatch` a queued turn of an idle agent begins first."""
     agent = get_agent(tx, project_id, agent_id)
     if agent is None:
         return rejected(ErrorCode.UNKNOWN_AGENT, f"agent {agent_id!r} is not in the roster of {project_id}")

@@ -1,4 +1,4 @@
-"""What is told to those who watch: `evt.agent.*.state`, `.step` and `.task`, and the doorbell of workers."""
+"""What is told to those who watch: `evt.agent.*.state`, `.step` and `.task`, and the notifier of workers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def wakeup_message(
     reason: WakeupReason,
     inbox_id: str | None = None,
 ) -> Message:
-    """A ring for the workers of a target. The inbox is the truth; whoever hears it looks there."""
+    """a notification for the workers of a target. The inbox is the truth; whoever hears it looks there."""
     found = context.headers(topology=False) | {names.AGENT: agent_id}
     payload = {"agent_id": agent_id, "reason": str(reason)}
     if inbox_id is not None:

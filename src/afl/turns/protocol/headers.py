@@ -25,7 +25,7 @@ TIMESTAMP = "CG-Timestamp"
 VERSION = "CG-Version"
 MESSAGE_TYPE = "CG-Msg-Type"
 SENDER = "CG-Sender"
-BUS = "CG-Bus"  # of a ring: the connection whose own ears have heard it
+BUS = "CG-Bus"  # of a notification: the connection whose own subscriptions have heard it
 
 # Only commands and inbox rows tell where in the tree of turns they stand.
 TOPOLOGY = frozenset({DEPTH, STEP, TOOL_CALL, PARENT_AGENT, PARENT_TURN, PARENT_STEP, PARENT_TRACE})

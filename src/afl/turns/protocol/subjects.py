@@ -101,10 +101,10 @@ def tool_subject(template: str, project_id: str, channel_id: str, agent_id: str)
 
 
 def check_command(text: str, project_id: str, channel_id: str) -> Subject:
-    """The subject of a command that a turn may give: of its own project and channel, and no doorbell."""
+    """The subject of a command that a turn may give: of its own project and channel, and no notifier."""
     subject = parse_subject(text)
     if subject.category != "cmd" or subject.is_wakeup:
-        raise SubjectError(f"subject {text!r}: a command goes to cmd.*, and only L0 rings doorbells")
+        raise SubjectError(f"subject {text!r}: a command goes to cmd.*, and only L0 notifies notifiers")
     if (subject.project_id, subject.channel_id) != (project_id, channel_id):
         raise SubjectError(f"subject {text!r}: expected project {project_id!r} and channel {channel_id!r}")
     return subject

@@ -15,7 +15,7 @@ CLAIM_ROWS = 20
 
 
 def topic(target: str) -> str:
-    """The doorbell topic of the workers of one target."""
+    """The notifier topic of the workers of one target."""
     return f"turns:{target}"
 
 

@@ -99,7 +99,7 @@ def idle_with_queue(tx: Transaction, limit: int = 100) -> list[tuple[str, str]]:
 
 
 def unclaimed_agents(tx: Transaction, older_ms: int, limit: int = 100) -> list[DueAgent]:
-    """Agents whose messages have been due for so long: their workers missed a ring."""
+    """Agents whose messages have been due for so long: their workers missed a notification."""
     rows = tx.all(inbox.Q.due_agents, older_ms=older_ms, limit=limit)
     return [
         DueAgent(row["project_id"], row["agent_id"], row["channel_id"], row["worker_target"]) for row in rows

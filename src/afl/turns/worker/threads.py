@@ -12,7 +12,7 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
-from afl.kernel.joinable_thread import Companion
+from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.unraisable import as_failure
 
 
@@ -31,7 +31,7 @@ class Threads:
         call = _Call(asyncio.get_running_loop(), copy_context(), work, self._close_one)
         self._open += 1
         if self._open > len(self._threads) < self._most:
-            thread = Companion(self._serve, self._name)
+            thread = JoinableThread(self._serve, self._name)
             self._threads.append(thread)
             thread.start()
         self._calls.put(call)

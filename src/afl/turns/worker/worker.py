@@ -1,4 +1,4 @@
-"""The worker: claims messages when the doorbell rings or the clock says so, and runs the turns they are about."""
+"""The worker: claims messages when the notifier notifies or the clock says so, and runs the turns they are about."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.models import Model, PythonTool
-from afl.turns.bus import WakeupEar
+from afl.turns.bus import WakeupSubscription
 from afl.turns.engine import L0Engine
 from afl.turns.model import Begun, Head, InboxRow
 from afl.turns.store import inbox
@@ -67,7 +67,7 @@ class Worker:
         self._driver = Driver(self.desk)
         self._poll_seconds = poll_seconds
         self._watch_seconds = watch_seconds
-        self._ear: WakeupEar | None = None
+        self._subscription: WakeupSubscription | None = None
         self._hands: Hands | None = None
         self._loops: list[asyncio.Task[None]] = []
         self._handling: set[asyncio.Task[None]] = set()
@@ -81,7 +81,7 @@ class Worker:
     async def start(self) -> None:
         """Begin to work. The engine was started before."""
         self._hands = Hands(self.desk.limits.concurrency)
-        self._ear = await self.desk.engine.bus.listen(self.targets)
+        self._subscription = await self.desk.engine.bus.listen(self.targets)
         leases = Leases(self.desk, self._hands)
         loops = [self._claiming(), self._every(leases.seconds, leases.renew)]
         if self._watch_seconds:
@@ -94,16 +94,16 @@ class Worker:
         self._stopping = True
         if self in self.desk.engine.hosts:
             self.desk.engine.hosts.remove(self)
-        assert self._hands is not None and self._ear is not None
+        assert self._hands is not None and self._subscription is not None
         claiming, *others = self._loops
-        self._ear.wake()
+        self._subscription.wake()
         await asyncio.wait([claiming], timeout=grace)
         await self._handled(grace)
         await self._hands.drain(grace)
         await self._handled(grace)
         await self._leave()
         await cancel_and_wait([claiming, *others])
-        await self._ear.close()
+        await self._subscription.close()
         self.desk.close()
 
     async def _handled(self, grace: float) -> None:
@@ -141,7 +141,7 @@ class Worker:
 
     async def _claiming(self) -> None:
         """Listen, look, wait; never look before listening."""
-        assert self._ear is not None and self._hands is not None
+        assert self._subscription is not None and self._hands is not None
         failures = 0
         while not self._stopping:
             try:
@@ -156,7 +156,7 @@ class Worker:
             if self._hands.free == 0:
                 await self._hands.wait_free(self._poll_seconds)
             elif not more:
-                await self._ear.wait(self._poll_seconds)
+                await self._subscription.wait(self._poll_seconds)
 
     async def _claim_some(self) -> bool:
         """Take due messages, as many as there are hands for, and have them handled; whether there may be more."""
@@ -274,8 +274,8 @@ class Worker:
         engine = self.desk.engine
         engine.tell(*led.events)
         engine.publish(*led.results)
-        if led.retry_ms is not None and self._ear is not None:
-            asyncio.get_running_loop().call_later(led.retry_ms / 1000, self._ear.wake)
+        if led.retry_ms is not None and self._subscription is not None:
+            asyncio.get_running_loop().call_later(led.retry_ms / 1000, self._subscription.wake)
         if led.over is not None:
             self._hands.drop((led.over.project_id, led.over.agent_id), led.over.active_agent_turn_id)
             await self._driver.join(led.over)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
-from afl.kernel.notify import Doorbell, Ear
-from afl.runtime.stores.mongo.bell import open_bell
+from afl.kernel.notify import Notifier, Subscription
 from afl.runtime.stores.mongo.connection import NOW, Connection, Document
+from afl.runtime.stores.mongo.notifier import open_notifier_of
 
 OLDEST_FIRST = [("seq", 1), ("uuid", 1)]
 NEWEST_FIRST = [("seq", -1), ("uuid", -1)]
@@ -36,22 +36,22 @@ class Collections:
         return self.connection.owner_id
 
     @cached_property
-    def bell(self) -> Doorbell:
-        """The doorbell; it has no thread before somebody listens."""
-        return self._new_bell()
+    def notifier(self) -> Notifier:
+        """The notifier; it has no thread before somebody listens."""
+        return self._new_notifier()
 
-    def _new_bell(self) -> Doorbell:
-        return open_bell(f"{self.connection.where} {self.connection.name}", self.doorbell)
+    def _new_notifier(self) -> Notifier:
+        return open_notifier_of(f"{self.connection.where} {self.connection.name}", self.doorbell)
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
-        """An ear for what is committed from now on."""
-        return self.bell.listen(topics, early)
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        """A subscription for what is committed from now on."""
+        return self.notifier.listen(topics, early)
 
-    def _ring(self, topics: Iterable[str]) -> None:
-        """After a write. There is nothing in it that could carry a ring."""
+    def _notify(self, topics: Iterable[str]) -> None:
+        """After a write. There is nothing in it that could carry a notification."""
         named = set(topics)
         if named:
-            self.bell.rung(named)
+            self.notifier.notified(named)
 
     def _one(self, collection: str, query: Mapping[str, Any], **options: Any) -> Document | None:
         return self.connection.call(lambda db: db[collection].find_one(query, **options))

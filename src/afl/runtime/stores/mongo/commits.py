@@ -36,7 +36,7 @@ class CommitCollection(Collections):
         if changes.created_tasks:
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
-        self._ring(_topics(changes))
+        self._notify(_topics(changes))
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         return [self._problem(changes) for changes in batch]

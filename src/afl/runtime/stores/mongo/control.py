@@ -44,7 +44,7 @@ class ControlCollection(Collections):
 
         paused = self.connection.transaction(pause)
         if paused:
-            self._ring([run_topic(workflow_id)])
+            self._notify([run_topic(workflow_id)])
         return paused
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
@@ -61,7 +61,7 @@ class ControlCollection(Collections):
 
         lists = self.connection.transaction(unpause)
         if lists is not None:
-            self._ring([RUNS_TOPIC, ELSEWHERE_TOPIC, *map(tasks_topic, lists)])
+            self._notify([RUNS_TOPIC, ELSEWHERE_TOPIC, *map(tasks_topic, lists)])
         return lists is not None
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
@@ -98,7 +98,7 @@ class ControlCollection(Collections):
 
         canceled = self.connection.transaction(cancel)
         if canceled:
-            self._ring([CANCEL_TOPIC, run_topic(workflow_id)])
+            self._notify([CANCEL_TOPIC, run_topic(workflow_id)])
         return canceled
 
 

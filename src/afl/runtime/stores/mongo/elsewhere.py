@@ -102,7 +102,7 @@ class ElsewhereCollection(Collections):
     def _moved(self, expected: Document, change: Document) -> bool:
         done = self._update("tasks", expected, [{"$set": change}])
         if done:
-            self._ring([ELSEWHERE_TOPIC])
+            self._notify([ELSEWHERE_TOPIC])
         return done
 
 

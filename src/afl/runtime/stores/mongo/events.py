@@ -42,4 +42,4 @@ class EventCollection(Collections):
     def save_event(self, event: EventDefinition) -> None:
         self._save("events", event_document(event))
         if event.event_type == STEP_CONTINUE:
-            self._ring([RUNS_TOPIC])
+            self._notify([RUNS_TOPIC])

@@ -10,7 +10,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.monitoring.round_trip import is_heard
+from afl.runtime.monitoring.round_trip import is_received
 from afl.runtime.persistence.inspection import OrphanKind, Orphans
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.locks import LockCollection
@@ -55,9 +55,9 @@ class ServerFacts:
 class InspectionCollection(LockCollection):
     """The InspectionStore protocol."""
 
-    def hears_commits(self, timeout: float) -> bool | None:
-        with self._new_bell() as other:
-            return is_heard(self, self.bell, other, timeout)
+    def receives_commits(self, timeout: float) -> bool | None:
+        with self._new_notifier() as other:
+            return is_received(self, self.notifier, other, timeout)
 
     def find_orphans(self, examples: int = 3) -> list[Orphans]:
         def look(database: Database[Document], session: ClientSession) -> list[Orphans]:

@@ -99,7 +99,7 @@ class LeaseCollection(Collections):
         }
         done = self._update("tasks", expected, [{"$set": change}])
         if done:
-            self._ring([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
+            self._notify([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
         return done
 
     def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
@@ -109,7 +109,7 @@ class LeaseCollection(Collections):
         }
         change = [{"$set": {**_pending(_PAUSED_OR_FREE), **({} if begun else undelivered)}}]
         returned = [task for task in tasks if self._update("tasks", held_by_its_claim(task), change)]
-        self._ring(tasks_topic(task.task_list_name) for task in returned)
+        self._notify(tasks_topic(task.task_list_name) for task in returned)
         return len(returned)
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
@@ -126,7 +126,7 @@ class LeaseCollection(Collections):
         over = {"deadline": {"$gt": 0}, **past("deadline")}
         late = self._free(over, timed_out) + self._free(over, timed_out, of=_ELSEWHERE)
         if lost or late:
-            self._ring([CANCEL_TOPIC])
+            self._notify([CANCEL_TOPIC])
         return lost + late + self._free_runs()
 
     def _free_system_tasks(self) -> None:
@@ -137,7 +137,7 @@ class LeaseCollection(Collections):
         if found:
             freed = [{"$set": {"data": named, "step_id": ""}}]
             self.connection.call(lambda db: db.tasks.update_many(bound, freed))
-            self._ring(tasks_topic(each["task_list_name"]) for each in found)
+            self._notify(tasks_topic(each["task_list_name"]) for each in found)
 
     def _lost(self, counter: str) -> Document:
         """A worker died with the task (`deaths`), or did not renew its lease (`expiries`)."""
@@ -157,7 +157,7 @@ class LeaseCollection(Collections):
         if not found:
             return 0
         freed = self.connection.call(lambda db: db.tasks.update_many(held, [{"$set": change}]).modified_count)
-        self._ring(tasks_topic(each["task_list_name"]) for each in found)
+        self._notify(tasks_topic(each["task_list_name"]) for each in found)
         return freed
 
     def _free_runs(self) -> int:
@@ -166,7 +166,7 @@ class LeaseCollection(Collections):
             return 0
         change = {"$set": {"owner": "", "lease_until": 0}, "$inc": {"epoch": 1}}
         freed = self.connection.call(lambda db: db.runs.update_many(lost, change).modified_count)
-        self._ring([RUNS_TOPIC])
+        self._notify([RUNS_TOPIC])
         return freed
 
 

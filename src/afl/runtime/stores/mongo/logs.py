@@ -32,7 +32,7 @@ class LogCollection(Collections):
         documents = [log_document(log) for log in logs]
         if documents:
             self.connection.transaction(lambda db, session: append_logs(db, session, documents))
-            self._ring(logs_topic(log.runner_id) for log in logs)
+            self._notify(logs_topic(log.runner_id) for log in logs)
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         order = [("order", 1), ("time", 1), ("uuid", 1)]

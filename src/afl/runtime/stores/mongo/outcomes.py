@@ -51,15 +51,15 @@ class OutcomeCollection(Collections):
 
         finished = self.connection.transaction(finish)
         if any(finished):
-            self._ring([RUNS_TOPIC])
-        self._ring(
+            self._notify([RUNS_TOPIC])
+        self._notify(
             logs_topic(log.runner_id)
             for done, each in zip(finished, outcomes, strict=True)
             for log in each.logs
             if done
         )
         if any(done and leaves_word(each) for done, each in zip(finished, outcomes, strict=True)):
-            self._ring([CANCEL_TOPIC])
+            self._notify([CANCEL_TOPIC])
         return finished
 
     def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:

@@ -77,7 +77,7 @@ class RunCollection(Collections):
             self.connection.call(lambda db: db.runs.insert_one(document))
         except StoreConflict:
             return False
-        self._ring([RUNS_TOPIC])
+        self._notify([RUNS_TOPIC])
         return True
 
     def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
@@ -130,7 +130,7 @@ class RunCollection(Collections):
     def release_run(self, run: RunDefinition) -> None:
         held = {"uuid": run.workflow_id, "owner": run.owner, "epoch": run.epoch}
         if self._update("runs", held, {"$set": {"owner": "", "lease_until": 0}}) and not run.settled:
-            self._ring([RUNS_TOPIC])
+            self._notify([RUNS_TOPIC])
 
     def get_runner(self, uuid: str) -> RunnerDefinition | None:
         found = self._one("runners", {"uuid": uuid})

@@ -80,7 +80,7 @@ class StepCollection(Collections):
             )
 
         self.connection.transaction(save)
-        self._ring([RUNS_TOPIC])
+        self._notify([RUNS_TOPIC])
 
     def _steps(self, query: dict[str, Any]) -> list[StepDefinition]:
         return [step_from(each) for each in self._all("steps", query, sort=_OLDEST_FIRST)]

@@ -116,9 +116,9 @@ class MongoStore(
 
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""
-        if "bell" in vars(self):
-            self.bell.close()
-            del self.bell
+        if "notifier" in vars(self):
+            self.notifier.close()
+            del self.notifier
         self.connection.close()
 
     def drop_database(self) -> None:

@@ -91,7 +91,7 @@ class TaskCollection(Collections):
     def save_task(self, task: TaskDefinition) -> None:
         self._save_in_order("tasks", task_document(as_stored(task)))
         if task.state == TaskState.PENDING:
-            self._ring([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
+            self._notify([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
 
     def update_task_state(self, uuid: str, state: str) -> bool:
         """Set a task's state, without any fence; False if there is none."""

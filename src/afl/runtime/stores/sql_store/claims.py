@@ -8,7 +8,7 @@ from functools import partial
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query, Row, Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
@@ -129,9 +129,9 @@ class ClaimTables(Tables):
         return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
-        return self.ringing(lambda tx, rings: self._release_tasks(tx, rings, owner, died))
+        return self.notifying(lambda tx, notifications: self._release_tasks(tx, notifications, owner, died))
 
-    def _release_tasks(self, tx: Transaction, rings: Rings, owner: str, died: bool) -> int:
+    def _release_tasks(self, tx: Transaction, notifications: Notifications, owner: str, died: bool) -> int:
         rows = tx.all(
             Q.release_tasks,
             owner=owner,
@@ -139,7 +139,7 @@ class ClaimTables(Tables):
             max_deliveries=self.max_deliveries,
             updated=wall_ms(),
         )
-        return _ring_for(tx, rings, rows)
+        return _notify_for(tx, notifications, rows)
 
     def reclaim(self, *, expired: bool = True) -> int:
         owners, stale, keys = self.database.read(_standing)
@@ -147,13 +147,13 @@ class ClaimTables(Tables):
         freed = 0
         for owner, life in lives.items():
             if life is Life.DEAD:
-                freed += self.ringing(partial(self._bury, owner=owner))
+                freed += self.notifying(partial(self._bury, owner=owner))
         if stale["expired"] and expired:
             alive = [owner for owner, life in lives.items() if life is Life.ALIVE]
             limit = self.max_deliveries
             freed += self._sweep(Q.release_expired_tasks, alive=alive, max_deliveries=limit)
         if stale["runs"]:
-            freed += self.ringing(_release_expired_runs)
+            freed += self.notifying(_release_expired_runs)
         if stale["timed"]:
             freed += self._sweep(Q.time_out_tasks)
         if stale["timed_elsewhere"]:
@@ -161,32 +161,32 @@ class ClaimTables(Tables):
         if freed:  # what was taken away may have left room
             keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
         if keys:
-            self.ringing(lambda tx, rings: promote(tx, keys, rings))
+            self.notifying(lambda tx, notifications: promote(tx, keys, notifications))
         return freed
 
-    def _bury(self, tx: Transaction, rings: Rings, *, owner: str) -> int:
+    def _bury(self, tx: Transaction, notifications: Notifications, *, owner: str) -> int:
         """Everything that a dead process held."""
-        tasks = self._release_tasks(tx, rings, owner, True)
+        tasks = self._release_tasks(tx, notifications, owner, True)
         runs = tx.run(Q.release_runs, owner=owner)
         if runs:
-            rings.add(tx, RUNS_TOPIC)
+            notifications.add(tx, RUNS_TOPIC)
         tx.run(Q.release_locks, owner=owner)
         return tasks + runs
 
     def _sweep(self, query: Query, **params: object) -> int:
-        def work(tx: Transaction, rings: Rings) -> int:
-            freed = _ring_for(tx, rings, tx.all(query, updated=wall_ms(), **params))
+        def work(tx: Transaction, notifications: Notifications) -> int:
+            freed = _notify_for(tx, notifications, tx.all(query, updated=wall_ms(), **params))
             if freed:
-                rings.add(tx, CANCEL_TOPIC)
+                notifications.add(tx, CANCEL_TOPIC)
             return freed
 
-        return self.ringing(work)
+        return self.notifying(work)
 
 
-def _release_expired_runs(tx: Transaction, rings: Rings) -> int:
+def _release_expired_runs(tx: Transaction, notifications: Notifications) -> int:
     freed = tx.run(Q.release_expired_runs)
     if freed:
-        rings.add(tx, RUNS_TOPIC)
+        notifications.add(tx, RUNS_TOPIC)
     return freed
 
 
@@ -198,7 +198,7 @@ def _standing(tx: Transaction) -> tuple[list[str], Row, list[str]]:
     return owners, stale, [row["concurrency_key"] for row in tx.all(Q.waiting_keys)]
 
 
-def _ring_for(tx: Transaction, rings: Rings, rows: list[Row]) -> int:
+def _notify_for(tx: Transaction, notifications: Notifications, rows: list[Row]) -> int:
     for task_list in {row["task_list_name"] for row in rows}:
-        rings.add(tx, tasks_topic(task_list))
+        notifications.add(tx, tasks_topic(task_list))
     return len(rows)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, tasks_topic
 from afl.runtime.stores.sql_store.tables import Q
 
@@ -17,7 +17,7 @@ def lock_keys(tx: Transaction, keys: Iterable[str]) -> None:
         tx.one(Q.lock_key, key=key)
 
 
-def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:
+def promote(tx: Transaction, keys: Iterable[str], notifications: Notifications) -> None:
     """Let the first ones that wait for these keys be claimed, as far as there is room.
 
     It only counts and fills, so it may be called once too often; never calling it again would leave a slot empty.
@@ -31,4 +31,4 @@ def promote(tx: Transaction, keys: Iterable[str], rings: Rings) -> None:
         free = 0 if standing["allowed"] is None else standing["allowed"] - standing["active"]
         if free > 0:
             for row in tx.all(Q.promote, key=key, free=free, updated=wall_ms()):
-                rings.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))
+                notifications.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))

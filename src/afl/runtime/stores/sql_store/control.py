@@ -7,7 +7,7 @@ from functools import partial
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.stores.sql_store.concurrency import lock_keys, promote
@@ -19,16 +19,16 @@ class ControlTables(Tables):
     """The ControlStore protocol."""
 
     def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
-        return self.ringing(partial(_pause, workflow_id=workflow_id, reason=reason))
+        return self.notifying(partial(_pause, workflow_id=workflow_id, reason=reason))
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
-        return self.ringing(partial(_unpause, workflow_id=workflow_id))
+        return self.notifying(partial(_unpause, workflow_id=workflow_id))
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
-        return self.ringing(partial(_cancel, workflow_id=workflow_id, reason=reason))
+        return self.notifying(partial(_cancel, workflow_id=workflow_id, reason=reason))
 
 
-def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
+def _pause(tx: Transaction, notifications: Notifications, *, workflow_id: str, reason: str) -> bool:
     row = tx.one(Q.pause_run, workflow_id=workflow_id, reason=reason, updated=wall_ms())
     if row is None:
         return False
@@ -36,12 +36,12 @@ def _pause(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> b
     keys = _keys(tx, workflow_id)
     lock_keys(tx, keys)
     tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
-    promote(tx, keys, rings)
-    rings.add(tx, run_topic(workflow_id))
+    promote(tx, keys, notifications)
+    notifications.add(tx, run_topic(workflow_id))
     return True
 
 
-def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
+def _unpause(tx: Transaction, notifications: Notifications, *, workflow_id: str) -> bool:
     row = tx.one(Q.unpause_run, workflow_id=workflow_id, updated=wall_ms())
     if row is None:
         return False
@@ -49,14 +49,14 @@ def _unpause(tx: Transaction, rings: Rings, *, workflow_id: str) -> bool:
     lock_keys(tx, _keys(tx, workflow_id))
     for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
         if not row["via"]:
-            rings.add(tx, tasks_topic(row["task_list_name"]))
-    promote(tx, _keys(tx, workflow_id), rings)
-    rings.add(tx, RUNS_TOPIC)
-    rings.add(tx, ELSEWHERE_TOPIC)
+            notifications.add(tx, tasks_topic(row["task_list_name"]))
+    promote(tx, _keys(tx, workflow_id), notifications)
+    notifications.add(tx, RUNS_TOPIC)
+    notifications.add(tx, ELSEWHERE_TOPIC)
     return True
 
 
-def _cancel(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> bool:
+def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, reason: str) -> bool:
     error = codec.encode({"message": reason, "error_type": "Cancelled"})
     changed = {"workflow_id": workflow_id, "error": error, "updated": wall_ms()}
     row = tx.one(Q.cancel_run, reason=reason, **changed)
@@ -69,9 +69,9 @@ def _cancel(tx: Transaction, rings: Rings, *, workflow_id: str, reason: str) -> 
     if row["runner_id"]:
         ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}
         tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
-    promote(tx, keys, rings)
-    rings.add(tx, CANCEL_TOPIC)
-    rings.add(tx, run_topic(workflow_id))
+    promote(tx, keys, notifications)
+    notifications.add(tx, CANCEL_TOPIC)
+    notifications.add(tx, run_topic(workflow_id))
     return True
 
 

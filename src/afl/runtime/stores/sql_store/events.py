@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afl.kernel.database import Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.events import event_of
 from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.persistence.topics import RUNS_TOPIC
@@ -47,9 +47,9 @@ class EventTables(Tables):
     def save_event(self, event: EventDefinition) -> None:
         row = event_row(event)
 
-        def save(tx: Transaction, rings: Rings) -> None:
+        def save(tx: Transaction, notifications: Notifications) -> None:
             tx.many(Q.upsert_event, [row])
             if event.event_type == STEP_CONTINUE:
-                rings.add(tx, RUNS_TOPIC)
+                notifications.add(tx, RUNS_TOPIC)
 
-        self.ringing(save)
+        self.notifying(save)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afl.kernel.database import Row, Transaction
-from afl.kernel.notify import separate_doorbell
-from afl.runtime.monitoring.round_trip import is_heard
+from afl.kernel.notify import separate_notifier
+from afl.runtime.monitoring.round_trip import is_received
 from afl.runtime.persistence.inspection import OrphanKind, Orphans
 from afl.runtime.stores.sql_store.servers import LockTables
 from afl.runtime.stores.sql_store.tables import Q
@@ -22,9 +22,9 @@ _QUERIES = {
 class InspectionTables(LockTables):
     """The InspectionStore protocol."""
 
-    def hears_commits(self, timeout: float) -> bool | None:
-        with separate_doorbell(self.database, self.doorbell) as other:
-            return is_heard(self, self.bell, other, timeout)
+    def receives_commits(self, timeout: float) -> bool | None:
+        with separate_notifier(self.database, self.doorbell) as other:
+            return is_received(self, self.notifier, other, timeout)
 
     def find_orphans(self, examples: int = 3) -> list[Orphans]:
         def look(tx: Transaction) -> dict[OrphanKind, list[Row]]:

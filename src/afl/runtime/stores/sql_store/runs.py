@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.errors import HeldError
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
 from afl.runtime.persistence.topics import RUNS_TOPIC
@@ -53,16 +53,16 @@ class RunTables(Tables):
         return [run_from(row) for row in rows]
 
     def insert_run(self, run: RunDefinition) -> bool:
-        return self.ringing(lambda tx, rings: self.insert_run_in(tx, rings, run))
+        return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))
 
-    def insert_run_in(self, tx: Transaction, rings: Rings, run: RunDefinition) -> bool:
+    def insert_run_in(self, tx: Transaction, notifications: Notifications, run: RunDefinition) -> bool:
         """`insert_run` as part of a transaction."""
         if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.run_lease_ms):
             return False
         if run.inputs:
             inputs = codec.encode(run.inputs, what="the input map")
             tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
-        rings.add(tx, RUNS_TOPIC)
+        notifications.add(tx, RUNS_TOPIC)
         return True
 
     def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:

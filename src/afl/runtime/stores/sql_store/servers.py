@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from afl.kernel import codec
 from afl.kernel.database import Row, Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.entities import LockDefinition, LockMetaData, LogDefinition, ServerDefinition
 from afl.runtime.persistence.topics import logs_topic
 from afl.runtime.stores.masking import masked_log
@@ -122,7 +122,7 @@ class LogTables(Tables):
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         rows = [log_row(log) for log in logs]
         if rows:
-            self.ringing(lambda tx, rings: append_logs(tx, rings, rows))
+            self.notifying(lambda tx, notifications: append_logs(tx, notifications, rows))
 
     def get_logs_after(
         self, runner_id: str, position: int, limit: int = 1000
@@ -143,12 +143,14 @@ class LogTables(Tables):
         return [codec.decode_as(row["record"], LogDefinition) for row in rows]
 
 
-def append_logs(tx: Transaction, rings: Rings, rows: list[tuple[str, str, int, int, str]]) -> None:
+def append_logs(
+    tx: Transaction, notifications: Notifications, rows: list[tuple[str, str, int, int, str]]
+) -> None:
     """Append entries, each behind all that its run has."""
     for runner_id in sorted({row[1] for row in rows}):
         # Whoever follows a log reads on from a number: numbers must become visible in their order.
         tx.one(Q.lock_key, key=f"logs:{runner_id}")
-        rings.add(tx, logs_topic(runner_id))
+        notifications.add(tx, logs_topic(runner_id))
     tx.many(Q.insert_log, rows)
 
 

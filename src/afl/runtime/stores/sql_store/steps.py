@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afl.kernel.database import Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.events import mark_of_saved
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.step import StepDefinition
@@ -58,10 +58,10 @@ class StepTables(Tables):
     def save_step(self, step: StepDefinition) -> None:
         row, mark = step_row(step), mark_of_saved(step)
 
-        def save(tx: Transaction, rings: Rings) -> None:
+        def save(tx: Transaction, notifications: Notifications) -> None:
             tx.many(Q.upsert_step, [row])
             if mark is not None:
                 tx.many(Q.insert_mark, [event_row(mark)])
-                rings.add(tx, RUNS_TOPIC)
+                notifications.add(tx, RUNS_TOPIC)
 
-        self.ringing(save)
+        self.notifying(save)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
@@ -61,7 +61,7 @@ class SqlStore(
 
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
-        self.ringing(lambda tx, rings: self._commit(tx, rings, changes, rows))
+        self.notifying(lambda tx, notifications: self._commit(tx, notifications, changes, rows))
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         if len(batch) > 1:
@@ -75,11 +75,11 @@ class SqlStore(
     def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
         prepared = [(changes, ChangeRows(changes)) for changes in batch]
 
-        def work(tx: Transaction, rings: Rings) -> None:
+        def work(tx: Transaction, notifications: Notifications) -> None:
             for changes, rows in prepared:
-                self._commit(tx, rings, changes, rows)
+                self._commit(tx, notifications, changes, rows)
 
-        self.ringing(work)
+        self.notifying(work)
 
     def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
         try:
@@ -88,7 +88,9 @@ class SqlStore(
             return error
         return None
 
-    def _commit(self, tx: Transaction, rings: Rings, changes: IterationChanges, rows: ChangeRows) -> None:
+    def _commit(
+        self, tx: Transaction, notifications: Notifications, changes: IterationChanges, rows: ChangeRows
+    ) -> None:
         if changes.run is not None:
             self._write_run(tx, changes.run, new=changes.new_run)
         if rows.created_steps:
@@ -112,9 +114,9 @@ class SqlStore(
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
         if rows.keys:
-            promote(tx, rows.keys, rings)
+            promote(tx, rows.keys, notifications)
         for topic in rows.topics:
-            rings.add(tx, topic)
+            notifications.add(tx, topic)
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
@@ -135,9 +137,9 @@ class SqlStore(
             )
 
     def close(self) -> None:
-        if "bell" in vars(self):
-            self.bell.close()
-            del self.bell
+        if "notifier" in vars(self):
+            self.notifier.close()
+            del self.notifier
         self.database.close()
 
 
@@ -165,7 +167,7 @@ class ChangeRows:
 
 
 def topics_of(changes: IterationChanges) -> list[str]:
-    """What the commit rings; a task with a concurrency key rings when it is promoted."""
+    """What the commit rings; a task with a concurrency key notifies when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
     run = changes.run

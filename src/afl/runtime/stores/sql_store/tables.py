@@ -1,4 +1,4 @@
-"""What all the tables of the SQL stores share: the database, the queries, the doorbell."""
+"""What all the tables of the SQL stores share: the database, the queries, the notifier."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from afl.kernel.database import Database, Schema, Transaction, queries
 from afl.kernel.database.lock_wait import LockHolder
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
-from afl.kernel.notify import Doorbell, Ear, Rings, open_doorbell
+from afl.kernel.notify import Notifications, Notifier, Subscription, open_notifier
 from afl.kernel.presence import Life
 
 Q = queries("afl.runtime.stores.sql_store", "sql")
@@ -54,18 +54,18 @@ class Tables:
         return self.database.now()
 
     @cached_property
-    def bell(self) -> Doorbell:
-        """The doorbell; it has no thread before somebody listens."""
-        return open_doorbell(self.database, self.doorbell)
+    def notifier(self) -> Notifier:
+        """The notifier; it has no thread before somebody listens."""
+        return open_notifier(self.database, self.doorbell)
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Ear:
-        """An ear for what is committed from now on."""
-        return self.bell.listen(topics, early)
+    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        """A subscription for what is committed from now on."""
+        return self.notifier.listen(topics, early)
 
-    def ringing(self, work: Callable[[Transaction, Rings], T]) -> T:
-        """A write transaction that rings when it has committed."""
-        with self.bell.rings() as rings:
-            return self.database.write(lambda tx: work(tx, rings))
+    def notifying(self, work: Callable[[Transaction, Notifications], T]) -> T:
+        """A write transaction that notifies when it has committed."""
+        with self.notifier.notifications() as notifications:
+            return self.database.write(lambda tx: work(tx, notifications))
 
 
 LAST_CHARACTER = "\U0010ffff"  # behind every id that begins with a prefix

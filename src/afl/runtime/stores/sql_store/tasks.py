@@ -8,7 +8,7 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import FEW, Statement, Transaction
-from afl.kernel.notify import Rings
+from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
 from afl.runtime.events import mark_of
 from afl.runtime.persistence.changes import Outcome, leaves_word
@@ -93,13 +93,13 @@ class TaskTables(Tables):
     def save_task(self, task: TaskDefinition) -> None:
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
         topics = topics if task.state == TaskState.PENDING else []
-        carried = topics if topics and self.bell.carried_by_commit else None
+        carried = topics if topics and self.notifier.carried_by_commit else None
         params = task_params(as_stored(task))
         if is_plain(task):
             self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
         else:
             self.database.atomic(Q.upsert_task, **{**params, **policy_params(task)}, topics=carried)
-        self.bell.rung(topics)
+        self.notifier.notified(topics)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
@@ -110,31 +110,33 @@ class TaskTables(Tables):
             self.database.together([Statement.of(Q.start_task, row) for row in rows])
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        def work(tx: Transaction, rings: Rings) -> list[bool]:
+        def work(tx: Transaction, notifications: Notifications) -> list[bool]:
             done = [_finish(tx, outcome) for outcome in outcomes]
-            promote(tx, (each.task.concurrency_key for each in outcomes if each.task is not None), rings)
+            promote(
+                tx, (each.task.concurrency_key for each in outcomes if each.task is not None), notifications
+            )
             if any(done):
-                rings.add(tx, RUNS_TOPIC)
+                notifications.add(tx, RUNS_TOPIC)
             kept = [each for ok, each in zip(done, outcomes, strict=True) if ok]
-            append_logs(tx, rings, [log_row(log) for each in kept for log in each.logs])
+            append_logs(tx, notifications, [log_row(log) for each in kept for log in each.logs])
             if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
-                rings.add(tx, CANCEL_TOPIC)
+                notifications.add(tx, CANCEL_TOPIC)
             return done
 
-        return self.ringing(work)
+        return self.notifying(work)
 
     def close_tasks(self, tasks: Sequence[TaskDefinition]) -> list[bool]:
         closing = [closing_params(task) for task in tasks]
 
-        def work(tx: Transaction, rings: Rings) -> list[bool]:
+        def work(tx: Transaction, notifications: Notifications) -> list[bool]:
             done = [close_task(tx, each) for each in closing]
-            promote(tx, (task.concurrency_key for task in tasks), rings)
+            promote(tx, (task.concurrency_key for task in tasks), notifications)
             return done
 
-        return self.ringing(work)
+        return self.notifying(work)
 
     def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
-        def work(tx: Transaction, rings: Rings) -> bool:
+        def work(tx: Transaction, notifications: Notifications) -> bool:
             run = tx.one(Q.run_state, workflow_id=task.workflow_id)
             row = tx.one(
                 Q.requeue_task,
@@ -147,24 +149,24 @@ class TaskTables(Tables):
                 updated=wall_ms(),
             )
             if row is not None:
-                promote(tx, [row["concurrency_key"]], rings)
+                promote(tx, [row["concurrency_key"]], notifications)
                 elsewhere = row["hold"] == TaskHold.ELSEWHERE
-                rings.add(tx, ELSEWHERE_TOPIC if elsewhere else tasks_topic(row["task_list_name"]))
+                notifications.add(tx, ELSEWHERE_TOPIC if elsewhere else tasks_topic(row["task_list_name"]))
             return row is not None
 
-        return self.ringing(work)
+        return self.notifying(work)
 
     def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
-        def work(tx: Transaction, rings: Rings) -> int:
+        def work(tx: Transaction, notifications: Notifications) -> int:
             returned = 0
             for task in tasks:
                 claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
                 if tx.run(Q.return_task, **claim, unused=int(not begun), updated=wall_ms()):
                     returned += 1
-                    rings.add(tx, tasks_topic(task.task_list_name))
+                    notifications.add(tx, tasks_topic(task.task_list_name))
             return returned
 
-        return self.ringing(work) if tasks else 0
+        return self.notifying(work) if tasks else 0
 
 
 def _finish(tx: Transaction, outcome: Outcome) -> bool:

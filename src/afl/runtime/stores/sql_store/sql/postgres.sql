@@ -27,4 +27,4 @@ select afl_commit_5(:changes::jsonb) as held
 -- name: commit_all
 select afl_commit_all_5(:batch::jsonb)
 -- name: notify
-select pg_notify('afl_doorbell', :topic)
+select pg_notify('afl_notify', :topic)

@@ -129,7 +129,7 @@ begin
         where uuid = p_run ->> 'runner_id';
     end if;
     if p ? 'topics' then
-        perform pg_notify('afl_doorbell', topic) from jsonb_array_elements_text(p -> 'topics') as topic;
+        perform pg_notify('afl_notify', topic) from jsonb_array_elements_text(p -> 'topics') as topic;
     end if;
     return true;
 end

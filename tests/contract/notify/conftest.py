@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from doorbell_house import House, opened
+from notifier_house import House, opened
 
 
 @pytest.fixture(params=["local", "sqlite", "postgres", "nats"])

@@ -9,38 +9,38 @@ import threading
 from weakref import WeakValueDictionary
 
 from afl.kernel.errors import InputError, MissingExtraError, pip_install
-from afl.kernel.notify import Doorbell
-from afl.kernel.notify.transport import Wire
+from afl.kernel.notify import Notifier
+from afl.kernel.notify.transport import Transport
 from afl.kernel.setting_kinds import mask_url
 
 
-def open_bell(place: str, url: str) -> Doorbell:
-    """The doorbell of a database, named by its place; `url` as in AFL_DOORBELL."""
+def open_notifier_of(place: str, url: str) -> Notifier:
+    """The notifier of a database, named by its place; `url` as in AFL_DOORBELL."""
     if url.startswith(("nats://", "tls://")):
-        return Doorbell(_nats_wire(url), lambda wire: wire.close())
+        return Notifier(_nats_transport(url), lambda transport: transport.close())
     if url not in ("auto", "none"):
         raise InputError(
             f"doorbell {mask_url(url)!r}: expected auto, none or an address nats://... or tls://..."
         )
     with _guard:
-        wire = _local_wires.get(place)
-        if wire is None:
-            wire = _local_wires[place] = Wire(f"local:{place}")
-    return Doorbell(wire, lambda _: None)  # it has neither thread nor connection: nothing to end
+        transport = _local_transports.get(place)
+        if transport is None:
+            transport = _local_transports[place] = Transport(f"local:{place}")
+    return Notifier(transport, lambda _: None)  # it has neither thread nor connection: nothing to end
 
 
-def _nats_wire(url: str) -> Wire:
+def _nats_transport(url: str) -> Transport:
     try:
-        from afl.kernel.notify.nats import NatsWire  # noqa: PLC0415  needs an extra
+        from afl.kernel.notify.nats import NatsTransport  # noqa: PLC0415  needs an extra
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the doorbell needs {error.name}, which is not installed; `{pip_install('nats')}`"
+            f"the notifier needs {error.name}, which is not installed; `{pip_install('nats')}`"
         ) from error
-    return NatsWire(url)
+    return NatsTransport(url)
 
 
 _guard = threading.Lock()
-_local_wires: WeakValueDictionary[str, Wire] = WeakValueDictionary()
+_local_transports: WeakValueDictionary[str, Transport] = WeakValueDictionary()
 
 
 def _forked() -> None:

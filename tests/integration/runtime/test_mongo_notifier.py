@@ -1,4 +1,4 @@
-"""The doorbell of the MongoDB store: local to the process, or a NATS server for all processes."""
+"""The notifier of the MongoDB store: local to the process, or a NATS server for all processes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def test_stores_of_one_database_hear_each_other_within_a_process(
     store: MongoStore, empty_mongo_url: str
 ) -> None:
     other = MongoStore(empty_mongo_url)
-    assert not other.bell.crosses_processes
-    with other.listen(["tasks:default"]) as ear:
+    assert not other.notifier.crosses_processes
+    with other.listen(["tasks:default"]) as subscription:
         store.save_task(a_task("t"))
-        assert ear.wait(SECONDS) == {"tasks:default"}
+        assert subscription.wait(SECONDS) == {"tasks:default"}
     other.close()
 
 
 def test_stores_of_other_databases_hear_nothing(store: MongoStore, mongo_url: str) -> None:
     elsewhere = MongoStore(mongo_url, "elsewhere", create_indexes=False)
-    with elsewhere.listen(["tasks:default"]) as ear:
+    with elsewhere.listen(["tasks:default"]) as subscription:
         store.save_task(a_task("t"))
-        ear.wake()
-        assert ear.wait(SECONDS) == frozenset()
+        subscription.wake()
+        assert subscription.wait(SECONDS) == frozenset()
     elsewhere.close()
 
 
@@ -43,21 +43,21 @@ def test_with_a_nats_server_all_processes_hear(empty_mongo_url: str, nats_url: s
     other = open_store(empty_mongo_url, doorbell=nats_url)
     assert isinstance(store, MongoStore)
     assert isinstance(other, MongoStore)
-    with other.listen(["tasks:default"]) as ear:
-        assert other.bell.crosses_processes
-        assert other.bell.connected(SECONDS)
-        ear.wait(SECONDS)  # a wire that is whole again rings everyone
+    with other.listen(["tasks:default"]) as subscription:
+        assert other.notifier.crosses_processes
+        assert other.notifier.connected(SECONDS)
+        subscription.wait(SECONDS)  # a wire that is whole again notifies everyone
         store.save_task(a_task("t"))
-        assert ear.wait(SECONDS) == {"tasks:default"}
+        assert subscription.wait(SECONDS) == {"tasks:default"}
     store.close()
     other.close()
 
 
 def test_a_closed_store_ends_the_waits_on_it(store: MongoStore) -> None:
-    ear = store.listen(["tasks:default"])
+    subscription = store.listen(["tasks:default"])
     store.close()
-    assert ear.wait(SECONDS) == frozenset()
-    assert ear.closed
+    assert subscription.wait(SECONDS) == frozenset()
+    assert subscription.closed
 
 
 def test_a_doorbell_of_no_known_kind_is_named_without_its_password(store: MongoStore) -> None:

@@ -14,13 +14,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from doorbell_house import PROGRAM, SECONDS, House, hear, opened, tell
-from test_doorbell_between import forked
+from notifier_house import PROGRAM, SECONDS, House, opened, receive, tell
+from test_notifier_between import forked
 
 from afl.kernel.database import Query
-from afl.kernel.notify import Ear
+from afl.kernel.notify import Subscription
 from afl.kernel.notify.file_watch import FileWatch, file_identity
-from afl.kernel.notify.sqlite import SqliteWire
+from afl.kernel.notify.sqlite import SqliteTransport
 
 COUNT = Query.of("select count(*) as n from touched where topic = :topic", name="count")
 
@@ -55,16 +55,16 @@ def listening(
     watch: Callable[[str], FileWatch] = FileWatch,
     topics: Iterable[str] = ("t",),
     early: Iterable[str] = (),
-) -> Iterator[Ear]:
-    """An ear on a wire that no database of this process shares."""
-    wire = SqliteWire(str(path), watch)
-    ear = Ear(wire, wire, frozenset(topics), frozenset(early))
-    wire.attach(ear)
+) -> Iterator[Subscription]:
+    """A subscription on a wire that no database of this process shares."""
+    transport = SqliteTransport(str(path), watch)
+    subscription = Subscription(transport, transport, frozenset(topics), frozenset(early))
+    transport.attach(subscription)
     try:
-        yield ear
+        yield subscription
     finally:
-        ear.close()
-        wire.close()
+        subscription.close()
+        transport.close()
 
 
 def commit(path: Path) -> None:
@@ -80,10 +80,10 @@ def create(path: Path) -> None:
 
 @pytest.mark.usefixtures("only_by_word")
 def test_the_kernel_tells_of_each_commit_of_another_process(house: House, topic: str) -> None:
-    with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
+    with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
         for _ in range(20):
-            assert tell(neighbour, f"ring {topic}") == "rung"
-            assert hear(ear, topic)
+            assert tell(neighbour, f"ring {topic}") == "notified"
+            assert receive(subscription, topic)
 
 
 @pytest.mark.usefixtures("only_by_word")
@@ -93,11 +93,11 @@ def test_the_log_stays_while_somebody_listens_and_others_come_and_go(tmp_path: P
         pass
     log = f"{path}-wal"
     assert file_identity(log) is None, "who closes last removes it"
-    with listening(path) as ear:
+    with listening(path) as subscription:
         known = file_identity(log)
         for _ in range(5):
             subprocess.run([sys.executable, str(PROGRAM), f"sqlite:///{path}", "auto", "t"], check=True)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
             assert file_identity(log) == known is not None
 
 
@@ -105,36 +105,36 @@ def test_the_log_stays_while_somebody_listens_and_others_come_and_go(tmp_path: P
 def test_a_log_that_is_emptied_is_still_heard(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path) as ear, closing(sqlite3.connect(path)) as other:
+    with listening(path) as subscription, closing(sqlite3.connect(path)) as other:
         for _ in range(5):
             commit(path)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
             assert other.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0
             assert os.path.getsize(f"{path}-wal") == 0
-            ear.wait(0)
+            subscription.wait(0)
 
 
 def test_a_log_or_a_database_that_is_replaced_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path) as ear:
+    with listening(path) as subscription:
         for _ in range(2):
             for name in (f"{path}-wal", f"{path}-shm", path):
                 os.unlink(name)
             create(path)
-            assert ear.wait(SECONDS) == {"t"}, "anything may be in the new one"
+            assert subscription.wait(SECONDS) == {"t"}, "anything may be in the new one"
             commit(path)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
 
 
 def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="afl.kernel.notify")
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path, refused) as ear:
+    with listening(path, refused) as subscription:
         for _ in range(5):
             commit(path)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
     assert "every 0.002 s: [Errno 24] inotify_init1: too many" in caplog.text
     assert {record.levelname for record in caplog.records} == {"DEBUG"}
 
@@ -145,10 +145,10 @@ def test_where_the_kernel_says_nothing_it_looks_often(
     caplog.set_level("DEBUG", logger="afl.kernel.notify")
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path, Deaf) as ear:
+    with listening(path, Deaf) as subscription:
         for _ in range(5):
             commit(path)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
     assert caplog.text.count("without word from the kernel") == 1
 
 
@@ -157,11 +157,11 @@ def test_where_the_kernel_says_nothing_it_looks_often(
 def test_what_is_committed_while_nobody_waits_is_heard_at_the_next_wait(tmp_path: Path, commits: int) -> None:
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path) as ear:
-        assert ear.wait(0) == frozenset()
+    with listening(path) as subscription:
+        assert subscription.wait(0) == frozenset()
         for _ in range(commits):
             commit(path)
-        assert ear.wait(SECONDS) == {"t"}
+        assert subscription.wait(SECONDS) == {"t"}
 
 
 @pytest.mark.usefixtures("only_by_word")
@@ -171,9 +171,9 @@ def test_closing_ends_the_thread_that_waits_for_word(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        with listening(path) as ear:
+        with listening(path) as subscription:
             commit(path)
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
     assert set(threading.enumerate()) <= before
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -182,20 +182,20 @@ def test_closing_ends_the_thread_that_waits_for_word(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_takes_no_word_from_its_parent(house: House, topic: str) -> None:
     def in_child() -> None:
-        with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
+        with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
             for _ in range(5):
-                assert tell(neighbour, f"ring {topic}") == "rung"
-                assert hear(ear, topic)
+                assert tell(neighbour, f"ring {topic}") == "notified"
+                assert receive(subscription, topic)
 
-    with house.bell.listen([topic]) as ear:
-        house.ring(topic)
-        assert hear(ear, topic)
+    with house.notifier.listen([topic]) as subscription:
+        house.notify(topic)
+        assert receive(subscription, topic)
         assert forked(in_child) == 0
-        assert hear(ear, topic), "the child's neighbour has committed"
+        assert receive(subscription, topic), "the child's neighbour has committed"
         with house.neighbour() as neighbour:
             for _ in range(5):
-                assert tell(neighbour, f"ring {topic}") == "rung"
-                assert hear(ear, topic)
+                assert tell(neighbour, f"ring {topic}") == "notified"
+                assert receive(subscription, topic)
 
 
 @pytest.mark.usefixtures("only_by_word")
@@ -204,16 +204,16 @@ def test_no_ring_is_lost_however_two_processes_interleave(house: House, topic: s
     chance = random.Random(topic)
     question, reply = f"{topic}:question", f"{topic}:reply"
     asked = 0
-    with house.neighbour() as neighbour, house.bell.listen([reply]) as ear:
+    with house.neighbour() as neighbour, house.notifier.listen([reply]) as subscription:
         assert tell(neighbour, f"echo {question} {reply}") == "listening"
         for _ in range(300):
             for _ in range(chance.choice([1, 1, 1, 2, 5])):
-                house.ring(question)
+                house.notify(question)
                 asked += 1
             sum(range(chance.choice([0, 100, 10_000, 100_000])))
             while house.database.select(COUNT, topic=reply)[0]["n"] < asked:
-                assert ear.wait(SECONDS), (
-                    f"a reply to question {asked} was committed without a ring ({topic})"
+                assert subscription.wait(SECONDS), (
+                    f"a reply to question {asked} was committed without a notification ({topic})"
                 )
     assert house.database.select(COUNT, topic=reply)[0]["n"] == asked
 
@@ -236,12 +236,12 @@ def test_who_looks_by_writing_hears_while_a_commit_is_under_way(
 ) -> None:
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path, topics={"t", "u"}, early={"t"}) as ear, under_way(path) as writer:
-        assert ear.wait(SECONDS) == {"t"}
+    with listening(path, topics={"t", "u"}, early={"t"}) as subscription, under_way(path) as writer:
+        assert subscription.wait(SECONDS) == {"t"}
         monkeypatch.setattr("afl.kernel.notify.sqlite.QUIET_SECONDS", 3600.0)
-        ear.wait(0)  # should it have rung once more
+        subscription.wait(0)  # should it have notified once more
         writer.execute("commit")
-        assert ear.wait(SECONDS) == {"t", "u"}
+        assert subscription.wait(SECONDS) == {"t", "u"}
 
 
 @pytest.mark.usefixtures("only_by_word")
@@ -249,10 +249,10 @@ def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, topics={"t", "u"}, early={"t"}) as early:
-        wire = early.owner
-        assert isinstance(wire, SqliteWire)
-        plain = Ear(wire, wire, frozenset({"t", "u"}))
-        wire.attach(plain)
+        transport = early.owner
+        assert isinstance(transport, SqliteTransport)
+        plain = Subscription(transport, transport, frozenset({"t", "u"}))
+        transport.attach(plain)
         with under_way(path) as writer:
             assert early.wait(SECONDS) == {"t"}
             assert plain.wait(0) == set()
@@ -263,25 +263,25 @@ def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
 def test_what_is_undone_was_told_for_nothing(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path, early={"t"}) as ear:
+    with listening(path, early={"t"}) as subscription:
         with under_way(path) as writer:
-            assert ear.wait(SECONDS) == {"t"}
+            assert subscription.wait(SECONDS) == {"t"}
             writer.execute("rollback")
         commit(path)
-        assert ear.wait(SECONDS) == {"t"}
+        assert subscription.wait(SECONDS) == {"t"}
 
 
 def test_among_many_commits_none_is_told_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("afl.kernel.notify.sqlite.QUIET_SECONDS", 3600.0)
     path = tmp_path / "afl.db"
     create(path)
-    with listening(path, topics={"t", "u"}, early={"t"}) as ear:
+    with listening(path, topics={"t", "u"}, early={"t"}) as subscription:
         commit(path)
-        assert ear.wait(SECONDS) == {"t", "u"}
+        assert subscription.wait(SECONDS) == {"t", "u"}
         with under_way(path) as writer:
-            told = threading.Thread(target=lambda: heard.append(ear.wait(SECONDS)))
-            heard: list[frozenset[str]] = []
+            told = threading.Thread(target=lambda: received.append(subscription.wait(SECONDS)))
+            received: list[frozenset[str]] = []
             told.start()
             writer.execute("commit")
             told.join()
-        assert heard == [{"t", "u"}], "by the commit, and by nothing before"
+        assert received == [{"t", "u"}], "by the commit, and by nothing before"

@@ -1,4 +1,4 @@
-"""A store with its doorbell, and a neighbour: what the doorbell tests share."""
+"""A store with its notifier, and a neighbour: what the notifier tests share."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afl.kernel.database import Database, Query, Transaction, connect
-from afl.kernel.notify import Doorbell, Ear, open_doorbell
+from afl.kernel.notify import Notifier, Subscription, open_notifier
 
-SECONDS = 60.0  # far more than anything here takes: a ring that needs it is a lost ring
+SECONDS = 60.0  # far more than anything here takes: a notification that needs it is a lost ring
 CREATE = Query.of("create table if not exists touched (topic text not null)", name="create")
 TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
-PROGRAM = Path(__file__).with_name("doorbell_process.py")
+PROGRAM = Path(__file__).with_name("notifier_process.py")
 
 
 @dataclass
 class House:
-    """A store and the setting of its doorbell."""
+    """A store and the setting of its notifier."""
 
     store: str
     doorbell: str
     database: Database
-    bell: Doorbell
+    notifier: Notifier
 
-    def ring(self, topic: str) -> None:
-        """A commit that rings."""
-        with self.bell.rings() as rings:
+    def notify(self, topic: str) -> None:
+        """A commit that notifies."""
+        with self.notifier.notifications() as notifications:
 
             def touch(tx: Transaction) -> None:
                 tx.run(TOUCH, topic=topic)
-                rings.add(tx, topic)
+                notifications.add(tx, topic)
 
             self.database.write(touch)
 
     @contextmanager
     def neighbour(self) -> Iterator[subprocess.Popen[str]]:
-        """Another process with the same store and doorbell."""
+        """Another process with the same store and notifier."""
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), self.store, self.doorbell],
             stdin=subprocess.PIPE,
@@ -66,14 +66,14 @@ def tell(process: subprocess.Popen[str], line: str | None) -> str:
 def opened(store: str, doorbell: str = "auto") -> Iterator[House]:
     with connect(store) as database:
         database.write(lambda tx: tx.run(CREATE))
-        with open_doorbell(database, doorbell) as bell:
-            assert bell.connected(SECONDS)
-            yield House(store, doorbell, database, bell)
+        with open_notifier(database, doorbell) as notifier:
+            assert notifier.connected(SECONDS)
+            yield House(store, doorbell, database, notifier)
 
 
-def hear(ear: Ear, topic: str) -> bool:
+def receive(subscription: Subscription, topic: str) -> bool:
     """Whether a topic is heard, whatever else is."""
-    while heard := ear.wait(SECONDS):
-        if topic in heard:
+    while received := subscription.wait(SECONDS):
+        if topic in received:
             return True
     return False

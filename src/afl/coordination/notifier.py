@@ -19,11 +19,11 @@ PATIENCE_S = 5.0  # for the server to confirm a subscription
 _DIGITS = 10
 
 
-class RedisBell:
-    """Subscribed to the channels of all queues that were waited for; rings those who wait.
+class RedisNotifier:
+    """Subscribed to the channels of all queues that were waited for; notifies those who wait.
 
     What is missed while the connection is down is made good for by ringing everybody: they look, and find the server
-    or the error. A ring is a hint and nobody may hang on it: a subscription that is not confirmed in a while counts as
+    or the error. A notification is a hint and nobody may hang on it: a subscription that is not confirmed counts as
     a lost connection.
     """
 
@@ -34,19 +34,19 @@ class RedisBell:
         self._guard = asyncio.Lock()
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._heard: dict[str, asyncio.Future[None]] = {}
+        self._received: dict[str, asyncio.Future[None]] = {}
         self._queues: dict[str, str] = {}
 
-    async def hear(self, channel: str, queue: str, seconds: float) -> None:
-        """Returns when the server has confirmed that it rings this channel here, at the latest after so long."""
-        heard = self._heard.get(channel) or await self._subscribe(channel, queue)
-        if not heard.done():
+    async def receive(self, channel: str, queue: str, seconds: float) -> None:
+        """Returns when the server has confirmed that it notifies this channel here, at the latest after so long."""
+        received = self._received.get(channel) or await self._subscribe(channel, queue)
+        if not received.done():
             pubsub, wait = self._pubsub, min(seconds, self._patience)
-            await asyncio.wait([heard], timeout=wait)
-            if not heard.done() and wait == self._patience:
+            await asyncio.wait([received], timeout=wait)
+            if not received.done() and wait == self._patience:
                 await self._lose(pubsub, TimeoutError("a subscription was not confirmed"))
-        if heard.done() and not heard.cancelled():
-            heard.result()
+        if received.done() and not received.cancelled():
+            received.result()
 
     async def close(self) -> None:
         reader, self._reader = self._reader, None
@@ -56,7 +56,7 @@ class RedisBell:
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:
         """The future is there before the server is asked: its answer may be read before this goes on."""
-        heard = self._heard[channel] = asyncio.get_running_loop().create_future()
+        received = self._received[channel] = asyncio.get_running_loop().create_future()
         self._queues[channel] = queue
         try:
             async with self._guard:
@@ -67,13 +67,13 @@ class RedisBell:
                     # One that breaks says little; if the server is away, the next says so too.
                     await pubsub.subscribe(channel)
                 if self._pubsub is pubsub and self._reader is None:
-                    self._reader = asyncio.create_task(self._read(pubsub), name="coordination bell")
+                    self._reader = asyncio.create_task(self._read(pubsub), name="coordination notifier")
         except BaseException as error:
-            if self._heard.get(channel) is heard:
-                del self._heard[channel]
-            _end(heard, error if isinstance(error, Exception) else None)
+            if self._received.get(channel) is received:
+                del self._received[channel]
+            _end(received, error if isinstance(error, Exception) else None)
             raise
-        return heard
+        return received
 
     async def _read(self, pubsub: PubSub) -> None:
         try:
@@ -86,50 +86,50 @@ class RedisBell:
         queue = None if message is None else self._queues.get(_text(message["channel"]))
         if message is None or queue is None:
             return
-        heard = self._heard.get(_text(message["channel"]))
+        received = self._received.get(_text(message["channel"]))
         if message["type"] == "message":
-            self._ring(queue, message["data"])
-        elif message["type"] == "subscribe" and heard is not None and not heard.done():
-            heard.set_result(None)
-        elif message["type"] == "subscribe":  # once more, after a break: rings may have been missed
-            self._waiters.ring_all(queue)
+            self._notify(queue, message["data"])
+        elif message["type"] == "subscribe" and received is not None and not received.done():
+            received.set_result(None)
+        elif message["type"] == "subscribe":  # once more, after a break: notifies may have been missed
+            self._waiters.notify_all_topics(queue)
 
-    def _ring(self, queue: str, data: bytes | str) -> None:
+    def _notify(self, queue: str, data: bytes | str) -> None:
         """So many messages came; who says anything else is no peer of ours, and looking costs little."""
         if len(data) < _DIGITS and data.isascii() and data.isdigit():
-            self._waiters.ring(queue, int(data))
+            self._waiters.notify(queue, int(data))
         else:
-            self._waiters.ring_all(queue)
+            self._waiters.notify_all_topics(queue)
 
     async def _lose(self, pubsub: PubSub | None, error: Exception) -> None:
-        """That connection rings no more; whoever waits looks again, and the next to wait makes another."""
+        """That connection notifies no more; whoever waits looks again, and the next to wait makes another."""
         if pubsub is None or self._pubsub is not pubsub:
             return
-        _log.debug("the bell is silent until the server answers again: %s", error)
+        _log.debug("the notifier is silent until the server answers again: %s", error)
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()
         await self._hang_up(error)
-        self._waiters.ring_all()
+        self._waiters.notify_all_topics()
 
     async def _hang_up(self, error: Exception | None) -> None:
-        lost, self._heard = self._heard, {}
+        lost, self._received = self._received, {}
         pubsub, self._pubsub = self._pubsub, None
-        for heard in lost.values():
-            _end(heard, error)
+        for received in lost.values():
+            _end(received, error)
         if pubsub is not None:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
 
-def _end(heard: asyncio.Future[None], error: Exception | None) -> None:
+def _end(received: asyncio.Future[None], error: Exception | None) -> None:
     """Tell those who wait for it; without an error they go on and look."""
-    if heard.done():
+    if received.done():
         return
     if error is None or isinstance(error, TimeoutError):
-        heard.cancel()
+        received.cancel()
     else:
-        heard.set_exception(error)
-        heard.exception()  # seen, should nobody be waiting for it
+        received.set_exception(error)
+        received.exception()  # seen, should nobody be waiting for it
 
 
 def _text(value: bytes | str) -> str:

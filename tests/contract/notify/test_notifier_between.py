@@ -1,4 +1,4 @@
-"""What every doorbell promises between processes, with real ones, and across the loss of its server."""
+"""What every notifier promises between processes, with real ones, and across the loss of its server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from doorbell_house import PROGRAM, SECONDS, House, hear, opened, tell
+from notifier_house import PROGRAM, SECONDS, House, opened, receive, tell
 
 from afl.devstack import temporary_stack
 from afl.kernel.database import Query
@@ -19,50 +19,52 @@ crossing = pytest.mark.parametrize("house", ["sqlite", "postgres", "nats"], indi
 
 @crossing
 def test_another_process_is_heard(house: House, topic: str) -> None:
-    with house.neighbour() as neighbour, house.bell.listen([topic]) as ear:
-        assert tell(neighbour, f"ring {topic}") == "rung"
-        assert hear(ear, topic)
+    with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
+        assert tell(neighbour, f"ring {topic}") == "notified"
+        assert receive(subscription, topic)
 
 
 @crossing
 def test_a_process_that_rings_and_ends_at_once_is_heard(house: House, topic: str) -> None:
-    with house.bell.listen([topic]) as ear:
+    with house.notifier.listen([topic]) as subscription:
         subprocess.run([sys.executable, str(PROGRAM), house.store, house.doorbell, topic], check=True)
-        assert hear(ear, topic)
+        assert receive(subscription, topic)
 
 
 @crossing
 def test_no_ring_is_lost_between_two_processes(house: House, topic: str) -> None:
     count = Query.of("select count(*) as n from touched where topic = :topic", name="count")
     question, reply = f"{topic}:question", f"{topic}:reply"
-    with house.neighbour() as neighbour, house.bell.listen([reply]) as ear:
+    with house.neighbour() as neighbour, house.notifier.listen([reply]) as subscription:
         assert tell(neighbour, f"echo {question} {reply}") == "listening"
         for asked in range(1, 51):
-            house.ring(question)
+            house.notify(question)
             while house.database.select(count, topic=reply)[0]["n"] < asked:
-                assert ear.wait(SECONDS), f"reply {asked} was committed, or never will be, without a ring"
+                assert subscription.wait(SECONDS), (
+                    f"reply {asked} was committed, or never will be, without a notification"
+                )
     assert house.database.select(count, topic=reply)[0]["n"] == 50
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_hears_and_rings_and_leaves_the_parent_whole(house: House, topic: str) -> None:
     def in_child() -> None:
-        with house.bell.listen([f"{topic}:child"]) as ear:
-            house.ring(f"{topic}:child")
-            assert hear(ear, f"{topic}:child")
-        house.ring(topic)
-        house.bell.close()
+        with house.notifier.listen([f"{topic}:child"]) as subscription:
+            house.notify(f"{topic}:child")
+            assert receive(subscription, f"{topic}:child")
+        house.notify(topic)
+        house.notifier.close()
 
-    with house.bell.listen([topic]) as ear:
+    with house.notifier.listen([topic]) as subscription:
         assert forked(in_child) == 0
-        if not house.bell.crosses_processes:
+        if not house.notifier.crosses_processes:
             return
-        assert hear(ear, topic)
-        house.bell.ring(topic)
-        assert hear(ear, topic), "the parent's wire has survived its child"
+        assert receive(subscription, topic)
+        house.notifier.notify(topic)
+        assert receive(subscription, topic), "the parent's wire has survived its child"
         with house.neighbour() as neighbour:
-            assert tell(neighbour, f"ring {topic}") == "rung"
-            assert hear(ear, topic)
+            assert tell(neighbour, f"ring {topic}") == "notified"
+            assert receive(subscription, topic)
 
 
 def forked(work: Callable[[], object]) -> int:
@@ -86,11 +88,11 @@ def test_after_a_restart_of_the_server_everyone_looks_and_rings_pass(
         url = stack.up([service])[service]
         store = url if service == "postgres" else f"sqlite:///{tmp_path}/afl.db"
         doorbell = "auto" if service == "postgres" else url
-        with opened(store, doorbell) as house, house.bell.listen([topic]) as ear:
+        with opened(store, doorbell) as house, house.notifier.listen([topic]) as subscription:
             stack.down()
-            house.bell.ring("while-away")  # neither fails nor waits
+            house.notifier.notify("while-away")  # neither fails nor waits
             assert stack.up([service])[service] == url
-            assert ear.wait(SECONDS) == {topic}, "something may have been rung meanwhile"
+            assert subscription.wait(SECONDS) == {topic}, "something may have been notified meanwhile"
             with house.neighbour() as neighbour:
-                assert tell(neighbour, f"ring {topic}") == "rung"
-                assert hear(ear, topic)
+                assert tell(neighbour, f"ring {topic}") == "notified"
+                assert receive(subscription, topic)
