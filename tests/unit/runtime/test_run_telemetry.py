@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from datetime import datetime
+from types import FrameType
 
 import pytest
 from engine_bench import Engine
@@ -105,6 +108,29 @@ def test_disabled_telemetry_records_nothing(engine: Engine) -> None:
     assert engine.run(CHAIN).success
     assert engine.telemetry.get_events() == []
     assert Evaluator(engine.store).telemetry.enabled is False
+
+
+def _handlers_called(engine: Engine) -> Counter[str]:
+    """The state handlers that a run calls, by class."""
+    called: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "process_state":
+            called[type(frame.f_locals["self"]).__name__] += 1
+
+    sys.setprofile(note)
+    try:
+        assert engine.run(CHAIN).success
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def test_telemetry_does_not_change_which_handlers_are_called(engine: Engine) -> None:
+    traced = _handlers_called(engine)
+    engine.telemetry.enabled = False
+    assert traced
+    assert _handlers_called(engine) == traced
 
 
 def test_clear_and_json() -> None:

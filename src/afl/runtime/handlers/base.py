@@ -34,13 +34,6 @@ class StateHandler(ABC):
     def process(self) -> StateChangeResult:
         """Process the state, with telemetry and with errors turned into a result."""
         telemetry = self.context.telemetry
-        if not telemetry.enabled:
-            try:
-                return self.process_state()
-            except NOT_OF_THE_STEP:
-                raise
-            except Exception as error:
-                return StateChangeResult(self.step, success=False, error=error)
         telemetry.log_state_begin(self.step, self.state_name)
         try:
             result = self.process_state()
