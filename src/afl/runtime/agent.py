@@ -1,36 +1,36 @@
 """ClaudeAgentRunner: a model drives a run, in this process, one step after another.
 
-It evaluates the run until it waits for outside work, does that work itself (by a registered function, else by the
-model), and goes on until the run ends. Its tasks are in a list of their own, so nobody else takes them.
+It is a worker without threads for the tasks of one run; the handler of each is a registered function, else the model.
+The tasks of its runs are in a list of their own, so that no other worker claims them.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from afl.kernel import event_loop
 from afl.kernel.ids import random_id
 from afl.models.conversation import CORRECTIONS, ROUNDS
 from afl.models.messages import MAX_TOKENS
 from afl.models.model import Model, OnText
 from afl.models.schema import PythonTool
 from afl.models.usage import PRICES, Prices
-from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.entities import RunnerState, TaskState, params_of
 from afl.runtime.errors import WorkflowRuntimeError
 from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.usage import BudgetExceeded, check_limits
 from afl.runtime.monitoring.usage_store import budget_store
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.task_handlers.metered_model import Place
+from afl.runtime.persistence.topics import run_topic
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers, TaskHandler
 from afl.runtime.task_handlers.model_handler import ModelHandler
 from afl.runtime.task_handlers.tool_definition import ToolDefinition
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
-from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.types import WorkflowId
+from afl.runtime.worker.options import WorkerOptions
+from afl.runtime.worker.polling import PollingWorker
 
 __all__ = ["ClaudeAgentRunner", "NoHandlerError", "ToolDefinition", "ToolRegistry"]
 
@@ -69,11 +69,11 @@ class ClaudeAgentRunner:
     ) -> None:
         self._evaluator = evaluator
         self._persistence = persistence
-        self._registry = tool_registry if tool_registry is not None else ToolRegistry()
-        self._max_dispatches = max_dispatches
         self._task_list = f"claude-agent-runner:{random_id()}"
+        self._max_dispatches = max_dispatches
         chosen = _model(model, anthropic_client)
-        self._handler = (
+        self._handlers = _AgentHandlers(
+            tool_registry if tool_registry is not None else ToolRegistry(),
             None
             if chosen is None
             else ModelHandler(
@@ -86,8 +86,10 @@ class ClaudeAgentRunner:
                 rounds=rounds,
                 prices=prices,
                 on_text=on_text,
-            )
+            ),
         )
+        options = WorkerOptions(task_list=self._task_list)
+        self._worker = PollingWorker(evaluator, self._handlers, options)
 
     def run(
         self,
@@ -109,7 +111,7 @@ class ClaudeAgentRunner:
             check_limits(budget_usd, budget_tokens)
             budgets = budget_store(self._persistence)
         result = self._evaluator.execute(workflow_ast, inputs, program_ast, task_list=self._task_list)
-        if budgets is not None:  # in time: nothing outside is done before the run waits for it
+        if budgets is not None:  # in time: no handler is called before the run waits for one
             budgets.set_budget(result.workflow_id, usd=budget_usd, tokens=budget_tokens)
         return self._drive(result, task_description or "")
 
@@ -119,65 +121,87 @@ class ClaudeAgentRunner:
         return self._drive(self._evaluator.resume(workflow_id), task_description or "")
 
     def _drive(self, result: ExecutionResult, task: str) -> ExecutionResult:
+        self._handlers.begin(task)
         left = self._max_dispatches
         while result.status == ExecutionStatus.PAUSED and left > 0:
-            waiting = self._waiting(result.workflow_id)[:left]
-            if not waiting:
+            run = self._persistence.get_run(result.workflow_id)
+            if run is None or run.state == RunnerState.PAUSED:
                 break
-            left -= len(waiting)
-            try:
-                with event_loop.in_calling_thread():
-                    for step in waiting:
-                        self._dispatch(step, task)
-            except BudgetExceeded as reached:
-                return self._paused(result.workflow_id, reached)
+            done = self._worker.poll_once(1, run)
+            if not done and not self._wait_for_retry(result.workflow_id):
+                self._require_handlers(result.workflow_id)
+                break
+            left -= done
             result = self._evaluator.resume(result.workflow_id)
-        return result
-
-    def _waiting(self, workflow_id: WorkflowId) -> list[StepDefinition]:
-        """The steps that nobody has done yet, and nobody else does; none while the run is paused by somebody."""
-        run = self._persistence.get_run(workflow_id)
-        if run is None or run.state == RunnerState.PAUSED:
-            return []
-        done = {mark.step_id for mark in self._persistence.get_marks(workflow_id)}
-        tasks = self._persistence.get_tasks_by_workflow(workflow_id)
-        done |= {StepId(task.step_id) for task in tasks if task.via and task.state == TaskState.PENDING}
-        steps = self._persistence.get_open_steps(workflow_id)
-        return [step for step in steps if step.state == StepState.EVENT_TRANSMIT and step.id not in done]
-
-    def _dispatch(self, step: StepDefinition, task: str) -> None:
-        """Do the work of one step; what goes wrong with it is the step's failure."""
-        payload = {name: attribute.value for name, attribute in step.attributes.params.items()}
-        if not self._registry.has_handler(step.facet_name) and self._handler is None:
-            raise NoHandlerError(
-                f"No handler registered for event facet '{step.facet_name}' and no anthropic_client to ask; "
-                "register a function or give a client"
-            )
-        try:
-            answer = self._answer(step, payload, task)
-        except BudgetExceeded:
-            raise
-        except Exception as error:
-            self._evaluator.fail_step(step.id, str(error) or type(error).__name__)
-        else:
-            self._evaluator.continue_step(step.id, answer)
-
-    def _answer(self, step: StepDefinition, payload: dict[str, Any], task: str) -> dict[str, Any] | None:
-        if self._registry.has_handler(step.facet_name):
-            return self._registry.handle(step.facet_name, payload)
-        assert self._handler is not None
-        work = self._persistence.get_task_by_step(step.id)
-        place = Place(step.workflow_id, step.id, "" if work is None else work.uuid)
-        facet = self._evaluator.programs.of_run(step.workflow_id).declarations[step.facet_name]
-        return self._handler.answer(facet, payload, place, task=task)
-
-    def _paused(self, workflow_id: WorkflowId, reached: BudgetExceeded) -> ExecutionResult:
-        """Store what was done, and that the run waits for a larger budget."""
-        result = self._evaluator.resume(workflow_id)
         if result.status == ExecutionStatus.PAUSED:
-            self._persistence.pause_run(workflow_id, str(reached))
-            result.error = reached
+            result.error = self._handlers.budget_exceeded
         return result
+
+    def _wait_for_retry(self, workflow_id: WorkflowId) -> bool:
+        """Wait until a delayed task of the run may be claimed; False if there is none."""
+        with self._persistence.listen([run_topic(workflow_id)]) as subscription:
+            delay_ms = self._persistence.next_due(workflow_id=workflow_id)
+            if delay_ms is not None:
+                subscription.wait(delay_ms / 1000)
+        return delay_ms is not None
+
+    def _require_handlers(self, workflow_id: WorkflowId) -> None:
+        """NoHandlerError for a task of the run that nobody can do but a handler that is not registered here."""
+        for task in self._persistence.get_tasks_by_workflow(workflow_id):
+            if task.state == TaskState.PENDING and not task.via and not self._handlers.serves(task.name):
+                raise NoHandlerError(
+                    f"No handler registered for event facet '{task.name}' and no anthropic_client to ask; "
+                    "register a function or give a client"
+                )
+
+
+class _AgentHandlers(Handlers):
+    """The functions of a registry, and the model for the facets that have none."""
+
+    def __init__(self, registry: ToolRegistry, model: ModelHandler | None) -> None:
+        super().__init__()
+        self._registry = registry
+        self._model = model
+        self._task = ""
+        self.budget_exceeded: BudgetExceeded | None = None
+
+    def begin(self, task: str) -> None:
+        """Work for a run begins; `task` is what all of it is for."""
+        self._task, self.budget_exceeded = task, None
+
+    @property
+    def any_event(self) -> bool:  # type: ignore[override]
+        """Whether it serves whatever facet there is."""
+        return self._model is not None or self._registry.has_default
+
+    @property
+    def names(self) -> list[str]:
+        """The names to claim by."""
+        return self._registry.names
+
+    def find(self, facet: str) -> TaskHandler | None:
+        """The handler of a facet; None without a function and a model."""
+        known = self._model is not None or self._registry.has_handler(facet)
+        return _AgentHandler(facet, self) if known else None
+
+    def handle(self, facet: str, params: dict[str, Any], context: HandlerContext) -> dict[str, Any] | None:
+        """The result of a facet, by its function, else by the model."""
+        if self._registry.has_handler(facet) or self._model is None:
+            return self._registry.handle(facet, params)
+        try:
+            return self._model.handle(params, context, task=self._task)
+        except BudgetExceeded as reached:
+            self.budget_exceeded = reached
+            raise
+
+
+class _AgentHandler:
+    def __init__(self, facet: str, handlers: _AgentHandlers) -> None:
+        self.facet = facet
+        self._handlers = handlers
+
+    def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
+        return self._handlers.handle(self.facet, params_of(payload), context)
 
 
 def _model(model: str | Model, client: Any) -> Model | None:

@@ -17,6 +17,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.registration import Registration, describe_server
 from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
+from afl.runtime.worker.polling import PollingWorker
 from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
 
@@ -91,7 +92,14 @@ class AgentPoller:
         config = self._config
         registration = Registration(self._persistence, self._server(), config.heartbeat_interval_ms)
         with self._guard:
-            worker = self._worker = self._make_worker(WorkerHooks(counted=registration.handled))
+            worker = self._worker = Worker(
+                self._evaluator,
+                self._handlers,
+                self._options,
+                lambda: self._pool,
+                WorkerHooks(counted=registration.handled),
+                loop=other_thread(self._loop),
+            )
         problem: BaseException | None = None
         try:
             registration.enter()
@@ -125,19 +133,17 @@ class AgentPoller:
         return self._polling_worker.poll_once(self._config.max_concurrent)
 
     @cached_property
-    def _polling_worker(self) -> Worker:
+    def _polling_worker(self) -> PollingWorker:
         """Kept from one call to the next: it has the results that could not be stored."""
-        return self._make_worker()
+        return PollingWorker(self._evaluator, self._handlers, self._options)
 
-    def _make_worker(self, hooks: WorkerHooks | None = None) -> Worker:
+    @property
+    def _options(self) -> WorkerOptions:
         config = self._config
-        options = WorkerOptions(
+        return WorkerOptions(
             task_list=config.task_list,
             concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
-        )
-        return Worker(
-            self._evaluator, self._handlers, options, lambda: self._pool, hooks, loop=other_thread(self._loop)
         )
 
     def _server(self) -> ServerDefinition:

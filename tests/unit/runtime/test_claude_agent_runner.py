@@ -394,3 +394,19 @@ def test_a_budget_that_is_none_is_refused_before_anything_begins(lab: Lab) -> No
     with pytest.raises(InputError, match="a budget of -1 USD is none"):
         budgeted(lab, ScriptedModel([]), budget_usd=-1)
     assert lab.store.get_runs() == []
+
+
+def test_a_step_with_retries_is_tried_again(lab: Lab) -> None:
+    tries: list[int] = []
+
+    def flaky(payload: dict[str, Any]) -> dict[str, Any]:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("away")
+        return {"o": 7}
+
+    registry = ToolRegistry()
+    registry.register("Ask", flaky)
+    source = ASK.replace("Ask(i = $.i)", "Ask(i = $.i) with Retry(attempts = 3, backoff = 1)")
+    assert lab.run(source, tool_registry=registry).outputs == {"r": 7}
+    assert len(tries) == 3

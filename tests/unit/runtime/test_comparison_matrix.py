@@ -83,8 +83,12 @@ def test_task_queue_polling(store: MemoryStore, recorder: Recorder) -> None:
     for kind in ("poller", "runner"):
         seen, _ = served(store, kind)
         assert seen.count("claim_tasks") > 0
+    queued = only_task(store, begin(store))
     assert run_claude(recorder.api).outputs == {"m": 6}
-    assert not {"claim_task", "claim_tasks", "get_pending_tasks"} & set(recorder.names())
+    assert not {"claim_task", "get_pending_tasks"} & set(recorder.names())
+    assert recorder.count("claim_tasks") == 1  # that of its own run: nobody else does the same step
+    (left,) = [task for task in store.get_all_tasks() if task.uuid == queued.uuid]
+    assert left.state == TaskState.PENDING
 
 
 def test_step_state_polling(store: MemoryStore, recorder: Recorder) -> None:

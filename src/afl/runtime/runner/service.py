@@ -27,6 +27,7 @@ from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME,
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
+from afl.runtime.worker.polling import PollingWorker
 from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
@@ -166,8 +167,15 @@ class RunnerService:
                 self._worker.stop()
 
     def _make_worker(self) -> Worker:
+        hooks, loop = self._hooks(), other_thread(self._loop)
+        worker = Worker(self._evaluator, self._handlers, self._options, lambda: self._pool, hooks, loop=loop)
+        self._serve_system_tasks(worker, hooks)
+        return worker
+
+    @property
+    def _options(self) -> WorkerOptions:
         config = self._config
-        options = WorkerOptions(
+        return WorkerOptions(
             task_list=config.task_list,
             concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
@@ -177,14 +185,14 @@ class RunnerService:
             evaluates=True,
             system_tasks=SystemTasks.names,
         )
-        hooks = WorkerHooks(counted=self._registration_handled, stored=self._told)
-        worker = Worker(
-            self._evaluator, self._handlers, options, lambda: self._pool, hooks, loop=other_thread(self._loop)
-        )
+
+    def _hooks(self) -> WorkerHooks:
+        jobs = chores_of(self._persistence, self._evaluator, self._config.retention_days)
+        return WorkerHooks(counted=self._registration_handled, stored=self._told, periodic_jobs=jobs)
+
+    def _serve_system_tasks(self, worker: Worker, hooks: WorkerHooks) -> None:
         system = SystemTasks(self._evaluator, worker.runs.advance)
         hooks.run_system_task = lambda task: self._registration_handled(task.name, system.do(task))
-        hooks.periodic_jobs = chores_of(self._persistence, self._evaluator, config.retention_days)
-        return worker
 
     def _registration_handled(self, name: str, good: bool) -> None:
         self._registration.handled(name, good)
@@ -200,9 +208,12 @@ class RunnerService:
         return worker.poll_once(self._config.max_concurrent)
 
     @cached_property
-    def _polling_worker(self) -> Worker:
+    def _polling_worker(self) -> PollingWorker:
         """Kept from one call to the next: it has the results that could not be stored."""
-        return self._make_worker()
+        hooks = self._hooks()
+        worker = PollingWorker(self._evaluator, self._handlers, self._options, hooks)
+        self._serve_system_tasks(worker, hooks)
+        return worker
 
     # -- how it is --------------------------------------------------------------------------------------------
 

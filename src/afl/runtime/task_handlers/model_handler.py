@@ -59,15 +59,17 @@ class ModelHandler:
         """As a function that `Handlers` calls: the facet's parameters by name."""
         return self.handle(payload, context)
 
-    def handle(self, payload: Mapping[str, Any], context: HandlerContext) -> dict[str, Any]:
-        """The result of a facet. AnswerError, ModelError or BudgetExceeded if there is none."""
-        place = Place(context.workflow_id, context.step_id, context.task_id)
-        return self.answer(self._declaration(context), payload, place)
-
-    def answer(
-        self, facet: Declaration, payload: Mapping[str, Any], place: Place, *, task: str = ""
+    def handle(
+        self, payload: Mapping[str, Any], context: HandlerContext, *, task: str = ""
     ) -> dict[str, Any]:
-        """The result of a facet whose declaration is known; `task` is what all of the run is for."""
+        """The result of a facet; `task` is what all of the run is for.
+
+        AnswerError, ModelError or BudgetExceeded if there is none.
+        """
+        facet, place = (
+            self._declaration(context),
+            Place(context.workflow_id, context.step_id, context.task_id),
+        )
         prompt = facet_prompt(facet, payload, system=self._system, task=task)
         question = Question(
             prompt=prompt.text,

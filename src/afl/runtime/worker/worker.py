@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import TypedDict
 
-from afl.kernel import codec, event_loop, telemetry
+from afl.kernel import codec, telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError, StoreError
@@ -29,7 +28,7 @@ from afl.runtime.monitoring import tracing
 from afl.runtime.monitoring.usage import BudgetExceeded
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.program.policies import retry_delay
-from afl.runtime.recovery.held_work import Holding, claiming
+from afl.runtime.recovery.held_work import Holding
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.stores.masking import error_record
 from afl.runtime.task_handlers.handler import Handlers
@@ -50,14 +49,6 @@ _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 0.5  # how often to look for dead owners
 _RELEASE_SECONDS = 0.06  # how soon to release runs that do not change
 _RETRY = Backoff(0.1, cap=5.0)
-
-
-class PollClaim(TypedDict):
-    """How `poll_once` claims."""
-
-    lease_ms: int
-    lock_ms: int
-    while_alive: bool
 
 
 class Worker:
@@ -117,7 +108,6 @@ class Worker:
         )
         self._stray_claims = StrayClaims(self._store, options.task_list, self._may_claim)
         self._periodic_jobs = PeriodicJobs(lambda: self._hooks.periodic_jobs)
-        self._renews_leases = True
         self._reachable_since = time.monotonic()  # since when the store has answered
         self._look_for_runs = True
         self._polled = self._swept = -1e9
@@ -367,9 +357,7 @@ class Worker:
     # -- leases and sweeps ------------------------------------------------------------------------------------
 
     def _keep_leases(self) -> None:
-        """Renew leases as long as anything is held, and only then; `poll_once` has no thread that could."""
-        if not self._renews_leases:
-            return
+        """Renew leases as long as anything is held, and only then."""
         held = self.in_flight.running or self.runs.holds_anything
         self._keeper.want(bool(held or self._system_tasks or self._results or self._to_close))
 
@@ -398,50 +386,6 @@ class Worker:
     def _may_judge_leases(self, now: float) -> bool:
         """Whether owners have had the time to renew since the store was last away: that time does not count."""
         return now - self._reachable_since > self._store.run_lease_ms / 2000
-
-    # -- without threads --------------------------------------------------------------------------------------
-
-    def poll_once(self, limit: int) -> int:
-        """Claim up to `limit` tasks and run their handlers one after another on the calling thread; how many."""
-        done, self._renews_leases = 0, False
-        try:
-            with event_loop.in_calling_thread():
-                self.store_results([])  # what an earlier call could not store
-                while done < limit and self._poll_one():
-                    done += 1
-        finally:
-            self.runs.release_all()
-        return done
-
-    def _poll_one(self) -> bool:
-        """Nothing renews the lease meanwhile: where the store can know that this process lives, it does not expire."""
-        task_list, options = self._options.task_list, self._options
-        names = [*self._handlers.names, *options.system_tasks]
-        claim = PollClaim(
-            lease_ms=options.lease_ms or self._store.lease_ms, lock_ms=options.lock_ms, while_alive=True
-        )
-        with claiming():
-            task = self._store.claim_task(names, task_list, **claim)
-            if task is None and self._handlers.any_event:
-                found = self._store.claim_tasks([], task_list, limit=1, any_event=True, **claim)
-                task = found[0] if found else None
-            if task is None:
-                return False
-            self._run_here(task)
-        return True
-
-    def _run_here(self, task: TaskDefinition) -> None:
-        if task.name in self._options.system_tasks:
-            self._system_tasks.append(task)
-            self._run_system_tasks()
-        else:
-            self._store.start_tasks([task])
-            try:
-                self.in_flight.start([task], here=True)
-            except BaseException:  # an interrupt of the caller
-                self._store.return_tasks(self.in_flight.give_up(), begun=True)
-                raise
-            self.store_results(self.in_flight.collect_now())
 
     # -- the end ----------------------------------------------------------------------------------------------
 
