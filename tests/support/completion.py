@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from afl.kernel.thread_pool import Job
 from afl.runtime import local_runner
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.results import TaskResult
-from afl.runtime.worker.thread_pool import Job
 
 
 class Pool:

@@ -29,8 +29,8 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
 from afl.runtime.recovery.held_work import claiming
+from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import reclaim
-from afl.runtime.worker.stray_claims import StrayClaims
 
 _log = logging.getLogger(__name__)
 

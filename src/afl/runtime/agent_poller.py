@@ -11,6 +11,7 @@ from typing import Any
 
 from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
+from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -18,7 +19,6 @@ from afl.runtime.runner.registration import Registration, describe_server
 from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.polling import PollingWorker
-from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
 
 DRAIN_SECONDS = 30.0

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from afl.kernel import crashpoint
+from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluation.session import Session
@@ -23,7 +24,6 @@ from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.results import TaskResult
-from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
 
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)

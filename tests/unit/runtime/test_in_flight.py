@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from support.agents import LONG, SECONDS, Gate
 
+from afl.kernel.thread_pool import Job, ThreadPool, Threads
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_handlers.handler import Callback, HandlerContext, Handlers
 from afl.runtime.worker import in_flight
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.results import HandlerTimeout, TaskResult
-from afl.runtime.worker.thread_pool import Job, ThreadPool, Threads
 
 
 class Manual:

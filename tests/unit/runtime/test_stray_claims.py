@@ -9,10 +9,10 @@ from support.agents import LONG, SECONDS, begin, only_task
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.recovery import stray_claims
 from afl.runtime.recovery.held_work import Holding, claiming, claiming_since, in_hand
-from afl.runtime.worker import stray_claims
+from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.worker.lease_keeper import LeaseKeeper
-from afl.runtime.worker.stray_claims import StrayClaims
 
 
 @pytest.fixture(autouse=True)

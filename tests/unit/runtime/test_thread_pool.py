@@ -12,7 +12,7 @@ import pytest
 from support.agents import SECONDS
 from support.eventually import eventually
 
-from afl.runtime.worker.thread_pool import ThreadPool
+from afl.kernel.thread_pool import ThreadPool
 
 
 class Noting:
@@ -106,7 +106,7 @@ def test_closing_without_waiting_returns_at_once_and_what_has_begun_ends() -> No
 def test_a_job_that_never_returns_does_not_keep_the_process_alive() -> None:
     code = """
 import threading
-from afl.runtime.worker.thread_pool import ThreadPool
+from afl.kernel.thread_pool import ThreadPool
 begun = threading.Event()
 def hang():
     begun.set()

@@ -27,6 +27,7 @@ from support.eventually import eventually
 
 from afl.kernel.errors import InputError, StoreUnavailable
 from afl.kernel.notify import Subscription
+from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import LogDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -37,7 +38,6 @@ from afl.runtime.task_handlers.handler import Callback, HandlerContext, Handlers
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import EventId, StepId
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
-from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
 
 Work = Callable[[dict[str, Any]], Any]

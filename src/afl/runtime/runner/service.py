@@ -12,6 +12,7 @@ from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.meters import process_meters
+from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.store_metrics import StoreFigures
@@ -29,7 +30,6 @@ from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.polling import PollingWorker
 from afl.runtime.worker.results import TaskResult
-from afl.runtime.worker.thread_pool import ThreadPool
 from afl.runtime.worker.worker import Worker
 
 __all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]

@@ -15,13 +15,13 @@ from typing import Any
 
 from afl.kernel import crashpoint, event_loop, forked, telemetry
 from afl.kernel.errors import CorruptRow
+from afl.kernel.thread_pool import Threads
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.handler_context import HandlerContext
 from afl.runtime.worker.results import TaskResult
-from afl.runtime.worker.thread_pool import Threads
 
 _log = logging.getLogger(__name__)
 

@@ -29,8 +29,7 @@ from afl.runtime.program import paths
 from afl.runtime.recovery.held_work import claiming
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.worker.reports import Report, Reports, Stored
-from afl.runtime.worker.results import TaskResult
+from afl.runtime.worker.results import Report, Reports, Stored, TaskResult
 
 _log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 from queue import Empty
 
+from afl.kernel.thread_pool import Threads
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.recovery.held_work import Claim
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.worker.executor import Execution, HandlerExecutor
 from afl.runtime.worker.results import HandlerTimeout, TaskResult
-from afl.runtime.worker.thread_pool import Threads
 
 _QUICK_SECONDS = 0.050
 _AHEAD_SECONDS = 0.1

@@ -1,13 +1,30 @@
-"""What came of a task: the value that its handler returned, or the error that it raised."""
+"""Results of tasks: what a handler returned or raised, and what the evaluator said is to become of it.
+
+Reported results are kept here until they are stored with their run, or without it where another evaluator has the run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from afl.kernel import crashpoint
+from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text as stored_text
-from afl.runtime.entities import TaskDefinition
+from afl.kernel.errors import CorruptRow
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.evaluation.outcome import completed, failed
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.monitoring import tracing
+from afl.runtime.persistence.changes import Outcome
 from afl.runtime.program.policies import TIMEOUT_ERROR
+from afl.runtime.program.program import Program
+from afl.runtime.step import StepDefinition
+from afl.runtime.stores.masking import error_record
+from afl.runtime.types import StepId, WorkflowId
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +53,109 @@ def error_text(error: BaseException) -> str:
     except Exception:  # a handler's own error class may fail to give a text
         text = type(error).__name__
     return stored_text(text).encode("utf-8", "replace").decode()
+
+
+Stored = Callable[[TaskResult, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `continue_step` (a value) or `fail_step` (a message and an error type) said about a result."""
+
+    result: TaskResult
+    value: Any = None
+    failure: tuple[str, str] | None = None
+
+    def outcome(self, program: Program, step: StepDefinition) -> Outcome:
+        """The report as what is to be stored."""
+        if self.failure is not None:
+            return failed(step, self.result.task, *self.failure)
+        return completed(program, step, self.result.task, self.value)
+
+
+class Reports:
+    """By run, in the order in which they came. `stored` is told of each once it is stored, and of what was wrong."""
+
+    def __init__(self, evaluator: Evaluator, stored: Stored | None = None) -> None:
+        self._evaluator = evaluator
+        self._store = evaluator.persistence
+        self._stored = stored
+        self._by_run: dict[str, list[Report]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_run)
+
+    def add(self, report: Report) -> None:
+        """This one is to be stored."""
+        self._by_run.setdefault(report.result.task.workflow_id, []).append(report)
+
+    def batch(self, runs: int) -> dict[str, list[Report]]:
+        """The reports of so many runs, at most."""
+        return {run: [*group] for run, group in islice(self._by_run.items(), runs)}
+
+    def remove(self, run: str, group: list[Report]) -> None:
+        """These are stored. Others may have come for the same run meanwhile, and stand behind them."""
+        rest = self._by_run.pop(run)[len(group) :]
+        if rest:
+            self._by_run[run] = rest
+
+    def tasks(self) -> list[TaskDefinition]:
+        """Their tasks; from any thread."""
+        return [report.result.task for group in list(self._by_run.values()) for report in list(group)]
+
+    # -- storing without the run ------------------------------------------------------------------------------
+
+    def leave(self, run: str, group: list[Report]) -> None:
+        """Another evaluator has the run, or it is over or damaged: store the results without it, as marks."""
+        steps = {s.id: s for s in self._store.get_steps([StepId(r.result.task.step_id) for r in group])}
+        try:
+            program = self._evaluator.programs.of_run(WorkflowId(run))
+        except CorruptRow as error:
+            for report in group:
+                self._fail_task(report, str(error))
+            return
+        known: list[Report] = []
+        outcomes: list[Outcome] = []
+        for report in group:
+            step_id = StepId(report.result.task.step_id)
+            step = steps.get(step_id)
+            if step is None or step.unreadable:
+                missing = f"step {step_id} is missing from the store"
+                self._fail_task(report, missing if step is None else step.unreadable)
+            else:
+                known.append(report)
+                outcomes.append(report.outcome(program, step))
+        crashpoint.reach("finish.before")
+        finished = self._store.finish(outcomes) if outcomes else []
+        crashpoint.reach("finish.after")
+        for report, outcome, done in zip(known, outcomes, finished, strict=True):
+            if done:
+                self.tell(report, outcome)
+            else:
+                self.ignore(report)
+
+    def _fail_task(self, report: Report, problem: str) -> None:
+        """The result cannot be checked, or there is no step that it belongs to."""
+        task = copy(report.result.task)
+        task.state, task.updated = TaskState.FAILED, wall_ms()
+        task.error = error_record(problem, CorruptRow.__name__)
+        self._store.close_tasks([task])
+        self._notify(report.result, problem)
+
+    def ignore(self, report: Report) -> None:
+        """Nobody waits for this result: its step moved on, its run ended, or another worker has the task."""
+        task = copy(report.result.task)
+        task.state, task.updated = TaskState.IGNORED, wall_ms()
+        self._store.close_tasks([task])
+        self._notify(report.result, "its result came too late: nobody waits for it any more")
+
+    def tell(self, report: Report, outcome: Outcome) -> None:
+        """The outcome is stored."""
+        closed = outcome.task or report.result.task
+        problem = closed.error["message"] if closed.error else None
+        tracing.task_ended(closed, problem)
+        self._notify(report.result, problem)
+
+    def _notify(self, result: TaskResult, problem: str | None) -> None:
+        if self._stored is not None:
+            self._stored(result, problem)

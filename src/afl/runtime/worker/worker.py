@@ -21,6 +21,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError, StoreError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify import Subscription
+from afl.kernel.thread_pool import Threads
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
@@ -29,6 +30,7 @@ from afl.runtime.monitoring.usage import BudgetExceeded
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.program.policies import retry_delay
 from afl.runtime.recovery.held_work import Holding
+from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.stores.masking import error_record
 from afl.runtime.task_handlers.handler import Handlers
@@ -38,11 +40,8 @@ from afl.runtime.worker.claimer import Claimer
 from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.lease_keeper import LeaseKeeper
-from afl.runtime.worker.options import WorkerHooks, WorkerOptions
-from afl.runtime.worker.periodic_jobs import PeriodicJobs
+from afl.runtime.worker.options import PeriodicJobs, WorkerHooks, WorkerOptions
 from afl.runtime.worker.results import TaskResult, error_text
-from afl.runtime.worker.stray_claims import StrayClaims
-from afl.runtime.worker.thread_pool import Threads
 
 _log = logging.getLogger(__name__)
 
