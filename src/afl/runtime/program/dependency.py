@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.runtime.expression import Evaluate, compile_expression, references
 from afl.runtime.program.block import MixinUse, StatementDefinition
+from afl.runtime.program.names import DeclaredNames
 from afl.runtime.types import ObjectType, StatementId
 
 Names = frozenset[str]
@@ -56,10 +57,7 @@ class DependencyGraph:
         program_ast: dict[str, Any] | None = None,
     ) -> DependencyGraph:
         """The graph of a block's compiled JSON; facet names are completed with the program's, if given."""
-        from afl.runtime.program.program import Program  # noqa: PLC0415  the program builds graphs; only this face needs it
-
-        program = Program({"program": program_ast}) if program_ast else None
-        resolve = program.full_name if program else (lambda name, namespace="": name)
+        resolve = DeclaredNames(program_ast).full_name if program_ast else (lambda name, namespace="": name)
         return GraphBuilder(resolve).block(block_ast or {}, (frozenset(),))
 
     def can_create(self, statement_id: StatementId, completed: set[StatementId]) -> bool:

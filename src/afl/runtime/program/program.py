@@ -12,14 +12,14 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.runtime.expression import Evaluate
-from afl.runtime.program.block import POLICIES, StatementDefinition
+from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.dependency import DependencyGraph, bind
+from afl.runtime.program.names import DeclaredNames
 from afl.runtime.program.values import TypeSpec, unknown_name
 from afl.runtime.types import ObjectType, StatementId
 
 _ELEMENT = re.compile(r"#[^/]*")  # a segment of an element of a foreach
-_GROUPS = ("facets", "eventFacets", "workflows", "schemas", "implicits", "declarations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Program:
         self.compiled = compiled
         self.source = str(compiled.get("source") or "")
         self.source_text = str(compiled.get("text") or "")  # for people: the line that an error names
-        self.declarations: dict[str, Declaration] = {}
-        self._short: dict[str, list[str]] = {}
-        self._uses: dict[str, list[str]] = {}
-        self._implicits: list[tuple[str, Mapping[str, Any]]] = []
+        self._names = DeclaredNames(compiled.get("program") or {})
+        self.declarations = {
+            name: Declaration(name, namespace, node, self)
+            for name, (namespace, node) in self._names.declared.items()
+        }
         self._supplied: dict[str, tuple[tuple[str, Evaluate], ...]] = {}
         self._places: dict[str, Place] = {}
-        self._index(compiled.get("program") or {}, "")
         self.workflow = self._entry(compiled.get("workflow"))
 
     @cached_property
@@ -72,24 +72,7 @@ class Program:
 
     def full_name(self, name: str, namespace: str = "") -> str:
         """The full name of a facet as seen from a namespace: declared, else built in, else the name itself."""
-        if name in self.declarations and ("." in name or not namespace):
-            return name
-        local = f"{namespace}.{name}" if namespace else name
-        if local in self.declarations:
-            return local
-        imported = [
-            f"{used}.{name}"
-            for used in self._uses.get(namespace, [])
-            if f"{used}.{name}" in self.declarations
-        ]
-        if name in self.declarations:
-            imported.append(name)
-        candidates = imported or self._short.get(name, [])
-        if len(candidates) > 1:
-            raise InputError(f"'{name}' could be any of {', '.join(sorted(candidates))}; use the full name")
-        if candidates:
-            return candidates[0]
-        return f"sys.{name}" if name in POLICIES else name
+        return self._names.full_name(name, namespace)
 
     def declaration(self, name: str) -> Declaration | None:
         """The declaration of that full (or unambiguous short) name, or None."""
@@ -101,7 +84,7 @@ class Program:
         if target not in self._supplied:
             calls = (
                 call
-                for namespace, call in self._implicits
+                for namespace, call in self._names.implicits
                 if self.full_name(call.get("target", ""), namespace) == target
             )
             self._supplied[target] = bind(next(calls, {}).get("args"))
@@ -187,25 +170,3 @@ class Program:
         if full not in names:
             raise InputError(unknown_name("workflow", str(workflow), names))
         return self.declarations[full]
-
-    def _index(self, node: Mapping[str, Any], namespace: str) -> None:
-        seen: set[int] = set()
-        for group in ("namespaces", *_GROUPS):
-            for child in node.get(group) or []:
-                if id(child) not in seen:
-                    seen.add(id(child))
-                    self._add(child, namespace)
-
-    def _add(self, node: Mapping[str, Any], namespace: str) -> None:
-        kind = node.get("type")
-        if kind == "Namespace":
-            inner = f"{namespace}.{node['name']}" if namespace else str(node["name"])
-            self._uses.setdefault(inner, []).extend(node.get("uses") or [])
-            self._index(node, inner)
-        elif kind == "ImplicitDecl":
-            self._implicits.append((namespace, node["call"]))
-        elif kind in ("FacetDecl", "EventFacetDecl", "WorkflowDecl", "SchemaDecl"):
-            full = f"{namespace}.{node['name']}" if namespace else str(node["name"])
-            if full not in self.declarations:
-                self.declarations[full] = Declaration(full, namespace, node, self)
-                self._short.setdefault(str(node["name"]), []).append(full)

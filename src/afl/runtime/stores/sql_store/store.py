@@ -12,7 +12,6 @@ from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
-from afl.runtime.stores.sql_store import usage
 from afl.runtime.stores.sql_store.census import CensusTables
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.concurrency import promote
@@ -31,6 +30,7 @@ from afl.runtime.stores.sql_store.steps import StepTables
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
 from afl.runtime.stores.sql_store.task_rows import closing_params, new_elsewhere, new_policy, task_params
 from afl.runtime.stores.sql_store.tasks import TaskTables, close_all
+from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class SqlStore(
     def __init__(self, database: Database) -> None:
         self.database = database
         database.ensure(SCHEMA)
-        database.ensure(usage.SCHEMA)
+        database.ensure(USAGE_SCHEMA)
 
     def commit(self, changes: IterationChanges) -> None:
         rows = ChangeRows(changes)
