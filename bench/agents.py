@@ -18,7 +18,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
 from afl.runtime.runner import RunnerConfig, RunnerService
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.held_runs import HeldRuns

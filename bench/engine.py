@@ -14,7 +14,7 @@ from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 from bench import programs
 from bench.place import Place

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from bench.raw_wakeup import Enqueuer
 from bench.report import Report
 

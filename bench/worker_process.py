@@ -15,7 +15,7 @@ from pathlib import Path
 from afl import handler
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner import RunnerConfig, RunnerService
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 
 

@@ -23,8 +23,8 @@ from afl.models.claude import ClaudeModel
 from afl.runtime.agent import ClaudeAgentRunner, ToolRegistry
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import by_step
-from afl.runtime.monitoring.usage_store import usage_store
+from afl.runtime.persistence.usage import by_step
+from afl.runtime.stores.usage_store import usage_store
 
 PROGRAM = compile_source((Path(__file__).parent / "research.afl").read_text()).program
 MODEL = "claude-sonnet-4-6"

@@ -27,7 +27,7 @@ from afl.operations.run.runs import choose_workflow
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import Server, servers
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 HERE = Path(__file__).parent
 LETTERS = [f"letter {number}" for number in range(1, 25)]

@@ -16,7 +16,7 @@ from support.processes import wait_until
 from support.warm_processes import WarmPopen, afl_warm
 
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 SOURCE = """event facet Work(n: Long) => (m: Long)
 workflow One(n: Long) => (m: Long) andThen {

@@ -19,7 +19,7 @@ from support.eventually import eventually
 from support.processes import wait_until
 from support.warm_processes import WarmPopen, afl_warm
 
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 ROOT = Path(__file__).parents[2]
 NEWSROOM = ROOT / "examples" / "newsroom"

@@ -74,7 +74,7 @@ def test_a_resumed_run_outlives_a_kill_at_a_crash_point(tmp_path: Path, point: s
 AGENT = """
 import sys
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 store = open_store(sys.argv[1])
 evaluator = Evaluator(store)

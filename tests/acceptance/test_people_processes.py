@@ -16,7 +16,7 @@ from afl.operations.people import approvals
 from afl.operations.run.run_end import wait
 from afl.operations.run.run_list import list_runs
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 SOURCE = """namespace pay {

@@ -24,7 +24,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.types import WorkflowId
 

@@ -17,7 +17,7 @@ import pytest
 from afl.operations.program.source_text import program_of
 from afl.operations.program.submission import submit
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 SOURCE = 'event facet Ask(q: String) => (a: String)\nworkflow W() andThen { s = Ask(q = "why?") }'
@@ -124,7 +124,7 @@ def test_what_is_only_in_the_log_of_a_process_that_died_is_seen(folder: Path) ->
     run = a_waiting_run(folder)
     script = f"""
 import os
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.operations.program.submission import submit
 from afl.operations.program.source_text import program_of
 store = open_store("sqlite:///{folder}/afl.db")

@@ -18,7 +18,7 @@ from afl.runtime.entities import ServerState, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 
 TASKS = 60

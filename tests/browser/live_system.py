@@ -20,7 +20,7 @@ from afl.operations.program.source_text import program_of
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from afl.operations.program.agents import load_module
 from afl.operations.program.source_text import program_of
 from afl.operations.run import runs
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 from browser.gestures import heading
 from browser.live_system import LiveSystem

@@ -6,7 +6,7 @@ import sys
 
 from store_records import LONG, RUN
 
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 
 def main(url: str) -> None:

@@ -17,7 +17,7 @@ from support.processes import python
 from afl.kernel.presence import Life
 from afl.runtime.entities import TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 CHILD = Path(__file__).parent / "store_victim.py"
 TESTS = CHILD.parent.parent

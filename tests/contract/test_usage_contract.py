@@ -17,7 +17,8 @@ from afl.kernel.database import connect
 from afl.kernel.errors import CapabilityError, InputError
 from afl.models.usage import Usage
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import (
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import (
     Budget,
     BudgetExceeded,
     BudgetStore,
@@ -27,11 +28,10 @@ from afl.runtime.monitoring.usage import (
     by_step,
     total,
 )
-from afl.runtime.monitoring.usage_store import budget_store, usage_store
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.usage import SqlUsage, forget
+from afl.runtime.stores.usage_store import budget_store, usage_store
 
 RUN = "run-1"
 SQL = ["sqlite", "postgres"]

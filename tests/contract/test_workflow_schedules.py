@@ -15,7 +15,7 @@ from afl.operations.work import timetable
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
 from afl.runtime.schedules import WorkflowSchedules
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 
 SOURCE = """workflow Add(n: Long, m: Long = 1) => (sum: Long) andThen {

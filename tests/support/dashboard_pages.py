@@ -19,7 +19,7 @@ from afl.operations.access import Role
 from afl.operations.run import runs
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 from support.dashboards import TOKENS, client_of, with_users
 

@@ -15,7 +15,7 @@ from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 from support.command_line import environment
 from support.processes import wait_until

@@ -20,7 +20,7 @@ from afl.operations.program.sources import read_files
 from afl.operations.run.runs import choose_workflow
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.types import WorkflowId
 from support.eventually import eventually

@@ -15,7 +15,7 @@ from afl.operations.program.submission import submit
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 from support.eventually import eventually
 from support.warm_processes import Warm, WarmProcesses

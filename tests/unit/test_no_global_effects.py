@@ -12,7 +12,7 @@ SCRIPT = """
     from afl.language import compile_source
     from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
     from afl.runtime.evaluator import Evaluator
-    from afl.runtime.stores.opening import open_store
+    from afl.runtime.store import open_store
 
     libc = ctypes.CDLL(None)
     libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p

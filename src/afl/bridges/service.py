@@ -27,8 +27,8 @@ from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify import Subscription
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
-from afl.runtime.recovery.held_work import claiming
 from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import reclaim
 

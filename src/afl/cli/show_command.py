@@ -20,7 +20,7 @@ from afl.operations.run.run_view import Owner, RunView, show_run
 from afl.operations.run.step_work import Work
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
-from afl.runtime.monitoring.usage import Budget, UsageTotal
+from afl.runtime.persistence.usage import Budget, UsageTotal
 
 _MARKS = {
     "done": ("✓", "green"),

@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     )
     from afl.runtime.evaluator import Evaluator, ExecutionContext, ExecutionResult, ExecutionStatus
     from afl.runtime.events import EventDispatcher, EventManager, LocalEventHandler
-    from afl.runtime.expression import EvaluationContext, ExpressionEvaluator, evaluate_args
     from afl.runtime.memory_store import MemoryStore
     from afl.runtime.persistence import EventDefinition, IterationChanges, PersistenceAPI
     from afl.runtime.program.block import BlockAnalysis, StatementDefinition, StepAnalysis
     from afl.runtime.program.dependency import DependencyGraph
+    from afl.runtime.program.expression import EvaluationContext, ExpressionEvaluator, evaluate_args
     from afl.runtime.runner.config import RunnerConfig
     from afl.runtime.runner.service import RunnerService
     from afl.runtime.runner.system_tasks import RESUME_TASK_NAME
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         select_transitions,
     )
     from afl.runtime.step import StepDefinition, StepTransition
-    from afl.runtime.stores.opening import open_store
+    from afl.runtime.store import open_store
     from afl.runtime.task_handlers.tool_definition import ToolDefinition
     from afl.runtime.task_handlers.tool_registry import ToolRegistry
     from afl.runtime.telemetry import Telemetry, TelemetryEvent
@@ -232,7 +232,7 @@ _HOMES = {
     ),
     "evaluator": "Evaluator ExecutionContext ExecutionResult ExecutionStatus",
     "events": "EventDispatcher EventManager LocalEventHandler",
-    "expression": "EvaluationContext ExpressionEvaluator evaluate_args",
+    "program.expression": "EvaluationContext ExpressionEvaluator evaluate_args",
     "memory_store": "MemoryStore",
     "persistence": "EventDefinition IterationChanges PersistenceAPI",
     "runner.config": "RunnerConfig",
@@ -243,7 +243,7 @@ _HOMES = {
         "get_next_state select_transitions"
     ),
     "step": "StepDefinition StepTransition",
-    "stores.opening": "open_store",
+    "store": "open_store",
     "telemetry": "Telemetry TelemetryEvent",
     "task_handlers.tool_definition": "ToolDefinition",
     "task_handlers.tool_registry": "ToolRegistry",

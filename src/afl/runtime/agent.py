@@ -20,10 +20,10 @@ from afl.runtime.entities import RunnerState, TaskState, params_of
 from afl.runtime.errors import WorkflowRuntimeError
 from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.monitoring.usage import BudgetExceeded, check_limits
-from afl.runtime.monitoring.usage_store import budget_store
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
+from afl.runtime.persistence.usage import BudgetExceeded, check_limits
+from afl.runtime.stores.usage_store import budget_store
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers, TaskHandler
 from afl.runtime.task_handlers.model_handler import ModelHandler
 from afl.runtime.task_handlers.tool_definition import ToolDefinition

@@ -18,15 +18,15 @@ from afl.runtime.evaluation.context import ExecutionContext
 from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus, result_of
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluation.pace import Pace
+from afl.runtime.evaluation.reopening import retry_run
 from afl.runtime.evaluation.session import Session
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import Outcome
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.program.inputs import check_inputs
 from afl.runtime.program.program import Program
-from afl.runtime.recovery.held_work import claiming
-from afl.runtime.recovery.reopening import retry_run
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry

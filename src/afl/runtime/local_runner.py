@@ -16,9 +16,9 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskStat
 from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.persistence.topics import RUNS_TOPIC, run_topic
 from afl.runtime.program.program import Program
-from afl.runtime.recovery.held_work import claiming
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId

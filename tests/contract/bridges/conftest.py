@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.crossings import Crossing
 
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -8,7 +8,7 @@ from afl.kernel.errors import InputError
 from afl.kernel.presence import Life
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 SECONDS = 60.0
 

@@ -19,7 +19,7 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 
 

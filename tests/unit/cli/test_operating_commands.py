@@ -15,7 +15,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.runtime.entities import LogDefinition, ServerDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 
 def result(done: Outcome) -> Any:

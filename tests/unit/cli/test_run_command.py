@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.command_line import Afl
 
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 
 def stored_runs(folder: Path) -> int:

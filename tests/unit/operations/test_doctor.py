@@ -18,7 +18,7 @@ from afl.operations.doctor.sqlite_files import judge_space
 from afl.operations.program.submission import submit
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 MIB = 1 << 20
 

@@ -10,9 +10,9 @@ from afl.operations.program.submission import submit
 from afl.operations.run import control, run_tree, runs
 from afl.runtime.entities import LogDefinition
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import UsageRecord
-from afl.runtime.monitoring.usage_store import usage_store
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import UsageRecord
+from afl.runtime.stores.usage_store import usage_store
 from afl.runtime.task_handlers.handler import Handlers
 
 LOOP = """namespace t {

@@ -20,7 +20,7 @@ from afl.runtime.agent import ClaudeAgentRunner, NoHandlerError, ToolRegistry
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import BudgetExceeded, UsageRecord, total
+from afl.runtime.persistence.usage import BudgetExceeded, UsageRecord, total
 from afl.runtime.states import EventState
 from afl.runtime.stores.sql_store.usage import SqlUsage
 

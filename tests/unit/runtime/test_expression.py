@@ -8,7 +8,13 @@ import pytest
 from runtime_programs import arg, dollar, plus, ref
 
 from afl.runtime.errors import EvaluationError, ReferenceError
-from afl.runtime.expression import EvaluationContext, ExpressionEvaluator, evaluate_args, references, render
+from afl.runtime.program.expression import (
+    EvaluationContext,
+    ExpressionEvaluator,
+    evaluate_args,
+    references,
+    render,
+)
 
 STEPS = {"a": {"x": 1, "deep": {"y": {"z": 2}}, "none": None, "text": "t"}}
 

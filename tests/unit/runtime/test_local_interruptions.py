@@ -9,7 +9,7 @@ from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.program import Program
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId

@@ -13,7 +13,7 @@ from afl.models.scripted import calls
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store.usage import SqlUsage
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers

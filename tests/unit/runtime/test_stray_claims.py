@@ -9,8 +9,8 @@ from support.agents import LONG, SECONDS, begin, only_task
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence.held_claims import Holding, claiming, claiming_since, in_hand
 from afl.runtime.recovery import stray_claims
-from afl.runtime.recovery.held_work import Holding, claiming, claiming_since, in_hand
 from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.worker.lease_keeper import LeaseKeeper
 

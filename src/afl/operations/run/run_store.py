@@ -12,7 +12,7 @@ from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 _LISTED_RUNS = 5

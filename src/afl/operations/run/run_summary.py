@@ -12,8 +12,8 @@ from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.spending import get_budget, get_usage
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
-from afl.runtime.monitoring.usage import Budget, UsageTotal, total
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import Budget, UsageTotal, total
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from afl.operations.run.spending import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.monitoring.usage import Budget, UsageTotal, total
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import Budget, UsageTotal, total
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
 from afl.runtime.states import StepState

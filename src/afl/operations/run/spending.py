@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from afl.runtime.monitoring.usage import Budget, UsageRecord, UsageTotal, check_limits
-from afl.runtime.monitoring.usage_store import budget_store, usage_store
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import Budget, UsageRecord, UsageTotal, check_limits
+from afl.runtime.stores.usage_store import budget_store, usage_store
 
 
 def get_usage(store: PersistenceAPI, run: str) -> list[UsageRecord]:

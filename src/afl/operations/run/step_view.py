@@ -21,8 +21,8 @@ from afl.operations.run.run_log import LogLine, entries, log_line
 from afl.operations.run.spending import get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
-from afl.runtime.monitoring.usage import UsageRecord, UsageTotal, total
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import UsageRecord, UsageTotal, total
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from afl.runtime.errors import UnresolvedReferenceError
-from afl.runtime.expression import FACET_REFERENCE, EvaluationContext
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.dependency import DependencyGraph
+from afl.runtime.program.expression import FACET_REFERENCE, EvaluationContext
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId
 

@@ -16,8 +16,8 @@ from afl.runtime.evaluation.pace import Pace
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.program.program import Program
-from afl.runtime.recovery.held_work import claiming
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import ObjectType, StepId, WorkflowId

@@ -15,10 +15,10 @@ from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.changers import get_state_changer
 from afl.runtime.evaluation.outcome import completed
+from afl.runtime.evaluation.rescan import rescan
 from afl.runtime.evaluation.run_hold import RunHold
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence.changes import EventDefinition, Outcome
-from afl.runtime.recovery import rescan as recovery
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId
@@ -111,7 +111,7 @@ class Session(RunHold):
             self._create_root()
         if self._unsettled:
             marks = self._persistence.get_marks(self.context.workflow_id, limit=1_000_000)
-            recovery.rescan(self.context, {mark.step_id for mark in marks if mark.payload.get("failed")})
+            rescan(self.context, {mark.step_id for mark in marks if mark.payload.get("failed")})
             self._unsettled = False
 
     def _iterate(self) -> int:

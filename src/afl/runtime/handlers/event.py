@@ -8,10 +8,10 @@ from afl.kernel.ids import sortable_id
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
-from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.persistence.changes import EventDefinition
 from afl.runtime.program import paths
+from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.policies import policies_of
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId

@@ -6,13 +6,13 @@ from typing import Any
 
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
-from afl.runtime.expression import EvaluationContext
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.handlers.event import EventTransmitHandler
 from afl.runtime.handlers.system import assert_condition, write_log
 from afl.runtime.program import paths, policies
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.declaration import Declaration, constant_context
+from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.values import misfit, unknown_name
 from afl.runtime.types import AttributeValue, ObjectType
 

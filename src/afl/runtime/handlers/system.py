@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities import LogDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.expression import EvaluationContext, render
 from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.expression import EvaluationContext, render
 from afl.runtime.program.operators import boolean, text_of
 from afl.runtime.step import StepDefinition
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from afl.kernel.errors import InputError
 from afl.runtime.entities import FACET_INFO
-from afl.runtime.expression import Evaluate, EvaluationContext, compile_expression
 from afl.runtime.program.block import MixinUse
 from afl.runtime.program.dependency import DependencyGraph, GraphBuilder
+from afl.runtime.program.expression import Evaluate, EvaluationContext, compile_expression
 from afl.runtime.program.values import TypeSpec, type_text
 
 if TYPE_CHECKING:

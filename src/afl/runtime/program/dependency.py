@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.expression import Evaluate, compile_expression, references
 from afl.runtime.program.block import MixinUse, StatementDefinition
+from afl.runtime.program.expression import Evaluate, compile_expression, references
 from afl.runtime.program.names import DeclaredNames
 from afl.runtime.types import ObjectType, StatementId
 

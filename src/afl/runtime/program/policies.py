@@ -14,9 +14,9 @@ from afl.kernel.backoff import Backoff
 from afl.kernel.errors import CorruptRow
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
-from afl.runtime.expression import EvaluationContext
 from afl.runtime.program.block import MixinUse, StatementDefinition
 from afl.runtime.program.declaration import Declaration, constant_context
+from afl.runtime.program.expression import EvaluationContext
 
 NAMESPACE = "sys."
 TIMEOUT_ERROR = "Timeout"

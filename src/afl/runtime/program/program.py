@@ -11,10 +11,10 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.expression import Evaluate
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.dependency import DependencyGraph, bind
+from afl.runtime.program.expression import Evaluate
 from afl.runtime.program.names import DeclaredNames
 from afl.runtime.program.values import TypeSpec, unknown_name
 from afl.runtime.types import ObjectType, StatementId

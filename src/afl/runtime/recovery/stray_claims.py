@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.held_work import Claim, claiming_since, in_hand
+from afl.runtime.persistence.held_claims import Claim, claiming_since, in_hand
 from afl.runtime.types import WorkflowId
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from afl.kernel.settings import load_settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

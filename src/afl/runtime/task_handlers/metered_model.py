@@ -10,7 +10,7 @@ from afl.models.errors import ModelError
 from afl.models.messages import Reply, Request
 from afl.models.model import Model, OnText
 from afl.models.usage import PRICES, Prices, Usage
-from afl.runtime.monitoring.usage import UsageRecord, UsageStore
+from afl.runtime.persistence.usage import UsageRecord, UsageStore
 
 _BYTES_PER_TOKEN = 3  # on the safe side: English has four letters to a token, and JSON fewer
 

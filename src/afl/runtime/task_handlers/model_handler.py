@@ -19,10 +19,10 @@ from afl.models.schema import PythonTool, tool_from
 from afl.models.usage import PRICES, Prices
 from afl.runtime.errors import ResultError
 from afl.runtime.evaluation.outcome import fit_result
-from afl.runtime.monitoring.usage_store import usage_store
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.program.declaration import Declaration
+from afl.runtime.stores.usage_store import usage_store
 from afl.runtime.task_handlers.facet_prompt import facet_prompt
 from afl.runtime.task_handlers.handler import HandlerContext
 from afl.runtime.task_handlers.metered_model import MeteredModel, Place

@@ -8,7 +8,7 @@ from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.held_work import claiming
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.options import WorkerOptions
 

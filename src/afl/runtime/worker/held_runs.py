@@ -25,8 +25,8 @@ from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, TaskDefinit
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence.changes import EventDefinition, Outcome
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.program import paths
-from afl.runtime.recovery.held_work import claiming
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 from afl.runtime.worker.results import Report, Reports, Stored, TaskResult

@@ -10,7 +10,7 @@ from queue import Empty
 from afl.kernel.thread_pool import Threads
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.held_work import Claim
+from afl.runtime.persistence.held_claims import Claim
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.worker.executor import Execution, HandlerExecutor
 from afl.runtime.worker.results import HandlerTimeout, TaskResult

@@ -10,7 +10,7 @@ from types import TracebackType
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.held_work import Claim, Holding, register
+from afl.runtime.persistence.held_claims import Claim, Holding, register
 
 _log = logging.getLogger(__name__)
 

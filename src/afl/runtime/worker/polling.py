@@ -8,7 +8,7 @@ from afl.kernel import event_loop
 from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.recovery.held_work import claiming
+from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.worker import Worker

@@ -26,10 +26,10 @@ from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
-from afl.runtime.monitoring.usage import BudgetExceeded
+from afl.runtime.persistence.held_claims import Holding
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.policies import retry_delay
-from afl.runtime.recovery.held_work import Holding
 from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.stores.masking import error_record

@@ -10,10 +10,10 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.monitoring.round_trip import is_received
 from afl.runtime.persistence.inspection import OrphanKind, Orphans
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.locks import LockCollection
+from afl.runtime.stores.round_trip import is_received
 
 _OPEN_TASK: Document = {"state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}
 _OF_A_RUN: Document = {**_OPEN_TASK, "name": {"$not": {"$regex": "^afl:"}}}

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 from pymongo import ASCENDING
 
-from afl.runtime.monitoring.usage import BudgetStore, UsageRecord
+from afl.runtime.persistence.usage import BudgetStore, UsageRecord
 from afl.runtime.stores.mongo.connection import Connection
 
 _FIELDS = [field.name for field in fields(UsageRecord)]

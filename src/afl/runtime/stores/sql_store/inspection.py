@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import separate_notifier
-from afl.runtime.monitoring.round_trip import is_received
 from afl.runtime.persistence.inspection import OrphanKind, Orphans
+from afl.runtime.stores.round_trip import is_received
 from afl.runtime.stores.sql_store.servers import LockTables
 from afl.runtime.stores.sql_store.tables import Q
 

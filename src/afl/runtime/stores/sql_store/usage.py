@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from afl.kernel.database import Database, Row, Schema, Transaction, queries
 from afl.kernel.ids import random_id
 from afl.kernel.presence import Life
-from afl.runtime.monitoring.usage import RESERVATION_MS, Budget, BudgetExceeded, UsageRecord, check_limits
+from afl.runtime.persistence.usage import RESERVATION_MS, Budget, BudgetExceeded, UsageRecord, check_limits
 
 SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage")
 

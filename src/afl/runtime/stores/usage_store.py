@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afl.kernel.errors import CapabilityError, MissingExtraError
-from afl.runtime.monitoring.usage import BudgetStore, UsageStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import BudgetStore, UsageStore
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.usage import SqlUsage
 
