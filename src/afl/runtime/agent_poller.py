@@ -97,7 +97,7 @@ class AgentPoller:
                 self._handlers,
                 self._options,
                 lambda: self._pool,
-                WorkerHooks(counted=registration.handled),
+                WorkerHooks(stored=registration.stored),
                 loop=other_thread(self._loop),
             )
         problem: BaseException | None = None

@@ -47,7 +47,6 @@ class _RunWorker(Worker):
     def _start(self, tasks: list[TaskDefinition]) -> None:
         run = self.session.run
         is_alone = len(tasks) == run.waiting == 1 and not tasks[0].timeout_ms and not self.in_flight.running
-        self._tell_started(tasks)
         self._keep_leases()
         self.in_flight.start(tasks, here=is_alone)
 

@@ -38,6 +38,7 @@ from afl.runtime.task_handlers.handler import Callback, HandlerContext, Handlers
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import EventId, StepId
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
+from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.worker import Worker
 
 Work = Callable[[dict[str, Any]], Any]
@@ -55,15 +56,15 @@ class Crew:
     ) -> None:
         self.store, self.recorder, self.telemetry = store, recorder or Recorder(store), Telemetry()
         handlers = work if isinstance(work, Handlers) else Handlers([Callback("Double", work)])
-        self.hooks = WorkerHooks(counted=self._count)
+        self.hooks = WorkerHooks(stored=self._count)
         self.counted: list[tuple[str, bool]] = []
         given = {"poll_seconds": 0.02, "evaluates": True, **terms}
         self.pool = ThreadPool("crew")
         evaluator = Evaluator(self.recorder.api, self.telemetry)
         self.worker = Worker(evaluator, handlers, WorkerOptions(**given), lambda: self.pool, self.hooks)
 
-    def _count(self, name: str, good: bool) -> None:
-        self.counted.append((name, good))
+    def _count(self, result: TaskResult, problem: str | None) -> None:
+        self.counted.append((result.task.name, problem is None))
 
     @contextmanager
     def at_work(self, drain: float = SECONDS) -> Iterator[Crew]:

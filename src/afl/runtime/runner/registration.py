@@ -13,6 +13,7 @@ from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.stores.masking import error_record
+from afl.runtime.worker.results import TaskResult
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,10 @@ class Registration:
             self._save(ServerState.SHUTDOWN if error is None else ServerState.ERROR)
         except AgentFlowError as problem:  # it counts as dead all the same, once its sign of life is gone
             _log.warning("server %s could not sign off: %s", self.server.uuid, problem)
+
+    def stored(self, result: TaskResult, problem: str | None) -> None:
+        """Count a task whose result is stored."""
+        self.handled(result.task.name, problem is None)
 
     def handled(self, name: str, good: bool) -> None:
         """Count one task; it shows with the next heartbeat."""

@@ -188,14 +188,16 @@ class RunnerService:
 
     def _hooks(self) -> WorkerHooks:
         jobs = chores_of(self._persistence, self._evaluator, self._config.retention_days)
-        return WorkerHooks(counted=self._registration_handled, stored=self._told, periodic_jobs=jobs)
+        return WorkerHooks(stored=self._stored, periodic_jobs=jobs)
 
     def _serve_system_tasks(self, worker: Worker, hooks: WorkerHooks) -> None:
         system = SystemTasks(self._evaluator, worker.runs.advance)
-        hooks.run_system_task = lambda task: self._registration_handled(task.name, system.do(task))
+        hooks.run_system_task = lambda task: self._registration.handled(task.name, system.do(task))
 
-    def _registration_handled(self, name: str, good: bool) -> None:
-        self._registration.handled(name, good)
+    def _stored(self, result: TaskResult, problem: str | None) -> None:
+        self._registration.stored(result, problem)
+        if self._told is not None:
+            self._told(result, problem)
 
     # -- one cycle, without threads ---------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class HeldRuns:
         evaluator: Evaluator,
         serves: Callable[[TaskDefinition], bool] | None = None,
         expects: Callable[[str], bool] = lambda workflow_id: False,
-        stored: Stored | None = None,
+        stored: Stored = lambda result, problem: None,
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence

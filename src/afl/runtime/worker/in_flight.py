@@ -39,9 +39,11 @@ class InFlightTasks:
         notify: Callable[[], None] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         lease_ms: int = 0,
+        started: Callable[[TaskDefinition], object] = lambda task: None,
     ) -> None:
         self._store = store
         self._lease_ms = lease_ms
+        self._started = started
         self._handlers = handlers
         self._slots = slots
         self._write = write or store.save_log
@@ -93,6 +95,8 @@ class InFlightTasks:
         """Run the handlers of these tasks; `here` runs them on the calling thread."""
         self._offered = 0
         executions = [self._add(task) for task in tasks]
+        for task in tasks:
+            self._started(task)
         if here:
             for execution in executions:
                 self._executor.run_here(execution)

@@ -36,16 +36,15 @@ class WorkerOptions:
 class WorkerHooks:
     """What else a worker does: tasks of the system, and periodic jobs at each poll.
 
-    `counted` is told the facet of each stored result and whether it is good, `stored` the result and its problem,
-    `retried` the result, its error and the delay in milliseconds, `started` each task whose handler is about to run.
+    `started` is called with each task whose handler is about to run, `stored` with each result once it is stored, and
+    its problem, `retried` with a result, its error and the delay in milliseconds (without it: `stored`).
     """
 
     run_system_task: Callable[[TaskDefinition], None] | None = None
     periodic_jobs: list[Callable[[], object]] = field(default_factory=list)
-    counted: Callable[[str, bool], None] | None = None
-    stored: Callable[[TaskResult, str | None], None] | None = None
-    retried: Callable[[TaskResult, str, int], None] | None = None
-    started: Callable[[TaskDefinition], None] | None = None
+    started: Callable[[TaskDefinition], object] = lambda task: None
+    stored: Callable[[TaskResult, str | None], object] = lambda result, problem: None
+    retried: Callable[[TaskResult, str, int], object] | None = None
 
 
 class PeriodicJobs:

@@ -55,7 +55,7 @@ def error_text(error: BaseException) -> str:
     return stored_text(text).encode("utf-8", "replace").decode()
 
 
-Stored = Callable[[TaskResult, str | None], None]
+Stored = Callable[[TaskResult, str | None], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Report:
 class Reports:
     """By run, in the order in which they came. `stored` is told of each once it is stored, and of what was wrong."""
 
-    def __init__(self, evaluator: Evaluator, stored: Stored | None = None) -> None:
+    def __init__(self, evaluator: Evaluator, stored: Stored) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
         self._stored = stored
@@ -140,22 +140,18 @@ class Reports:
         task.state, task.updated = TaskState.FAILED, wall_ms()
         task.error = error_record(problem, CorruptRow.__name__)
         self._store.close_tasks([task])
-        self._notify(report.result, problem)
+        self._stored(report.result, problem)
 
     def ignore(self, report: Report) -> None:
         """Nobody waits for this result: its step moved on, its run ended, or another worker has the task."""
         task = copy(report.result.task)
         task.state, task.updated = TaskState.IGNORED, wall_ms()
         self._store.close_tasks([task])
-        self._notify(report.result, "its result came too late: nobody waits for it any more")
+        self._stored(report.result, "its result came too late: nobody waits for it any more")
 
     def tell(self, report: Report, outcome: Outcome) -> None:
         """The outcome is stored."""
         closed = outcome.task or report.result.task
         problem = closed.error["message"] if closed.error else None
         tracing.task_ended(closed, problem)
-        self._notify(report.result, problem)
-
-    def _notify(self, result: TaskResult, problem: str | None) -> None:
-        if self._stored is not None:
-            self._stored(result, problem)
+        self._stored(report.result, problem)

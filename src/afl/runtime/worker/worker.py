@@ -88,8 +88,9 @@ class Worker:
             notify=self.wake,
             loop=loop,
             lease_ms=options.lease_ms,
+            started=self._hooks.started,
         )
-        self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._result_stored)
+        self.runs = HeldRuns(evaluator, self._claims_at_creation, self._expects_results, self._hooks.stored)
         self._claimer = Claimer(self._store, handlers, options)
         self._results: list[TaskResult] = []  # collected, and not reported yet
         self._to_close: list[
@@ -215,14 +216,8 @@ class Worker:
             others = [task for task in tasks if task.name not in self._options.system_tasks]
             self._system_tasks += system
             self._not_marked += [task for task in others if not task.started]
-            self._tell_started(others)
             self.in_flight.start(others)
             self._keep_leases()
-
-    def _tell_started(self, tasks: list[TaskDefinition]) -> None:
-        if self._hooks.started is not None:
-            for task in tasks:
-                self._hooks.started(task)
 
     def _start_claimed(self) -> None:
         """Run the handlers of tasks that were claimed at their creation."""
@@ -306,7 +301,7 @@ class Worker:
         if self._hooks.retried is not None:
             self._hooks.retried(result, message, delay)
         else:
-            self._result_stored(result, f"{message}; next attempt in {delay} ms")
+            self._hooks.stored(result, f"{message}; next attempt in {delay} ms")
         return True
 
     def _close_tasks(self) -> None:
@@ -317,13 +312,7 @@ class Worker:
             for result, task in closed:
                 problem = task.error["message"] if task.error else None
                 tracing.task_ended(task, problem)
-                self._result_stored(result, problem)
-
-    def _result_stored(self, result: TaskResult, problem: str | None) -> None:
-        if self._hooks.counted is not None:
-            self._hooks.counted(result.task.name, problem is None)
-        if self._hooks.stored is not None:
-            self._hooks.stored(result, problem)
+                self._hooks.stored(result, problem)
 
     # -- runs -------------------------------------------------------------------------------------------------
 
