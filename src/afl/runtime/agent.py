@@ -29,6 +29,7 @@ from afl.runtime.task_handlers.model_handler import ModelHandler
 from afl.runtime.task_handlers.tool_definition import ToolDefinition
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.types import WorkflowId
+from afl.runtime.worker.claimer import seconds_until_due
 from afl.runtime.worker.options import WorkerOptions
 from afl.runtime.worker.polling import PollingWorker
 
@@ -140,10 +141,10 @@ class ClaudeAgentRunner:
     def _wait_for_retry(self, workflow_id: WorkflowId) -> bool:
         """Wait until a delayed task of the run may be claimed; False if there is none."""
         with self._persistence.listen([run_topic(workflow_id)]) as subscription:
-            delay_ms = self._persistence.next_due(workflow_id=workflow_id)
-            if delay_ms is not None:
-                subscription.wait(delay_ms / 1000)
-        return delay_ms is not None
+            delay = seconds_until_due(self._persistence, self._handlers, workflow_id)
+            if delay is not None:
+                subscription.wait(delay)
+        return delay is not None
 
     def _require_handlers(self, workflow_id: WorkflowId) -> None:
         """NoHandlerError for a task of the run that nobody can do but a handler that is not registered here."""

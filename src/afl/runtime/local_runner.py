@@ -12,7 +12,7 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.thread_pool import ThreadPool
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator, ExecutionResult
@@ -22,6 +22,7 @@ from afl.runtime.program.program import Program
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
+from afl.runtime.worker.claimer import seconds_until_due
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.worker import Worker
@@ -29,8 +30,6 @@ from afl.runtime.worker.worker import Worker
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)
 _OTHERS_SECONDS = 1.0
 _STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
-_DUE_SECONDS = 0.01
-_FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
 class _RunWorker(Worker):
@@ -224,15 +223,7 @@ class LocalRunner:
         """In how many seconds there may be something to claim again; None if nothing here can go on."""
         if not session.run.waiting:
             return None
-        workflow_id = WorkflowId(session.run.workflow_id)
-        due = self._store.next_due(workflow_id=workflow_id)
-        if due is not None:
-            return due / 1000
-        held_back = self._store.get_held_back(workflow_id)
-        mine = [task for task in held_back if not task.via and self._handlers.serves(task.name)]
-        if any(task.not_before and not task.hold for task in mine):
-            return _DUE_SECONDS  # its delay ended since we looked for something to claim
-        return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in mine) else None
+        return seconds_until_due(self._store, self._handlers, session.run.workflow_id)
 
     # -- what is told -----------------------------------------------------------------------------------------
 

@@ -6,11 +6,15 @@ import time
 
 from afl.kernel import crashpoint, telemetry
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.types import WorkflowId
 from afl.runtime.worker.options import WorkerOptions
+
+_DUE_SECONDS = 0.01
+_FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
 class Claimer:
@@ -80,3 +84,15 @@ class Claimer:
                 telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
                 if notified:
                     telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
+
+
+def seconds_until_due(store: PersistenceAPI, handlers: Handlers, workflow_id: str) -> float | None:
+    """In how many seconds a task of the run that these handlers serve may be claimed; None if none ever may."""
+    run = WorkflowId(workflow_id)
+    due_ms = store.next_due(workflow_id=run)
+    if due_ms is not None:
+        return due_ms / 1000
+    held_back = [task for task in store.get_held_back(run) if not task.via and handlers.serves(task.name)]
+    if any(task.not_before and not task.hold for task in held_back):
+        return _DUE_SECONDS  # its delay ended since the last claim
+    return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in held_back) else None
