@@ -14,6 +14,7 @@ from bench.report import Report
 PARTS = (
     "engine",
     "agents",
+    "concurrency",
     "coordination",
     "fleet",
     "turns",
