@@ -43,7 +43,7 @@ porter = agent("porter", tools=[wait])
 """
 
 
-class Desk:
+class OperationsClient:
     """One folder, one place, and the commands that are given there."""
 
     def __init__(self, folder: Path, warm: WarmProcesses, place: dict[str, str]) -> None:
@@ -68,72 +68,74 @@ class Desk:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path, warm: WarmProcesses) -> Desk:
+def client(request: pytest.FixtureRequest, tmp_path: Path, warm: WarmProcesses) -> OperationsClient:
     if request.param == "sqlite":
-        return Desk(tmp_path, warm, {})
+        return OperationsClient(tmp_path, warm, {})
     url, bus = request.getfixturevalue("postgres_database"), request.getfixturevalue("nats_url")
-    return Desk(tmp_path, warm, {"AFL_STORE": url, "AFL_BUS": bus, "AFL_PROJECT": f"p-{tmp_path.name}"})
+    return OperationsClient(
+        tmp_path, warm, {"AFL_STORE": url, "AFL_BUS": bus, "AFL_PROJECT": f"p-{tmp_path.name}"}
+    )
 
 
-def test_a_worker_answers_those_who_ask(desk: Desk) -> None:
-    worker = desk.worker()
-    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
-    asked = desk.afl("send", "porter", "hello", "--wait", "--json", "--field", "word=just one")
+def test_a_worker_answers_those_who_ask(client: OperationsClient) -> None:
+    worker = client.worker()
+    assert client.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+    asked = client.afl("send", "porter", "hello", "--wait", "--json", "--field", "word=just one")
     delivered = json.loads(asked)
     assert (delivered["status"], delivered["fields"]) == ("success", {"word": "yes"})
     assert worker.terminate() == 0
     assert "Stopped." in worker.said()
 
 
-def test_events_are_heard_while_they_happen(desk: Desk) -> None:
-    worker = desk.worker()
-    tail = desk.start("tail", "porter", "--json", until="Listening.")
-    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+def test_events_are_heard_while_they_happen(client: OperationsClient) -> None:
+    worker = client.worker()
+    tail = client.start("tail", "porter", "--json", until="Listening.")
+    assert client.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
     lines = eventually(lambda: [line for line in tail.said().splitlines() if '"task"' in line], tail.said)
     told = json.loads(lines[0])
     assert (told["kind"], told["agent"], told["payload"]["status"]) == ("task", "porter", "success")
     assert set(told["payload"]) >= {"agent_turn_id", "status", "output_box_id", "deliverable_card_id"}
     tail.signal(signal.SIGINT)
     assert tail.wait() == 0
-    plain = desk.start("tail", "--count", "1", until="Listening.")
-    desk.afl("send", "porter", "again", "--wait")
+    plain = client.start("tail", "--count", "1", until="Listening.")
+    client.afl("send", "porter", "again", "--wait")
     assert plain.wait() == 0 and "porter" in plain.said()
     assert worker.terminate() == 0
 
 
-def test_a_turn_at_work_is_stopped(desk: Desk) -> None:
-    worker = desk.worker()
-    turn = desk.afl("send", "porter", "wait").strip()
-    eventually((desk.folder / "waiting").exists, worker.said)
-    assert "a worker runs step 1" in desk.afl("why", "porter")
-    assert "is asked to end" in desk.afl("stop", "porter", "--reason", "enough")
-    eventually(lambda: json.loads(desk.afl("show", turn, "--json"))["turn"]["over"], worker.said)
-    shown = json.loads(desk.afl("show", turn, "--json"))
+def test_a_turn_at_work_is_stopped(client: OperationsClient) -> None:
+    worker = client.worker()
+    turn = client.afl("send", "porter", "wait").strip()
+    eventually((client.folder / "waiting").exists, worker.said)
+    assert "a worker runs step 1" in client.afl("why", "porter")
+    assert "is asked to end" in client.afl("stop", "porter", "--reason", "enough")
+    eventually(lambda: json.loads(client.afl("show", turn, "--json"))["turn"]["over"], worker.said)
+    shown = json.loads(client.afl("show", turn, "--json"))
     assert (shown["turn"]["status"], shown["turn"]["error_code"]) == ("canceled", "stopped")
     assert shown["cards"][-1]["type"] == "task.deliverable"
-    (desk.folder / "open").touch()
-    assert desk.afl("send", "porter", "still there?", "--wait") == "heard: still there?\n"
+    (client.folder / "open").touch()
+    assert client.afl("send", "porter", "still there?", "--wait") == "heard: still there?\n"
     assert worker.terminate() == 0
 
 
-def test_a_worker_that_is_told_to_end_leaves_its_turns_to_others(desk: Desk) -> None:
-    first = desk.worker()
-    turn = desk.afl("send", "porter", "wait").strip()
-    eventually((desk.folder / "waiting").exists, first.said)
+def test_a_worker_that_is_told_to_end_leaves_its_turns_to_others(client: OperationsClient) -> None:
+    first = client.worker()
+    turn = client.afl("send", "porter", "wait").strip()
+    eventually((client.folder / "waiting").exists, first.said)
     first.signal(signal.SIGTERM)
-    second = desk.worker()
-    (desk.folder / "open").touch()
+    second = client.worker()
+    (client.folder / "open").touch()
     assert first.wait() == 0
-    eventually(lambda: json.loads(desk.afl("show", turn, "--json"))["turn"]["over"], second.said)
-    assert json.loads(desk.afl("show", turn, "--json"))["cards"][-1]["text"] == "through"
+    eventually(lambda: json.loads(client.afl("show", turn, "--json"))["turn"]["over"], second.said)
+    assert json.loads(client.afl("show", turn, "--json"))["cards"][-1]["text"] == "through"
     assert second.terminate() == 0
 
 
-def test_workers_that_start_together_bring_the_same_agents(desk: Desk) -> None:
+def test_workers_that_start_together_bring_the_same_agents(client: OperationsClient) -> None:
     command = ("worker", "agents.py", "--shutdown-timeout", "0")
-    started = [desk._warm.start("turns", *command, folder=desk.folder, **desk._place) for _ in range(4)]
+    started = [client._warm.start("turns", *command, folder=client.folder, **client._place) for _ in range(4)]
     eventually(lambda: all("serves porter" in each.said() for each in started), started[0].said)
-    assert desk.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
+    assert client.afl("send", "porter", "hello", "--wait") == "heard: hello\n"
     assert [each.terminate() for each in started] == [0] * 4
 
 
@@ -192,20 +194,20 @@ asyncio.run(main())
 """
 
 
-def test_who_sends_and_works_in_one_process_may_die_with_the_turn_in_hand(desk: Desk) -> None:
-    (desk.folder / "sender.py").write_text(SENDER)
-    place = desk.place
-    store = place.get("AFL_STORE", f"sqlite:///{desk.folder}/.afl/afl.db")
+def test_who_sends_and_works_in_one_process_may_die_with_the_turn_in_hand(client: OperationsClient) -> None:
+    (client.folder / "sender.py").write_text(SENDER)
+    place = client.place
+    store = place.get("AFL_STORE", f"sqlite:///{client.folder}/.afl/afl.db")
     where = [store, place.get("AFL_BUS", ""), place.get("AFL_PROJECT", "main")]
-    (desk.folder / ".afl").mkdir(exist_ok=True)
-    sender = WarmPopen(["sender.py", *where], cwd=desk.folder, stdout=subprocess.PIPE)
+    (client.folder / ".afl").mkdir(exist_ok=True)
+    sender = WarmPopen(["sender.py", *where], cwd=client.folder, stdout=subprocess.PIPE)
     try:
         assert sender.stdout is not None
         turn = sender.stdout.readline().strip()
-        eventually((desk.folder / "thinking").exists, lambda: turn)
+        eventually((client.folder / "thinking").exists, lambda: turn)
     finally:
         sender.kill()
         sender.communicate()
-    desk.worker()
-    shown = eventually(lambda: "heard: hello" in (said := desk.afl("show", turn)) and said, lambda: turn)
+    client.worker()
+    shown = eventually(lambda: "heard: hello" in (said := client.afl("show", turn)) and said, lambda: turn)
     assert "heard: hello" in str(shown)

@@ -24,7 +24,7 @@ TESTS = CHILD.parent.parent
 
 
 @dataclass(frozen=True)
-class Scene:
+class DiagnosticSnapshot:
     """A store in which a killed process still holds everything."""
 
     store: PersistenceAPI
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def scene(url: str) -> Iterator[Scene]:
+def scene(url: str) -> Iterator[DiagnosticSnapshot]:
     store = open_store(url)
     store.save_task(a_task(step_id="s"))
     begin(store, owner="")
@@ -51,11 +51,11 @@ def scene(url: str) -> Iterator[Scene]:
         assert store.life(owner) is not Life.DEAD
         child.kill()
         child.wait()
-    yield Scene(store, owner)
+    yield DiagnosticSnapshot(store, owner)
     store.close()
 
 
-def test_all_that_a_dead_process_held_is_free(scene: Scene) -> None:
+def test_all_that_a_dead_process_held_is_free(scene: DiagnosticSnapshot) -> None:
     store = scene.store
     epoch = stored_run(store).epoch
     assert eventually(store.reclaim) == 2
@@ -69,7 +69,7 @@ def test_all_that_a_dead_process_held_is_free(scene: Scene) -> None:
     assert scene.store.describe(scene.dead)
 
 
-def test_a_task_that_kills_its_workers_is_poisoned(scene: Scene) -> None:
+def test_a_task_that_kills_its_workers_is_poisoned(scene: DiagnosticSnapshot) -> None:
     scene.store.max_deliveries = 1
     eventually(scene.store.reclaim)
     task = stored_task(scene.store)
@@ -77,7 +77,7 @@ def test_a_task_that_kills_its_workers_is_poisoned(scene: Scene) -> None:
     assert scene.store.claim_task(["F"]) is None
 
 
-def test_the_run_of_a_dead_process_can_be_taken_at_once(scene: Scene) -> None:
+def test_the_run_of_a_dead_process_can_be_taken_at_once(scene: DiagnosticSnapshot) -> None:
     run = eventually(lambda: scene.store.life(scene.dead) is Life.DEAD and _take(scene.store))
     assert run == scene.store.owner_id
 

@@ -10,10 +10,10 @@ from typing import Any
 from mcp import Client
 
 from afl.kernel.settings import load_settings
-from afl.mcp.desks import OneDesk
+from afl.mcp.clients import SingleClient
 from afl.mcp.server import make_server
 from afl.operations.access import Caller, Role
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.runtime.memory_store import MemoryStore
 
 SECONDS = 60.0
@@ -22,11 +22,13 @@ Story = Callable[[Client], Awaitable[None]]
 
 def tell(store: MemoryStore, story: Story, role: Role = Role.ADMIN) -> None:
     """A client that is connected to a server on the store, as somebody of that role."""
-    desk = LocalDesk(store, load_settings({"store": "memory://"}, environ={}), Caller("ada", role, "test"))
+    client = StoreClient(
+        store, load_settings({"store": "memory://"}, environ={}), Caller("ada", role, "test")
+    )
 
     async def connected() -> None:
-        async with Client(make_server(OneDesk(desk))) as client:
-            await asyncio.wait_for(story(client), SECONDS)
+        async with Client(make_server(SingleClient(client))) as connection:
+            await asyncio.wait_for(story(connection), SECONDS)
 
     asyncio.run(connected())
 

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.approval_text import print_approval
+from afl.cli.clients import client_for
 from afl.cli.console import can_ask, output, print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.tables import Table, shortened
 from afl.kernel.clock import wall_ms
-from afl.operations.desk import Desk
+from afl.operations.client import OperationsClient
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
@@ -97,8 +97,8 @@ def show(
 
       afl approvals show 01jd3v
     """
-    with desk_for(store, server) as desk:
-        view = desk.do(operations.show_approval, id)
+    with client_for(store, server) as client:
+        view = client.call(operations.show_approval, id)
     if as_json:
         print_json(asdict(view))
     else:
@@ -129,10 +129,10 @@ def approve(
       afl approvals approve 01jd3v
       afl approvals approve 01jd3v --set amount=12 --set payee.city=Bonn
     """
-    with desk_for(store, server) as desk:
-        view = desk.do(operations.show_approval, id)
+    with client_for(store, server) as client:
+        view = client.call(operations.show_approval, id)
         values = _values(view, given or [])
-        done = desk.do(operations.answer, view.approval.id, values)
+        done = client.call(operations.answer, view.approval.id, values)
     _tell(done, as_json)
 
 
@@ -160,15 +160,15 @@ def reject(
 
       afl approvals reject 01jd3v --feedback "too much; ask again below 100"
     """
-    with desk_for(store, server) as desk:
-        why = _feedback(desk, id, as_json) if feedback is None else feedback
-        done = desk.do(operations.reject, id, why)
+    with client_for(store, server) as client:
+        why = _feedback(client, id, as_json) if feedback is None else feedback
+        done = client.call(operations.reject, id, why)
     _tell(done, as_json)
 
 
 def _list(group: str, limit: int, after: str, store: str | None, server: str | None, as_json: bool) -> None:
-    with desk_for(store, server) as desk:
-        found = desk.do(operations.list_approvals, group=group, limit=limit, after=after)
+    with client_for(store, server) as client:
+        found = client.call(operations.list_approvals, group=group, limit=limit, after=after)
     if as_json:
         print_json([asdict(each) for each in found])
     elif found:
@@ -205,11 +205,11 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _feedback(desk: Desk, id: str, as_json: bool) -> str:
+def _feedback(client: OperationsClient, id: str, as_json: bool) -> str:
     """Asked for once, where somebody is at a terminal; that there is such an approval is looked up before."""
     if as_json or not can_ask():
         return ""
-    title = shortened(desk.do(operations.show_approval, id).approval.title)
+    title = shortened(client.call(operations.show_approval, id).approval.title)
     given: str = typer.prompt(
         f"Why is it rejected: {title} (may be empty)", default="", show_default=False, err=True
     )

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.problems import problem
-from afl.operations.desk import Desk
+from afl.operations.client import OperationsClient
 from afl.operations.run import control
 from afl.operations.run.control import Change
 
@@ -34,8 +34,8 @@ def retry(
       afl retry 01jd3v                    every failed step of the run
       afl retry 01jd3v/fetch\\[3].parse     one of them
     """
-    with desk_for(store, server) as desk:
-        done = desk.do(control.retry, name)
+    with client_for(store, server) as client:
+        done = client.call(control.retry, name)
     if as_json:
         print_json(asdict(done))
     else:
@@ -57,7 +57,7 @@ def cancel(
 
       afl cancel 01jd3v
     """
-    _tell(_ask(store, server, lambda desk: desk.do(control.cancel, run_id)), "Cancelled", as_json)
+    _tell(_ask(store, server, lambda client: client.call(control.cancel, run_id)), "Cancelled", as_json)
 
 
 def pause(
@@ -72,7 +72,7 @@ def pause(
 
       afl pause 01jd3v
     """
-    _tell(_ask(store, server, lambda desk: desk.do(control.pause, run_id)), "Paused", as_json)
+    _tell(_ask(store, server, lambda client: client.call(control.pause, run_id)), "Paused", as_json)
 
 
 def unpause(
@@ -91,15 +91,15 @@ def unpause(
       afl unpause 01jd3v --budget-usd 5
     """
 
-    def change(desk: Desk) -> Change:
-        return desk.do(control.unpause, run_id, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    def change(client: OperationsClient) -> Change:
+        return client.call(control.unpause, run_id, budget_usd=budget_usd, budget_tokens=budget_tokens)
 
     _tell(_ask(store, server, change), "Unpaused", as_json)
 
 
-def _ask(store: str | None, server: str | None, change: Callable[[Desk], Change]) -> Change:
-    with desk_for(store, server) as desk:
-        return print_unknown_run(lambda: change(desk))
+def _ask(store: str | None, server: str | None, change: Callable[[OperationsClient], Change]) -> Change:
+    with client_for(store, server) as client:
+        return print_unknown_run(lambda: change(client))
 
 
 def _tell(done: Change, verb: str, as_json: bool) -> None:

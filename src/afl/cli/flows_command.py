@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import output, print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.findings import print_findings
 from afl.cli.programs import compile_file
 from afl.cli.tables import Table
@@ -103,8 +103,8 @@ def show(
     """
     if source + compiled + as_json > 1:
         raise typer.BadParameter("give one of --source, --compiled and --json")
-    with desk_for(store, server) as desk:
-        view = desk.do(show_flow, flow, with_program=compiled or as_json)
+    with client_for(store, server) as client:
+        view = client.call(show_flow, flow, with_program=compiled or as_json)
     if as_json:
         print_json(asdict(view))
     elif source:
@@ -134,8 +134,8 @@ def publish(
     """
     compile_file(file)
     text = read_file(file).text
-    with desk_for(store, server, create=True) as desk:
-        done = desk.do(publish_source, text, name=name)
+    with client_for(store, server, create=True) as client:
+        done = client.call(publish_source, text, name=name)
     if as_json:
         print_json(asdict(done))
     else:
@@ -143,8 +143,8 @@ def publish(
 
 
 def _list(limit: int, before: str, store: str | None, server: str | None, as_json: bool) -> None:
-    with desk_for(store, server) as desk:
-        page = desk.do(list_flows, before=before, limit=limit)
+    with client_for(store, server) as client:
+        page = client.call(list_flows, before=before, limit=limit)
     if as_json:
         print_json(asdict(page))
         return

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import duration, output, print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.tables import Table, shortened, state_text
 from afl.operations.run.run_list import RunLine, list_runs
@@ -49,9 +49,9 @@ def list_(
       afl list --before 01jd3v      the page behind
     """
     wanted = state.value if state else ""
-    with desk_for(store, server) as desk:
+    with client_for(store, server) as client:
         page = print_unknown_run(
-            lambda: desk.do(list_runs, state=wanted, workflow=workflow, before=before, limit=limit)
+            lambda: client.call(list_runs, state=wanted, workflow=workflow, before=before, limit=limit)
         )
     if as_json:
         print_json(asdict(page))

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import output
-from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.operations.run.following import read_log
 from afl.operations.run.run_end import wait_a_while
@@ -41,10 +41,10 @@ def logs(
       afl logs -f 01jd3v
       afl logs 01jd3v --json | jq -r .message
     """
-    with desk_for(store, server) as desk:
-        found = print_unknown_run(lambda: desk.do(wait_a_while, run_id or ""))
+    with client_for(store, server) as client:
+        found = print_unknown_run(lambda: client.call(wait_a_while, run_id or ""))
         console = output()
-        for line in read_log(desk, found.run, follow=follow):
+        for line in read_log(client, found.run, follow=follow):
             if as_json:
                 typer.echo(json.dumps(asdict(line)))
             else:

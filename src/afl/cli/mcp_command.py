@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from afl.cli import options
+from afl.cli.clients import chosen
 from afl.cli.console import say
-from afl.cli.desks import chosen
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from afl.cli import options
+from afl.cli.clients import chosen
 from afl.cli.console import errors, print_json, say
-from afl.cli.desks import chosen
 from afl.kernel.errors import InputError
-from afl.operations.desk import open_desk
+from afl.operations.client import open_client
 from afl.operations.run.retention import prune as prune_runs
 from afl.operations.spans import DAY, date, read_span
 
@@ -37,8 +37,8 @@ def prune(
     if older_than is None and not settings.retention_days:
         raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
-    with open_desk(settings) as desk, errors().status("Looking for what is old") as status:
-        done = desk.do(
+    with open_client(settings) as client, errors().status("Looking for what is old") as status:
+        done = client.call(
             prune_runs,
             age,
             dry_run=dry_run,

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import output, print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.tables import Table
 from afl.operations.spans import span
 from afl.operations.work.store_lock import store_lock
@@ -45,9 +45,9 @@ def ps(
       afl ps --all
       afl ps --json | jq '.\\[] | select(.liveness == "dead")'
     """
-    with desk_for(store, server) as desk:
-        known = desk.do(servers)
-        lock = desk.do(store_lock)
+    with client_for(store, server) as client:
+        known = client.call(servers)
+        lock = client.call(store_lock)
     if lock.holder:
         say(f"Nobody can write to the store: {lock.holder} holds its write lock; {lock.remedy}.", "yellow")
     found = [each for each in known if every or each.liveness not in _GONE]

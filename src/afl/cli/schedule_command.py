@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import chosen, client_for
 from afl.cli.console import output, print_json, say
-from afl.cli.desks import chosen, desk_for
 from afl.cli.programs import prepare
 from afl.cli.tables import Table, shortened
-from afl.operations.desk import Desk, open_desk
+from afl.operations.client import OperationsClient, open_client
 from afl.operations.spans import date
 from afl.operations.work import timetable
 from afl.operations.work.timetable import CatchUp, WorkflowSchedule
@@ -50,8 +50,8 @@ def schedule(
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
     settings = chosen(store, server, task_list=task_list)
-    with open_desk(settings, create=True) as desk:
-        added = desk.do(
+    with open_client(settings, create=True) as client:
+        added = client.call(
             timetable.add_source,
             prepared.source.text,
             prepared.program.workflow.name,
@@ -88,11 +88,11 @@ def schedules(
       afl schedules --pause news.MorningPage
       afl schedules --remove news.MorningPage
     """
-    with desk_for(store, server) as desk:
+    with client_for(store, server) as client:
         for name, change in ((remove, _remove), (pause, _pause), (unpause, _unpause)):
             if name:
-                change(desk, name)
-        found = desk.do(timetable.schedules)
+                change(client, name)
+        found = client.call(timetable.schedules)
     if as_json:
         print_json([asdict(each) for each in found])
     elif found:
@@ -101,18 +101,18 @@ def schedules(
         say("No schedules")
 
 
-def _remove(desk: Desk, name: str) -> None:
-    desk.do(timetable.remove, name)
+def _remove(client: OperationsClient, name: str) -> None:
+    client.call(timetable.remove, name)
     say(f"Removed schedule {name}; the runs that it started stay")
 
 
-def _pause(desk: Desk, name: str) -> None:
-    desk.do(timetable.pause, name)
+def _pause(client: OperationsClient, name: str) -> None:
+    client.call(timetable.pause, name)
     say(f"Paused schedule {name}")
 
 
-def _unpause(desk: Desk, name: str) -> None:
-    again = desk.do(timetable.pause, name, paused=False)
+def _unpause(client: OperationsClient, name: str) -> None:
+    again = client.call(timetable.pause, name, paused=False)
     say(f"Unpaused schedule {name}: next {date(again.due) if again.due else 'never'}")
 
 

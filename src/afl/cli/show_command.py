@@ -11,8 +11,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import duration, output, print_json
-from afl.cli.desks import desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.tables import shortened
 from afl.operations.run.run_tree import RunTree, StepNode
@@ -53,8 +53,8 @@ def show(
       afl show 01jd3v     by the beginning of its id
       afl show --json | jq .state
     """
-    with desk_for(store, server) as desk:
-        found = print_unknown_run(lambda: desk.do(show_run, run_id or ""))
+    with client_for(store, server) as client:
+        found = print_unknown_run(lambda: client.call(show_run, run_id or ""))
     if as_json:
         print_json(plain(found))
         return

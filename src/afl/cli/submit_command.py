@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from afl.cli import options
+from afl.cli.clients import chosen, client_for
 from afl.cli.console import duration, print_json, say
-from afl.cli.desks import chosen, desk_for
 from afl.cli.failures import failure_text, print_unknown_run
 from afl.cli.programs import prepare
 from afl.kernel.errors import InputError
-from afl.operations.desk import Desk, open_desk
+from afl.operations.client import OperationsClient, open_client
 from afl.operations.program.submission import submit_source
 from afl.operations.run import run_end
 from afl.operations.run.following import wait_for_run
@@ -58,8 +58,8 @@ def submit(
         raise InputError(
             "nobody else sees a run in memory://, and it is gone at once; submit to a file or a server"
         )
-    with open_desk(settings, create=True) as desk:
-        submitted = desk.do(
+    with open_client(settings, create=True) as client:
+        submitted = client.call(
             submit_source,
             prepared.source.text,
             prepared.program.workflow.name,
@@ -72,7 +72,7 @@ def submit(
         )
         if wait_for_it:
             greeting = f"run {submitted.run} of {submitted.workflow}"
-            _conclude(_awaited(desk, submitted.run, greeting=greeting), as_json)
+            _conclude(_awaited(client, submitted.run, greeting=greeting), as_json)
         elif as_json:
             print_json(asdict(submitted))
         else:
@@ -98,16 +98,18 @@ def wait(
       afl wait 01jd3v --timeout 5m && echo done
     """
     seconds = None if timeout is None else read_span(timeout) / 1000
-    with desk_for(store, server) as desk:
-        found = print_unknown_run(lambda: desk.do(run_end.wait_a_while, run_id))
-        _conclude(_awaited(desk, found.run, seconds), as_json)
+    with client_for(store, server) as client:
+        found = print_unknown_run(lambda: client.call(run_end.wait_a_while, run_id))
+        _conclude(_awaited(client, found.run, seconds), as_json)
 
 
-def _awaited(desk: Desk, run: str, seconds: float | None = None, *, greeting: str = "") -> run_end.RunEnd:
+def _awaited(
+    client: OperationsClient, run: str, seconds: float | None = None, *, greeting: str = ""
+) -> run_end.RunEnd:
     try:
         if greeting:
             say(greeting, "dim")
-        return wait_for_run(desk, run, seconds)
+        return wait_for_run(client, run, seconds)
     except KeyboardInterrupt:
         say(f"Run {run} goes on without you; afl wait {run} waits again, afl cancel {run} ends it.", "yellow")
         raise

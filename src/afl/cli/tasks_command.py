@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import output, print_json, say
-from afl.cli.desks import desk_for
 from afl.cli.failures import print_unknown_run
 from afl.cli.tables import Table, shortened, state_text
 from afl.operations.spans import span
@@ -50,9 +50,11 @@ def tasks(
       afl tasks --run 01jd3v --json
     """
     wanted = state.value if state else ""
-    with desk_for(store, server) as desk:
+    with client_for(store, server) as client:
         found = print_unknown_run(
-            lambda: desk.do(list_tasks, state=wanted, name=name, task_list=task_list, run=run, limit=limit)
+            lambda: client.call(
+                list_tasks, state=wanted, name=name, task_list=task_list, run=run, limit=limit
+            )
         )
     if as_json:
         print_json([asdict(each) for each in found])

@@ -19,7 +19,7 @@ from afl.cli.turn_transcript import print_transcript, reason_text, status_text
 from afl.cli.turns_options import Bus, Project, Turn, chosen
 from afl.cli.turns_send import send
 from afl.cli.turns_work import chat, worker
-from afl.operations.desk import open_desk
+from afl.operations.client import open_client
 from afl.operations.spans import ago, date
 from afl.operations.turn import turn_events, turn_reasons, turn_view
 from afl.operations.turn import turns as operations
@@ -66,8 +66,8 @@ def show(
       afl turns show 01k9z --edges
       afl turns show 01k9z --json | jq '.cards'
     """
-    with open_desk(chosen(store, bus, project, server)) as desk:
-        view = desk.do(turn_view.show, turn)
+    with open_client(chosen(store, bus, project, server)) as client:
+        view = client.call(turn_view.show, turn)
     if as_json:
         print_json(asdict(view) | {"cost": view.cost})
     else:
@@ -91,8 +91,8 @@ def list_(
       afl turns list
       afl turns list guide --limit 5 --json
     """
-    with open_desk(chosen(store, bus, project, server)) as desk:
-        found = desk.do(operations.turns, agent, limit)
+    with open_client(chosen(store, bus, project, server)) as client:
+        found = client.call(operations.turns, agent, limit)
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -122,8 +122,8 @@ def agents(
       afl turns agents --project support --json
     """
     settings = chosen(store, bus, project, server)
-    with open_desk(settings) as desk:
-        found = desk.do(operations.agents)
+    with open_client(settings) as client:
+        found = client.call(operations.agents)
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -207,8 +207,8 @@ def stop(
       afl turns stop guide
       afl turns stop 01k9z --reason "wrong question"
     """
-    with open_desk(chosen(store, bus, project, server)) as desk:
-        done = desk.do(operations.stop, name, reason)
+    with open_client(chosen(store, bus, project, server)) as client:
+        done = client.call(operations.stop, name, reason)
     if as_json:
         print_json(asdict(done))
     elif done.late:
@@ -233,8 +233,8 @@ def why(
       afl turns why
       afl turns why guide
     """
-    with open_desk(chosen(store, bus, project, server)) as desk:
-        found = desk.do(turn_reasons.why, turn)
+    with open_client(chosen(store, bus, project, server)) as client:
+        found = client.call(turn_reasons.why, turn)
     if as_json:
         print_json(asdict(found))
         return

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from afl.cli import desks
+from afl.cli import clients
 from afl.kernel.settings import Settings
 
 Bus = Annotated[
@@ -39,4 +39,4 @@ def chosen(store: str | None, bus: str | None, project: str | None, server: str 
     """The settings, with what was said on the command line."""
     if server is not None and (bus is not None or project is not None):
         raise typer.BadParameter("--bus and --project are the server's own; leave them out with --server")
-    return desks.chosen(store, server, bus=bus, project=project)
+    return clients.chosen(store, server, bus=bus, project=project)

@@ -12,7 +12,7 @@ from afl.cli import options
 from afl.cli.console import print_json, say
 from afl.cli.turn_transcript import reason_text, status_text
 from afl.cli.turns_options import Agent, Bus, Project, chosen
-from afl.operations.desk import open_desk
+from afl.operations.client import open_client
 from afl.operations.turn import turns as operations
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_wait import wait_for_delivery
@@ -56,8 +56,8 @@ def send(
       afl turns send guide "Is it warm in Oslo?" --wait --field answer --field source=where you looked
       afl turns send guide "And in Bergen?" --wait --after guide
     """
-    with open_desk(chosen(store, bus, project, server)) as desk:
-        turn = desk.do(
+    with open_client(chosen(store, bus, project, server)) as client:
+        turn = client.call(
             operations.send,
             agent,
             text,
@@ -72,7 +72,7 @@ def send(
             else:
                 print(turn.agent_turn_id)
             return
-        delivered = wait_for_delivery(desk, turn.agent_turn_id, timeout, stands=_say_why)
+        delivered = wait_for_delivery(client, turn.agent_turn_id, timeout, stands=_say_why)
     if delivered is None:
         say(f"Turn {turn.agent_turn_id} is not over; `afl turns why {turn.agent_turn_id}` says why.")
         raise typer.Exit(3)

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import client_for
 from afl.cli.console import output, print_json
-from afl.cli.desks import desk_for
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why as reason_of
 
@@ -38,8 +38,8 @@ def why(
       afl why 01jd3v                a run, a task or a server
       afl why 01jd3v/desk.story     a step, whether it has begun or not
     """
-    with desk_for(store, server) as desk:
-        reason = desk.do(reason_of, name)
+    with client_for(store, server) as client:
+        reason = client.call(reason_of, name)
     if as_json:
         print_json(_plain(reason))
     else:

@@ -26,9 +26,9 @@ from afl.dashboard.headers import Headers, PayloadLimit
 from afl.dashboard.live import Hub
 from afl.dashboard.outside import METRICS
 from afl.dashboard.rendering import page
-from afl.dashboard.sessions import Doorkeeper
+from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import line_seats, live_seats
-from afl.dashboard.threads import Threads
+from afl.dashboard.thread_limits import ThreadLimits
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.meters import CONTENT_TYPE
 from afl.kernel.settings import Settings
@@ -43,14 +43,14 @@ Life: TypeAlias = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starlette:
     """The application. Without a store it opens that of the settings when it starts, and closes it at the end."""
-    keeper = Doorkeeper(load_users(settings))
+    sessions = Sessions(load_users(settings))
     app = Starlette(
         routes=_routes(),
         middleware=[
             Middleware(Headers),
             Middleware(PayloadLimit, limit=settings.max_payload_bytes),
             Middleware(Defects),
-            Middleware(Gate, settings=settings, keeper=keeper),
+            Middleware(Gate, settings=settings, sessions=sessions),
         ],
         exception_handlers={
             AgentFlowError: _refused,
@@ -59,8 +59,8 @@ def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starl
         lifespan=_lifespan(settings, store),
     )
     app.state.settings = settings
-    app.state.keeper = keeper
-    app.state.threads = Threads()
+    app.state.sessions = sessions
+    app.state.threads = ThreadLimits()
     app.state.live_seats, app.state.line_seats = live_seats(), line_seats()
     if store is not None:
         app.state.store = store

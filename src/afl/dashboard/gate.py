@@ -20,13 +20,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from afl.dashboard.api.answers import is_api
 from afl.dashboard.cookies import cookie_of
 from afl.dashboard.outside import METRICS, refuse
-from afl.dashboard.sessions import COOKIE, Doorkeeper
+from afl.dashboard.sessions import COOKIE, Sessions
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role, operator
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN_PATHS = ("/login", "/static/", "/health", "/favicon.ico")
@@ -34,16 +34,16 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class Gate:
-    """Lets requests in, each with the desk of whoever asks as `request.state.desk`.
+    """Lets requests in, each with the client of its caller as `request.state.client`.
 
     `request.state.session` is the cookie of a session by which somebody came in; empty for those who came otherwise.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, keeper: Doorkeeper) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
         self._app = app
         self._settings = settings
-        self._keeper = keeper
-        self._hosts = _hosts(settings, keeper)
+        self._sessions = sessions
+        self._hosts = _hosts(settings, sessions)
         self._everybody = operator()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +61,7 @@ class Gate:
             return
         if caller is not None:
             state = scope.setdefault("state", {})
-            state["desk"] = LocalDesk(request.app.state.store, self._settings, caller)
+            state["client"] = StoreClient(request.app.state.store, self._settings, caller)
             state["session"] = session
         await self._app(scope, receive, send)
 
@@ -86,7 +86,7 @@ class Gate:
     def _identify(self, request: Request) -> tuple[Caller | None, str]:
         """Who asks, and by which session; None where that does not matter."""
         where = client_address(request)
-        if not self._keeper.demands_token:
+        if not self._sessions.demands_token:
             return Caller(self._everybody, Role.ADMIN, where), ""
         if request.scope["path"].startswith(_OPEN_PATHS):
             return None, ""
@@ -95,10 +95,10 @@ class Gate:
             kind, _, token = header.partition(" ")
             if kind.lower() != "bearer":
                 raise Unauthenticated("Authorization has to be `Bearer` and a token")
-            user = self._keeper.check(token.strip(), where)
+            user = self._sessions.check(token.strip(), where)
         else:
             session = cookie_of(request, COOKIE)
-            user = self._keeper.session(session)
+            user = self._sessions.session(session)
         return Caller(user.name, user.role, where), session
 
     def _turned_away(self, request: Request, error: AccessError) -> Response:
@@ -111,7 +111,7 @@ class Gate:
     def _note(self, request: Request, error: AccessError) -> None:
         """What was refused is written down, unless it only looked; not more of it than a person can read."""
         wrong_token = isinstance(error, Unauthenticated) and "Authorization" in request.headers
-        if (request.method in _SAFE and not wrong_token) or not self._keeper.worth_noting(
+        if (request.method in _SAFE and not wrong_token) or not self._sessions.worth_noting(
             client_address(request)
         ):
             return
@@ -125,11 +125,11 @@ class Gate:
 _LONGEST_PLACE = 200
 
 
-def _hosts(settings: Settings, keeper: Doorkeeper) -> frozenset[str]:
+def _hosts(settings: Settings, sessions: Sessions) -> frozenset[str]:
     named = frozenset(each.strip().lower() for each in settings.dashboard_hosts.split(",") if each.strip())
     if named:
         return named | LOOPBACK
-    return frozenset() if keeper.demands_token else LOOPBACK
+    return frozenset() if sessions.demands_token else LOOPBACK
 
 
 def _opens_page(request: Request) -> bool:

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
 from afl.dashboard.outside import answer
+from afl.operations.http_client import VERSION_HEADER
 from afl.operations.problems import Problem
-from afl.operations.remote import VERSION_HEADER
 
 _REST_SECONDS = 10.0
 _REST_LIMITS = 2
@@ -57,7 +57,7 @@ class TooLarge(Exception):
     """More was sent than is taken."""
 
 
-class Intake:
+class RequestBody:
     """The body of one request, counted; what nobody read is taken and thrown away before the answer goes out.
 
     A server that answers and closes while the other side still writes is a broken connection to most clients: they
@@ -105,18 +105,18 @@ class PayloadLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        intake = Intake(scope, receive, self._limit)
+        body = RequestBody(scope, receive, self._limit)
         begun = False
 
         async def noted(message: Message) -> None:
             nonlocal begun
             if not begun:
                 begun = True
-                await intake.finish()
+                await body.finish()
             await send(message)
 
         try:
-            await self._app(scope, intake.read, noted)
+            await self._app(scope, body.read, noted)
         except TooLarge:
             if begun:
                 raise

@@ -11,7 +11,7 @@ from afl.dashboard.cookies import cookie_of
 from afl.dashboard.gate import client_address
 from afl.dashboard.navigation import page_of_ours
 from afl.dashboard.rendering import page
-from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
+from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError
 from afl.operations import audit
@@ -20,7 +20,7 @@ from afl.operations.access import Caller, Role
 
 async def login_page(request: Request) -> Response:
     """The form."""
-    if not _keeper(request).demands_token:
+    if not _sessions(request).demands_token:
         return RedirectResponse("/", 303)
     return await page(request, "login.html", target=_target(request.query_params.get("next", "")), problem="")
 
@@ -29,11 +29,11 @@ async def login(request: Request) -> Response:
     """A token from the form; the browser gets a cookie that only this site receives and no script reads."""
     form = await request.form()
     token, target = str(form.get("token", "")).strip(), _target(str(form.get("next", "")))
-    keeper, where = _keeper(request), client_address(request)
+    sessions, where = _sessions(request), client_address(request)
     try:
-        user = keeper.check(token, where)
+        user = sessions.check(token, where)
     except AccessError as error:
-        if keeper.worth_noting(where):
+        if sessions.worth_noting(where):
             stranger = Caller("anonymous", Role.VIEWER, where)
             await _note(request, stranger, "login", audit.REFUSED, error_text(error))
         return await page(
@@ -43,7 +43,7 @@ async def login(request: Request) -> Response:
     response = RedirectResponse(target, 303)
     response.set_cookie(
         COOKIE,
-        keeper.begin(user),
+        sessions.begin(user),
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
@@ -54,16 +54,16 @@ async def login(request: Request) -> Response:
 
 async def logout(request: Request) -> Response:
     """The session ends, and the cookie with it."""
-    _keeper(request).end(cookie_of(request, COOKIE))
-    await _note(request, request.state.desk.caller, "logout", audit.DONE)
+    _sessions(request).end(cookie_of(request, COOKIE))
+    await _note(request, request.state.client.caller, "logout", audit.DONE)
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE)
     return response
 
 
-def _keeper(request: Request) -> Doorkeeper:
-    keeper: Doorkeeper = request.app.state.keeper
-    return keeper
+def _sessions(request: Request) -> Sessions:
+    sessions: Sessions = request.app.state.sessions
+    return sessions
 
 
 def _target(path: str) -> str:

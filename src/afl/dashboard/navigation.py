@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.operations.run.badges import Badges
 from afl.operations.run.badges import badges as count
 
@@ -56,8 +56,8 @@ NAVIGATION = (
 
 def badges(request: Request) -> Badges:
     """The numbers, for somebody who may see them; none on the login page."""
-    desk = desk_of(request)
-    return desk.do(count) if desk is not None else Badges()
+    client = client_of_request(request)
+    return client.call(count) if client is not None else Badges()
 
 
 def page_of_ours(path: str) -> bool:
@@ -65,7 +65,7 @@ def page_of_ours(path: str) -> bool:
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
 
 
-def desk_of(request: Request) -> LocalDesk | None:
-    """The desk of whoever asks; None on pages that everybody may see."""
-    desk: LocalDesk | None = request.scope.get("state", {}).get("desk")
-    return desk
+def client_of_request(request: Request) -> StoreClient | None:
+    """The client of the caller; None on pages that everybody may see."""
+    client: StoreClient | None = request.scope.get("state", {}).get("client")
+    return client

@@ -18,14 +18,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from afl import __version__
 from afl.dashboard.cookies import cookie_of
-from afl.dashboard.navigation import NAVIGATION, badges, desk_of
+from afl.dashboard.navigation import NAVIGATION, badges, client_of_request
 from afl.dashboard.sessions import COOKIE
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
 from afl.operations.access import Role
 from afl.operations.catalogue import operation_of
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,9 +57,9 @@ async def ask(
     request: Request, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
     """What an operation answers; the caller's role decides whether it may be asked. In a thread: stores block."""
-    desk: LocalDesk = request.state.desk
+    client: StoreClient = request.state.client
     limiter = request.app.state.threads.of(operation_of(function))
-    return await run_sync(lambda: desk.do(function, *args, **kwargs), limiter=limiter)
+    return await run_sync(lambda: client.call(function, *args, **kwargs), limiter=limiter)
 
 
 async def page(
@@ -113,12 +113,12 @@ def _render_page(request: Request, template: str, active: str, context: dict[str
 
 def _person(request: Request) -> dict[str, Any]:
     """Who looks, and what they may do: templates leave out what would be refused."""
-    desk = desk_of(request)
-    role = desk.role if desk is not None else Role.VIEWER
+    client = client_of_request(request)
+    role = client.role if client is not None else Role.VIEWER
     return {
         "request": request,
         "now": wall_ms(),
-        "actor": desk.caller.name if desk is not None else "",
+        "actor": client.caller.name if client is not None else "",
         "role": str(role),
         "may_act": role.allows(Role.OPERATOR),
         "may_rule": role.allows(Role.ADMIN),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.errors import Unauthenticated
 from afl.operations.access import User, Users, new_token
-from afl.operations.turnstile import Turnstile
+from afl.operations.rate_limit import TokenCheck
 
 COOKIE = "afl-session"
 SESSION_SECONDS = 12 * 3600
@@ -32,7 +32,7 @@ class _Session:
             farewell()
 
 
-class Doorkeeper(Turnstile):
+class Sessions(TokenCheck):
     """Knows the users, and who of them logged in. Sessions live as long as the process: a restart ends them."""
 
     def __init__(self, users: Users, clock: Callable[[], float] = time.monotonic) -> None:

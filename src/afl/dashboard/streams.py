@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from afl.dashboard.sessions import Doorkeeper
+from afl.dashboard.sessions import Sessions
 
 T = TypeVar("T")
 _AHEAD = 100
@@ -85,7 +85,7 @@ class EventStream(StreamingResponse):
         self._seats = seats
         self._user: str = user_of(request)
         self._session: str = request.state.session
-        self._keeper: Doorkeeper = request.app.state.keeper
+        self._sessions: Sessions = request.app.state.sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -117,14 +117,14 @@ class EventStream(StreamingResponse):
             with suppress(RuntimeError):  # the loop is closed, and the browser gone
                 loop.call_soon_threadsafe(life.cancel)
 
-        with self._keeper.lasting(self._session, farewell) as seconds:
+        with self._sessions.lasting(self._session, farewell) as seconds:
             life.deadline = current_time() + seconds
             yield
 
 
 def user_of(request: Request) -> str:
     """Who asks."""
-    name: str = request.state.desk.caller.name
+    name: str = request.state.client.caller.name
     return name
 
 

@@ -1,4 +1,5 @@
 """The MCP server: the operations of AgentFlow as tools and resources of the Model Context Protocol.
 
-Everything goes through a desk, so a model may do what its caller may do, and what it does is in the audit log.
+Every call goes through a client of the operations: a model has the role of its caller, and its actions are in the
+audit log.
 """

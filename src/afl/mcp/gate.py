@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from afl.kernel.errors import AccessError, Unauthenticated
-from afl.mcp.desks import ADDRESS_HEADER, token_of
-from afl.operations.turnstile import Turnstile
+from afl.mcp.clients import ADDRESS_HEADER, token_of
+from afl.operations.rate_limit import TokenCheck
 
 Note = Callable[[str, AccessError], None]
 
@@ -19,9 +19,9 @@ Note = Callable[[str, AccessError], None]
 class Gate:
     """Tells those behind it from where a request comes; `note` is told what was refused, and of whom."""
 
-    def __init__(self, app: ASGIApp, turnstile: Turnstile, note: Note) -> None:
+    def __init__(self, app: ASGIApp, token_check: TokenCheck, note: Note) -> None:
         self._app = app
-        self._turnstile = turnstile
+        self._token_check = token_check
         self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,19 +33,19 @@ class Gate:
         if error is None:
             await self._app({**scope, "headers": _with_address(scope, address)}, receive, send)
             return
-        if self._turnstile.worth_noting(address):
+        if self._token_check.worth_noting(address):
             await to_thread.run_sync(self._note, address, error)
         problem = {"code": error.code, "message": str(error), "hint": error.hint, "details": {}}
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
         await JSONResponse({"error": problem}, error.status, headers)(scope, receive, send)
 
     def _refusal(self, headers: Headers, address: str) -> AccessError | None:
-        if not self._turnstile.demands_token:
+        if not self._token_check.demands_token:
             return None
         if "authorization" not in headers:  # clients look first, and then ask their user for a token
             return Unauthenticated("a token is needed: Authorization: Bearer ...")
         try:
-            self._turnstile.check(token_of(headers), address)
+            self._token_check.check(token_of(headers), address)
         except AccessError as error:
             return error
         return None

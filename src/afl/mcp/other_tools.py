@@ -8,7 +8,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from pydantic import Field
 
-from afl.mcp.desks import Asker
+from afl.mcp.clients import RequestClient
 from afl.mcp.toolbox import ADDS, CHANGES, ENDS, LOOKS, tool
 from afl.operations.people import approvals
 from afl.operations.program import flows, library, source_text
@@ -18,9 +18,9 @@ Source = Annotated[str, Field(description="The text of a program in AFL.")]
 ApprovalId = Annotated[str, Field(description="The approval's id, or enough of its beginning.")]
 
 
-def other_tools(asker: Asker) -> list[Tool]:
+def other_tools(client: RequestClient) -> list[Tool]:
     """All of them."""
-    sources, work, people = _SourceTools(asker), _WorkTools(asker), _PeopleTools(asker)
+    sources, work, people = _SourceTools(client), _WorkTools(client), _PeopleTools(client)
     return [
         tool(sources.validate, "Look for mistakes in a source", LOOKS),
         tool(sources.compile, "Compile a source", LOOKS),
@@ -41,8 +41,8 @@ def other_tools(asker: Asker) -> list[Tool]:
 class _SourceTools:
     """Each method is a tool; its text is what a model reads."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._do = asker.do
+    def __init__(self, client: RequestClient) -> None:
+        self._do = client.call
 
     async def validate(
         self,
@@ -111,8 +111,8 @@ class _SourceTools:
 class _WorkTools:
     """Each method is a tool; its text is what a model reads."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._do = asker.do
+    def __init__(self, client: RequestClient) -> None:
+        self._do = client.call
 
     async def list_tasks(
         self,
@@ -143,8 +143,8 @@ class _WorkTools:
 class _PeopleTools:
     """Each method is a tool; its text is what a model reads."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._do = asker.do
+    def __init__(self, client: RequestClient) -> None:
+        self._do = client.call
 
     async def list_approvals(
         self,

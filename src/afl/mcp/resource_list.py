@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, Annotations, Resource
 
 from afl.kernel.errors import AgentFlowError
-from afl.mcp.desks import Asker
+from afl.mcp.clients import RequestClient
 from afl.mcp.toolbox import said
 from afl.operations.run.run_list import RunLine, list_runs
 
@@ -26,10 +26,10 @@ _LISTS = (
 )
 
 
-async def listed(context: Context[Any, Any], asker: Asker) -> list[Resource]:
+async def listed(context: Context[Any, Any], client: RequestClient) -> list[Resource]:
     """The lists, and the newest runs: one question to the store. The templates lead to everything else."""
     try:
-        page = await asker.do(context, list_runs, limit=_MOST_RUNS)
+        page = await client.call(context, list_runs, limit=_MOST_RUNS)
     except AgentFlowError as error:
         raise MCPError(code=INTERNAL_ERROR, message=said(error)) from error
     lists = [

@@ -9,9 +9,9 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from afl.kernel.errors import AgentFlowError, NotFoundError
-from afl.mcp.desks import Asker
+from afl.mcp.clients import RequestClient
 from afl.mcp.toolbox import said
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.people import approvals
 from afl.operations.program import flows, library
 from afl.operations.run import run_list, run_log, run_view, step_view
@@ -19,9 +19,9 @@ from afl.operations.run import run_list, run_log, run_view, step_view
 _JSON = "application/json"
 
 
-def add_resources(server: MCPServer[Any], asker: Asker) -> None:
+def add_resources(server: MCPServer[Any], client: RequestClient) -> None:
     """Offer all of them."""
-    do = asker.do
+    do = client.call
 
     @server.resource("afl://runs{?state,before}", title="Runs", mime_type=_JSON)
     async def runs(context: Context[Any, Any], state: str = "", before: str = "") -> str:
@@ -84,4 +84,4 @@ async def _caught(asked: Awaitable[Any]) -> Any:
 
 
 def _text(found: Any) -> str:
-    return wire.encode(found).decode()
+    return serialization.encode(found).decode()

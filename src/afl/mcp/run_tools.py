@@ -11,7 +11,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import Field
 
 from afl.kernel.errors import InputError
-from afl.mcp.desks import Asker
+from afl.mcp.clients import RequestClient
 from afl.mcp.toolbox import ADDS, CHANGES, ENDS, LOOKS, tool
 from afl.operations.program import submission
 from afl.operations.reason.reasons import Reason
@@ -37,9 +37,9 @@ class RunState:
     duration_ms: int = 0
 
 
-def run_tools(asker: Asker) -> list[Tool]:
+def run_tools(client: RequestClient) -> list[Tool]:
     """All of them."""
-    work = _RunTools(asker)
+    work = _RunTools(client)
     return [
         tool(work.run, "Run a workflow", ADDS),
         tool(work.wait_for_run, "Wait for a run", LOOKS),
@@ -59,8 +59,8 @@ def run_tools(asker: Asker) -> list[Tool]:
 class _RunTools:
     """Each method is a tool; its text is what a model reads."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._do = asker.do
+    def __init__(self, client: RequestClient) -> None:
+        self._do = client.call
 
     async def run(
         self,

@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ListResourcesResult, PaginatedRequestParams
 
 from afl import __version__
-from afl.mcp.desks import Asker, Desks
+from afl.mcp.clients import ClientProvider, RequestClient
 from afl.mcp.other_tools import other_tools
 from afl.mcp.resource_list import listed
 from afl.mcp.resources import add_resources
@@ -28,9 +28,9 @@ class _Server(MCPServer[Any]):
     What the package lists by itself are those whose address was known when the server was made.
     """
 
-    def __init__(self, asker: Asker, **about: Any) -> None:
+    def __init__(self, client: RequestClient, **about: Any) -> None:
         super().__init__("agentflow", **about)
-        self._asker = asker
+        self._asker = client
 
     async def _handle_list_resources(
         self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
@@ -39,17 +39,17 @@ class _Server(MCPServer[Any]):
         return ListResourcesResult(resources=await listed(context, self._asker))
 
 
-def make_server(desks: Desks) -> MCPServer[Any]:
-    """A server for whoever these desks belong to."""
-    asker = Asker(desks)
+def make_server(clients: ClientProvider) -> MCPServer[Any]:
+    """A server whose requests get their clients from `clients`."""
+    client = RequestClient(clients)
     server = _Server(
-        asker,
+        client,
         title="AgentFlow",
         description="A durable runtime for agents: start, inspect and steer workflow runs.",
         instructions=_INSTRUCTIONS,
         version=__version__,
-        tools=[*run_tools(asker), *other_tools(asker)],
+        tools=[*run_tools(client), *other_tools(client)],
         log_level="WARNING",
     )
-    add_resources(server, asker)
+    add_resources(server, client)
     return server

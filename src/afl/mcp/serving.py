@@ -18,13 +18,13 @@ from mcp.server.transport_security import TransportSecuritySettings
 from afl.kernel.address import is_loopback, listening_socket
 from afl.kernel.errors import AccessError
 from afl.kernel.settings import Settings
-from afl.mcp.desks import Desks, DesksAtServer, DesksByToken, OneDesk
+from afl.mcp.clients import ClientProvider, ClientsAtServer, ClientsByToken, SingleClient
 from afl.mcp.gate import Gate
 from afl.mcp.server import make_server
 from afl.operations import audit
 from afl.operations.access import Caller, Role, Users, check_address, load_users
-from afl.operations.desk import Desk, LocalDesk, open_desk
-from afl.operations.turnstile import Turnstile
+from afl.operations.client import OperationsClient, StoreClient, open_client
+from afl.operations.rate_limit import TokenCheck
 from afl.operations.web_server import server_config
 
 PATH = "/mcp"
@@ -33,19 +33,19 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 def serve_stdio(settings: Settings) -> None:
     """Serve whoever started this process, until it closes the standard input."""
-    with open_desk(settings, create=True) as desk:
-        run(make_server(OneDesk(desk)).run_stdio_async)
+    with open_client(settings, create=True) as client:
+        run(make_server(SingleClient(client)).run_stdio_async)
 
 
 def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve over HTTP until somebody ends it; `ready` is told the address."""
     check_address(settings, host)
     users = load_users(settings)
-    with listening_socket(host, port) as listener, open_desk(settings, create=True) as desk:
-        app = make_server(_desks(desk, settings, users)).streamable_http_app(
+    with listening_socket(host, port) as listener, open_client(settings, create=True) as client:
+        app = make_server(_clients(client, settings, users)).streamable_http_app(
             streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
         )
-        config = server_config(Gate(app, Turnstile(users), partial(_note, desk)))
+        config = server_config(Gate(app, TokenCheck(users), partial(_note, client)))
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         _Server(config, lambda: ready(f"http://{shown}:{listener.getsockname()[1]}{PATH}")).run([listener])
 
@@ -63,19 +63,19 @@ class _Server(uvicorn.Server):
             self._ready()
 
 
-def _desks(desk: Desk, settings: Settings, users: Users) -> Desks:
+def _clients(client: OperationsClient, settings: Settings, users: Users) -> ClientProvider:
     if not users:
-        return OneDesk(desk)
-    if isinstance(desk, LocalDesk):
-        return DesksByToken(desk.store, settings, users)
-    return DesksAtServer(settings.server)
+        return SingleClient(client)
+    if isinstance(client, StoreClient):
+        return ClientsByToken(client.store, settings, users)
+    return ClientsAtServer(settings.server)
 
 
-def _note(desk: Desk, address: str, error: AccessError) -> None:
+def _note(client: OperationsClient, address: str, error: AccessError) -> None:
     """What was refused is in the audit log of the store; another server has its own."""
-    if isinstance(desk, LocalDesk):
+    if isinstance(client, StoreClient):
         stranger = Caller("anonymous", Role.VIEWER, f"mcp, {address}")
-        audit.note(desk.store, stranger, "mcp", "", audit.REFUSED, str(error))
+        audit.note(client.store, stranger, "mcp", "", audit.REFUSED, str(error))
 
 
 def _security(settings: Settings, host: str) -> TransportSecuritySettings:

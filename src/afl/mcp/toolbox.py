@@ -13,7 +13,7 @@ from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata, func_meta
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from afl.kernel.errors import AgentFlowError
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.problems import problem_of
 
 ToolFunction = Callable[..., Awaitable[Any]]
@@ -56,11 +56,11 @@ def _answering(function: ToolFunction, wraps_result: bool) -> ToolFunction:
     @wraps(function)
     async def answer(**given: Any) -> CallToolResult:
         try:
-            found = wire.plain(await function(**given))
+            found = serialization.plain(await function(**given))
         except AgentFlowError as error:
             raise ToolError(said(error)) from error
         shown = {"result": found} if wraps_result else found
-        text = TextContent(type="text", text=wire.encode(shown).decode())
+        text = TextContent(type="text", text=serialization.encode(shown).decode())
         return CallToolResult(content=[text], structured_content=shown)
 
     return answer
@@ -73,7 +73,7 @@ def said(error: AgentFlowError) -> str:
 
 
 def _output_schema(kind: Any) -> tuple[dict[str, Any], bool]:
-    (found,), components = wire.schemas([kind], reference="#/$defs/{name}")
+    (found,), components = serialization.schemas([kind], reference="#/$defs/{name}")
     name = str(found.get("$ref", "")).rpartition("/")[2]
     whole = components[name] if name else found
     if whole.get("type") == "object":

@@ -9,11 +9,11 @@ turn       agents that converse
 fleet      DAGs of processes on a fleet of agents
 message    queues, agents, circuit breakers and dead letters on Redis
 
-desk       where faces ask for operations, by their function: at a store, or (remote) at a server; catalogue is the
-           table of all of them, catalogue_rows its lines, operation one row, wire and problems what goes over HTTP,
+client     calls operations by their function on a store, or (http_client) on a server; catalogue is the
+           table of all of them, operation one row, serialization and problems what goes over HTTP,
            bounds what is too much
-access     roles, users, tokens; turnstile: what happens to those who guess; user_file: users in the configuration
-           file; audit: who did what
+access     roles, users, tokens; rate_limit: token checks with a limit on failures; user_file: users in the
+           configuration file; audit: who did what
 search     what a part of an id or name may mean
 metrics    figures of a store and of the parts beside it, for Prometheus
 spans      times and durations as people write them

@@ -9,7 +9,7 @@ from typing import Any
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError
 from afl.language.diagnostics import CompileError, Diagnostic
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.people.forms import FormError
 from afl.operations.run.run_store import UnknownRun
 from afl.runtime.entities import RunDefinition
@@ -76,7 +76,7 @@ def _details(error: AgentFlowError) -> dict[str, Any]:
 
 
 def _finding(found: Diagnostic) -> Any:
-    return wire.plain(replace(found, message=error_text(found.message)))
+    return serialization.plain(replace(found, message=error_text(found.message)))
 
 
 def _known(run: RunDefinition) -> dict[str, Any]:

@@ -38,44 +38,44 @@ Act = Callable[[Transaction, Head], Any]
 
 
 @dataclass(frozen=True)
-class Scene:
+class DiagnosticSnapshot:
     """A head, and the transition that is tried on it."""
 
     head: Head
     act: Act
 
 
-def _entering(house: House) -> Scene:
+def _entering(house: House) -> DiagnosticSnapshot:
     head = house.dispatched()
-    return Scene(head, _enter(head.active_inbox_id or "", new_id("step")))
+    return DiagnosticSnapshot(head, _enter(head.active_inbox_id or "", new_id("step")))
 
 
 def _enter(inbox_id: str, step: str) -> Act:
     return lambda tx, head: enter_running(tx, head, inbox_id=inbox_id, owner=OWNER, step_id=step)
 
 
-def _stepping(house: House) -> Scene:
+def _stepping(house: House) -> DiagnosticSnapshot:
     head, step = house.running(), new_id("step")
     card = house.card(head)
-    return Scene(head, lambda tx, head: next_step(tx, head, step_id=step, cards=[card]))
+    return DiagnosticSnapshot(head, lambda tx, head: next_step(tx, head, step_id=step, cards=[card]))
 
 
-def _noting(house: House) -> Scene:
+def _noting(house: House) -> DiagnosticSnapshot:
     head = house.running()
     card = house.card(head)
-    return Scene(head, lambda tx, head: note(tx, head, cards=[card]))
+    return DiagnosticSnapshot(head, lambda tx, head: note(tx, head, cards=[card]))
 
 
-def _suspending(house: House) -> Scene:
+def _suspending(house: House) -> DiagnosticSnapshot:
     head, waits = house.running(), house.waits(3, subject=house.subject())
     card = house.card(head)
-    return Scene(head, lambda tx, head: suspend(tx, head, waits=waits, cards=[card]))
+    return DiagnosticSnapshot(head, lambda tx, head: suspend(tx, head, waits=waits, cards=[card]))
 
 
-def _applying(house: House) -> Scene:
+def _applying(house: House) -> DiagnosticSnapshot:
     head, waits = house.suspended()
     assert house.report(head, waits[0]).accepted
-    return Scene(house.head(), _apply(house, head, waits[0]))
+    return DiagnosticSnapshot(house.head(), _apply(house, head, waits[0]))
 
 
 def _apply(house: House, head: Head, wait: ToolWait) -> Act:
@@ -89,42 +89,46 @@ def _apply(house: House, head: Head, wait: ToolWait) -> Act:
     return act
 
 
-def _extending(house: House) -> Scene:
+def _extending(house: House) -> DiagnosticSnapshot:
     head, waits = house.suspended()
     call = waits[0].tool_call_id
-    return Scene(head, lambda tx, head: extend_wait(tx, head, tool_call_id=call, deadline_ms=90_000))
+    return DiagnosticSnapshot(
+        head, lambda tx, head: extend_wait(tx, head, tool_call_id=call, deadline_ms=90_000)
+    )
 
 
-def _recording(house: House) -> Scene:
-    return Scene(house.suspended()[0], record_timeouts)
+def _recording(house: House) -> DiagnosticSnapshot:
+    return DiagnosticSnapshot(house.suspended()[0], record_timeouts)
 
 
-def _resuming(house: House) -> Scene:
+def _resuming(house: House) -> DiagnosticSnapshot:
     head, waits = house.suspended(waits=house.waits(1))
     act = _apply(house, head, waits[0])
     applied = house.write(lambda tx: act(tx, head))
     step = new_id("step")
-    return Scene(applied.head, lambda tx, head: resume(tx, head, owner=OWNER, step_id=step))
+    return DiagnosticSnapshot(applied.head, lambda tx, head: resume(tx, head, owner=OWNER, step_id=step))
 
 
-def _finishing(where: str) -> Callable[[House], Scene]:
-    def scene(house: House) -> Scene:
+def _finishing(where: str) -> Callable[[House], DiagnosticSnapshot]:
+    def scene(house: House) -> DiagnosticSnapshot:
         head = house.running() if where == "running" else house.suspended()[0]
         ending = house.ending(head, cards=[house.card(head)])
-        return Scene(head, lambda tx, head: finish(tx, head, ending))
+        return DiagnosticSnapshot(head, lambda tx, head: finish(tx, head, ending))
 
     return scene
 
 
-def _stopping(where: str) -> Callable[[House], Scene]:
-    return lambda house: Scene(_at(house, where), lambda tx, head: stop_turn(tx, head, reason="enough"))
+def _stopping(where: str) -> Callable[[House], DiagnosticSnapshot]:
+    return lambda house: DiagnosticSnapshot(
+        _at(house, where), lambda tx, head: stop_turn(tx, head, reason="enough")
+    )
 
 
-def _failing(where: str) -> Callable[[House], Scene]:
+def _failing(where: str) -> Callable[[House], DiagnosticSnapshot]:
     def act(tx: Transaction, head: Head) -> Any:
         return fail_turn(tx, head, error="broken", error_code="protocol_violation")
 
-    return lambda house: Scene(_at(house, where), act)
+    return lambda house: DiagnosticSnapshot(_at(house, where), act)
 
 
 def _at(house: House, where: str) -> Head:
@@ -133,7 +137,7 @@ def _at(house: House, where: str) -> Head:
     return house.running() if where == "running" else house.suspended()[0]
 
 
-CASES: dict[str, tuple[str, Callable[[House], Scene]]] = {
+CASES: dict[str, tuple[str, Callable[[House], DiagnosticSnapshot]]] = {
     "enter": ("T3", _entering),
     "step": ("T4", _stepping),
     "note": ("T4", _noting),

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
 from afl.operations.access import Role
+from afl.operations.http_client import HttpClient
 from afl.operations.program.submission import submit_source
-from afl.operations.remote import RemoteDesk
 from afl.operations.run.runs import opened
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
@@ -66,10 +66,10 @@ def test_pause_cancel_and_retry(client: TestClient) -> None:
 
 def test_the_same_key_is_the_same_run_however_many_ask_at_once(store_url: str) -> None:
     with served(settings_for(store_url)) as url, ThreadPoolExecutor(8) as threads:
-        desk = RemoteDesk(url)
-        asked = [threads.submit(desk.do, submit_source, SOURCE, key="one") for _ in range(16)]
+        client = HttpClient(url)
+        asked = [threads.submit(client.call, submit_source, SOURCE, key="one") for _ in range(16)]
         assert len({each.result().run for each in asked}) == 1
-        assert desk.do(submit_source, SOURCE, key="two").run != asked[0].result().run
+        assert client.call(submit_source, SOURCE, key="two").run != asked[0].result().run
     with opened(settings_for(store_url)) as store:
         assert len(store.find_runs()) == 2
 

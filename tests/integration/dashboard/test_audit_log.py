@@ -17,7 +17,7 @@ from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.audit import read_audit
 from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.operations.run import control
 from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI
@@ -107,13 +107,13 @@ def store(settings: Settings) -> Iterator[PersistenceAPI]:
         yield store
 
 
-def test_what_a_desk_in_this_process_does_is_written_down_too(
+def test_what_a_client_in_this_process_does_is_written_down_too(
     store: PersistenceAPI, settings: Settings
 ) -> None:
-    desk = LocalDesk(store, settings)
+    client = StoreClient(store, settings)
     with pytest.raises(control.InputError):
-        desk.do(control.cancel, "nothing")
-    (entry,) = desk.do(read_audit).entries
+        client.call(control.cancel, "nothing")
+    (entry,) = client.call(read_audit).entries
     assert (entry.operation, entry.outcome, entry.origin) == ("cancel_run", "failed", "this machine")
     assert "there is no run nothing" in entry.message
 

@@ -14,11 +14,11 @@ from afl.operations.program.library import publish_source
 from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText
 
 SOURCE = """namespace t {
-    event facet Ring(notifier: String) => (notified: Boolean)
-    /** Rings a notifier in the morning. */
-    workflow Morning(notifier: String = "small", times: Long) => (notified: Boolean) andThen {
-        a = Ring(notifier = $.notifier)
-        yield Morning(notified = a.notified)
+    event facet Ring(bell: String) => (rung: Boolean)
+    /** Rings a bell in the morning. */
+    workflow Morning(bell: String = "small", times: Long) => (rung: Boolean) andThen {
+        a = Ring(bell = $.bell)
+        yield Morning(rung = a.rung)
     }
 }
 """
@@ -30,7 +30,7 @@ def house(store_url: str) -> Iterator[Visitors]:
         yield found
 
 
-def published(house: Visitors, name: str = "notifiers", source: str = SOURCE) -> str:
+def published(house: Visitors, name: str = "bells", source: str = SOURCE) -> str:
     publish_source(house.store, source, name=name)
     return list_flows(house.store).flows[0].id
 
@@ -41,10 +41,7 @@ def test_the_list_leads_to_a_flow_with_its_source(house: Visitors) -> None:
     assert f"{MARKUP} 1 0 now" in house.viewer.read("/flows")
     assert f'href="/flows/{flow}"' in house.viewer.open("/flows")
     text = house.viewer.read(f"/flows/{flow}")
-    assert (
-        "t.Morning Rings a notifier in the morning. notifier: String = … , times: Long notified: Boolean"
-        in text
-    )
+    assert "t.Morning Rings a bell in the morning. bell: String = … , times: Long rung: Boolean" in text
     assert f"// {MARKUP} namespace t {{ event facet Ring" in text
     assert "/start?workflow=t.Morning" not in house.viewer.open(f"/flows/{flow}")
     assert "/start?workflow=t.Morning" in house.operator.open(f"/flows/{flow}")
@@ -72,12 +69,12 @@ def test_many_flows_are_on_several_pages(house: Visitors) -> None:
 
 
 def test_a_run_leads_to_what_it_executes(house: Visitors) -> None:
-    run = house.run(SOURCE, {"times": 2}, Ring=lambda notifier: {"notified": True})
+    run = house.run(SOURCE, {"times": 2}, Ring=lambda bell: {"rung": True})
     found = re.search(r'href="(/flows/[0-9a-f]{64})"', house.viewer.open(f"/runs/{run}"))
     assert found is not None
     text = house.viewer.read(found[1])
     assert "The program of runs that were started from this source" in text
-    assert "workflow Morning(notifier: String" in text
+    assert "workflow Morning(bell: String" in text
 
     flow = published(house)
     answer = house.operator.client.post(f"{API}/workflows/t.Morning/start", json={"inputs": {"times": 1}})
@@ -96,13 +93,11 @@ def test_a_flow_that_is_not_there_or_does_not_compile(house: Visitors) -> None:
 
 
 def test_flows_over_the_api(house: Visitors) -> None:
-    flow = published(house, "folder/notifiers")
+    flow = published(house, "folder/bells")
     ask = house.viewer.client.get
     page = ask(f"{API}/flows").json()
-    assert [(each["id"], each["name"], each["runs"]) for each in page["flows"]] == [
-        (flow, "folder/notifiers", 0)
-    ]
-    for name in (flow, "folder/notifiers", "folder%2Fbells"):
+    assert [(each["id"], each["name"], each["runs"]) for each in page["flows"]] == [(flow, "folder/bells", 0)]
+    for name in (flow, "folder/bells", "folder%2Fbells"):
         view = ask(f"{API}/flows/{name}").json()
         assert (view["sources"][0]["content"], view["program"]["type"]) == (SOURCE, "Program")
     assert ask(f"{API}/flows/{flow}", params={"with_program": "false"}).json()["program"] is None

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 from support.dashboards import API, BASE, TOKENS, client_of, settings_for, with_users
 
 from afl.dashboard import app
-from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Doorkeeper
+from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions
 from afl.kernel.errors import Throttled, Unauthenticated
 from afl.operations.access import Role, User, Users, hash_token
-from afl.operations.turnstile import Throttle
+from afl.operations.rate_limit import RateLimiter
 
 ADMIN = {"Authorization": f"Bearer {TOKENS[Role.ADMIN]}"}
 
@@ -179,7 +179,7 @@ def test_guesses_are_noted_but_do_not_fill_the_log(store_url: str) -> None:
 
 def test_a_throttle_forgets() -> None:
     now = [0.0]
-    throttle = Throttle(2, 60.0, lambda: now[0])
+    throttle = RateLimiter(2, 60.0, lambda: now[0])
     assert [throttle.add("a"), throttle.add("a"), throttle.add("a")] == [True, True, False]
     assert throttle.add("b") and not throttle.is_full("b")
     now[0] = 61.0
@@ -189,19 +189,19 @@ def test_a_throttle_forgets() -> None:
 def test_a_session_ends() -> None:
     now = [0.0]
     user = User("ada", Role.VIEWER, hash_token("t"))
-    keeper = Doorkeeper(Users([user]), lambda: now[0])
-    cookie = keeper.begin(keeper.check("t", "here"))
-    assert keeper.session(cookie) == user
+    sessions = Sessions(Users([user]), lambda: now[0])
+    cookie = sessions.begin(sessions.check("t", "here"))
+    assert sessions.session(cookie) == user
     now[0] = SESSION_SECONDS + 1.0
     with pytest.raises(Unauthenticated):
-        keeper.session(cookie)
+        sessions.session(cookie)
 
 
 def test_the_right_token_is_not_looked_at_after_too_many_wrong_ones() -> None:
-    keeper = Doorkeeper(Users([User("ada", Role.VIEWER, hash_token("t"))]), lambda: 0.0)
+    sessions = Sessions(Users([User("ada", Role.VIEWER, hash_token("t"))]), lambda: 0.0)
     for _ in range(10):
         with pytest.raises(Unauthenticated):
-            keeper.check("wrong", "here")
+            sessions.check("wrong", "here")
     with pytest.raises(Throttled):
-        keeper.check("t", "here")
-    assert keeper.check("t", "there").name == "ada"
+        sessions.check("t", "here")
+    assert sessions.check("t", "there").name == "ada"

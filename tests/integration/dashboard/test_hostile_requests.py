@@ -15,15 +15,16 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
-from afl.dashboard import live, lookout
+from afl.dashboard import background_poll as lookout
+from afl.dashboard import live
+from afl.dashboard.background_poll import BackgroundPoll
 from afl.dashboard.live import Sources
-from afl.dashboard.lookout import Lookout
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role
 from afl.operations.bounds import LONGEST_SOURCE
 from afl.operations.catalogue import Needs
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 
 SECONDS = 60.0
 MANY_DIGITS = "9" * 5_000
@@ -85,10 +86,10 @@ def test_the_theme_leads_back_to_a_page_of_ours(client: TestClient, page: str) -
 
 
 def test_a_message_shows_no_password(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: LocalDesk, *_: Any, **__: Any) -> Any:
+    def fails(self: StoreClient, *_: Any, **__: Any) -> Any:
         raise StoreError("cannot reach postgresql://afl:s3cret@db/afl")
 
-    monkeypatch.setattr(LocalDesk, "do", fails)
+    monkeypatch.setattr(StoreClient, "call", fails)
     answer = client.post("/runs/x/cancel")
     kind, text = json.loads(base64.urlsafe_b64decode(answer.cookies[FLASH_COOKIE]))
     assert (kind, text) == ("bad", "cannot reach postgresql://afl:***@db/afl")
@@ -123,14 +124,14 @@ def test_a_part_that_hangs_does_not_hold_up_the_others(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
-    provided = LocalDesk._provided
+    provided = StoreClient._provided
 
-    def hangs(self: LocalDesk, needs: Needs) -> AbstractContextManager[Any]:
+    def hangs(self: StoreClient, needs: Needs) -> AbstractContextManager[Any]:
         if needs is Needs.REDIS:
             assert go_on.wait(SECONDS)
         return provided(self, needs)
 
-    monkeypatch.setattr(LocalDesk, "_provided", hangs)
+    monkeypatch.setattr(StoreClient, "_provided", hangs)
     with ThreadPoolExecutor(60) as pool:
         hanging = [pool.submit(client.get, f"{API}/breakers") for _ in range(50)]
         try:
@@ -167,7 +168,7 @@ def test_only_so_many_are_looked_at_by_a_thread_of_their_own(
         def __exit__(self, *_: object) -> None:
             return None
 
-    looking = Lookout(lambda sources: Opened(), every_seconds=0.01)
+    looking = BackgroundPoll(lambda sources: Opened(), every_seconds=0.01)
     sources = Sources(client.app.state.store, settings_for(store_url))  # type: ignore[attr-defined]
     try:
         seen = [looking.see(sources, f"turn-{number}") for number in range(10)]

@@ -12,7 +12,7 @@ from support.dashboards import API, TOKENS, client_of, served, settings_for, wit
 from afl.kernel.errors import StoreUnavailable
 from afl.operations import audit
 from afl.operations.access import Role
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml;q=0.9"}
 SECRET = "s3cret of a trace"
@@ -23,10 +23,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     """What every operation raises; a defect at first."""
     errors: list[Exception] = [RuntimeError(SECRET)]
 
-    def fails(self: LocalDesk, *_: Any, **__: Any) -> Any:
+    def fails(self: StoreClient, *_: Any, **__: Any) -> Any:
         raise errors[-1]
 
-    monkeypatch.setattr(LocalDesk, "do", fails)
+    monkeypatch.setattr(StoreClient, "call", fails)
     return errors
 
 

@@ -12,9 +12,9 @@ from afl.kernel.database import connect
 from afl.operations.work import timetable
 
 SOURCE = """namespace t {
-    event facet Ring(notifier: String) => (notified: Boolean)
-    workflow Bells(notifier: String = "small") andThen {
-        first = Ring(notifier = $.notifier)
+    event facet Ring(bell: String) => (rung: Boolean)
+    workflow Bells(bell: String = "small") andThen {
+        first = Ring(bell = $.bell)
     }
 }
 """
@@ -46,9 +46,9 @@ def test_what_was_done_and_refused_is_written_down(house: Visitors) -> None:
 
 
 def test_the_log_has_pages(house: Visitors) -> None:
-    schedule(house, "notifiers")
+    schedule(house, "bells")
     for number in range(56):
-        house.operator.send(f"/schedules/{'pause' if number % 2 else 'unpause'}", name="notifiers")
+        house.operator.send(f"/schedules/{'pause' if number % 2 else 'unpause'}", name="bells")
     page = house.admin.open("/audit")
     assert page.count("pause schedule") == 50
     older = page.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0]
@@ -72,12 +72,12 @@ def test_an_exact_id_leads_to_its_page(house: Visitors) -> None:
 
 def test_parts_of_names_and_beginnings_of_ids(house: Visitors, store_url: str) -> None:
     run = house.run(SOURCE)
-    schedule(house, "morning notifiers")
+    schedule(house, "morning bells")
     database = connect(store_url)
     House(database, house.settings.project).enqueue("ada")
     database.close()
-    text = house.viewer.read("/search?q=notifier")
-    assert "Workflow t.Bells" in text and "Schedule morning notifiers" in text
+    text = house.viewer.read("/search?q=bell")
+    assert "Workflow t.Bells" in text and "Schedule morning bells" in text
     assert "Run" in house.viewer.read(f"/search?q={run[:12]}")
     assert "Task t.Ring" in house.viewer.read("/search?q=Ring")
     assert "Agent ada" in house.viewer.read("/search?q=ada")

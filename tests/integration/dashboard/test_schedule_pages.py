@@ -11,10 +11,10 @@ from afl.operations.work import timetable
 from afl.operations.work.timetable import schedules
 
 SOURCE = """namespace t {
-    event facet Ring(notifier: String) => (notified: Boolean)
-    /** Rings a notifier in the morning. */
-    workflow Morning(notifier: String = "small", times: Long) andThen {
-        a = Ring(notifier = $.notifier)
+    event facet Ring(bell: String) => (rung: Boolean)
+    /** Rings a bell in the morning. */
+    workflow Morning(bell: String = "small", times: Long) andThen {
+        a = Ring(bell = $.bell)
     }
 }
 """
@@ -27,7 +27,7 @@ def house(store_url: str) -> Iterator[Visitors]:
 
 
 def add(house: Visitors, name: str = "morning") -> None:
-    inputs = {"notifier": MARKUP, "times": 2}
+    inputs = {"bell": MARKUP, "times": 2}
     timetable.add(
         house.store, program_of(SOURCE), inputs, cron="0 6 * * 1-5", name=name, zone="Europe/Vienna"
     )
@@ -69,7 +69,7 @@ def test_the_form_shows_the_next_five_times(house: Visitors) -> None:
     text = house.operator.read("/schedules/new?workflow=t.Morning&cron=0+6+*+*+1&zone=Europe/Vienna")
     assert text.count("Mon 20") == 5
     assert "06:00:00" in text
-    assert "Rings a notifier in the morning." in text
+    assert "Rings a bell in the morning." in text
     assert "Bell String, may stay empty" in text
     part = house.operator.read("/schedules/fragment/preview?cron=61+*+*+*+*")
     assert "61" in part and "It would start" not in part
@@ -80,20 +80,12 @@ def test_the_form_shows_the_next_five_times(house: Visitors) -> None:
 
 def test_a_schedule_is_added_from_the_form(house: Visitors) -> None:
     house.run(SOURCE, {"times": 1})
-    fields = {
-        "workflow": "t.Morning",
-        "cron": "@daily",
-        "zone": "UTC",
-        "name": "notifiers",
-        "catch_up": "all",
-    }
-    told = house.operator.act(
-        "/schedules", **fields, **{"field.notifier": f"big {MARKUP}", "field.times": "3"}
-    )
-    assert told.text == "Schedule notifiers was added."
+    fields = {"workflow": "t.Morning", "cron": "@daily", "zone": "UTC", "name": "bells", "catch_up": "all"}
+    told = house.operator.act("/schedules", **fields, **{"field.bell": f"big {MARKUP}", "field.times": "3"})
+    assert told.text == "Schedule bells was added."
     (made,) = schedules(house.store)
-    assert (made.name, made.workflow, made.cron, made.catch_up) == ("notifiers", "t.Morning", "@daily", "all")
-    assert made.inputs == {"notifier": f"big {MARKUP}", "times": 3}
+    assert (made.name, made.workflow, made.cron, made.catch_up) == ("bells", "t.Morning", "@daily", "all")
+    assert made.inputs == {"bell": f"big {MARKUP}", "times": 3}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.dashboards import API, SOURCE, TOKENS, client_of, served, with_user
 
 from afl.dashboard import live, sessions, streams
 from afl.dashboard.pages import turn_words
-from afl.dashboard.sessions import Doorkeeper
+from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import Seats
 from afl.operations.access import Role, User, Users, hash_token
 
@@ -178,15 +178,15 @@ def test_a_session_that_has_to_go_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     """There are only so many; the oldest goes, and what depends on it with it."""
     monkeypatch.setattr(sessions, "_MOST_SESSIONS", 1)
     user = User("ada", Role.VIEWER, hash_token("t"))
-    keeper, told = Doorkeeper(Users([user]), lambda: 100.0), []
-    first = keeper.begin(user)
-    with keeper.lasting(first, lambda: told.append("over")) as seconds:
+    registry, told = Sessions(Users([user]), lambda: 100.0), []
+    first = registry.begin(user)
+    with registry.lasting(first, lambda: told.append("over")) as seconds:
         assert seconds == sessions.SESSION_SECONDS
-        second = keeper.begin(user)
+        second = registry.begin(user)
         assert told == ["over"]
-        with keeper.lasting(first, lambda: told.append("late")) as seconds:
+        with registry.lasting(first, lambda: told.append("late")) as seconds:
             assert seconds == 0.0
-    with keeper.lasting(second, lambda: told.append("unheard")):
+    with registry.lasting(second, lambda: told.append("unheard")):
         pass
-    keeper.end(second)
+    registry.end(second)
     assert told == ["over"]

@@ -25,7 +25,7 @@ from afl.cli.fleet_ui.rows import Rows
 from afl.cli.fleet_ui.run_view import DagView, RunLog
 from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
-from afl.operations.fleet.fleet_overview import Lookout, Overview
+from afl.operations.fleet.fleet_overview import BackgroundPoll, Overview
 
 FLOW = """
 name: Flow
@@ -123,7 +123,7 @@ def test_answers_that_come_while_the_screen_is_closed_are_passed_over(
 ) -> None:
     looks: list[Overview] = []
 
-    class Counted(Lookout):
+    class Counted(BackgroundPoll):
         def look(self) -> Overview:
             looks.append(super().look())
             return looks[-1]

@@ -68,14 +68,14 @@ async def next_topic(stream: AsyncIterator[str]) -> str:
 
 async def opened(hub: Hub, looked: set[str], *topics: str) -> AsyncGenerator[str, None]:
     """A stream whose topics the hub has looked at once: from here on every change is told."""
-    state = SimpleNamespace(hub=hub, live_seats=live_seats(), keeper=None)
+    state = SimpleNamespace(hub=hub, live_seats=live_seats(), sessions=None)
     ada = SimpleNamespace(caller=SimpleNamespace(name="ada"))
     request = Request(
         {
             "type": "http",
             "query_string": urlencode([("topic", topic) for topic in topics]).encode(),
             "app": SimpleNamespace(state=state),
-            "state": {"desk": ada, "session": ""},
+            "state": {"client": ada, "session": ""},
         }
     )
     looked.difference_update(topics)

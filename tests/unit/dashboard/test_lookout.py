@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 from support.eventually import eventually
 
-from afl.dashboard import lookout
+from afl.dashboard import background_poll as lookout
+from afl.dashboard.background_poll import BackgroundPoll, Look
 from afl.dashboard.live import Sources
-from afl.dashboard.lookout import Eye, Lookout
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.memory_store import MemoryStore
@@ -29,7 +29,7 @@ class Part:
         self.stuck.set()
 
     @contextmanager
-    def enter(self, sources: Sources) -> Iterator[Eye]:
+    def enter(self, sources: Sources) -> Iterator[Look]:
         self.opened += 1
         self.open_now += 1
         try:
@@ -53,7 +53,7 @@ def sources() -> Iterator[Sources]:
 
 def test_it_sees_what_is_there_and_what_changes(sources: Sources) -> None:
     part = Part()
-    watch = Lookout(part.enter, every_seconds=0.001)
+    watch = BackgroundPoll(part.enter, every_seconds=0.001)
     assert watch.see(sources, "a") is None
     eventually(lambda: watch.see(sources, "a") == ("a", "first"))
     part.seen = "second"
@@ -65,7 +65,7 @@ def test_it_sees_what_is_there_and_what_changes(sources: Sources) -> None:
 def test_a_part_that_does_not_answer_holds_nobody_up(sources: Sources) -> None:
     part = Part()
     part.stuck.clear()
-    watch = Lookout(part.enter, every_seconds=0.001)
+    watch = BackgroundPoll(part.enter, every_seconds=0.001)
     assert [watch.see(sources, "a") for _ in range(100)] == [None] * 100
     part.stuck.set()
     eventually(lambda: watch.see(sources, "a") == ("a", "first"))
@@ -77,7 +77,7 @@ def test_that_it_is_away_is_seen_and_that_it_is_back(
     monkeypatch.setattr(lookout, "_REST_SECONDS", 0.001)
     part = Part()
     part.away = True
-    watch = Lookout(part.enter, every_seconds=0.001)
+    watch = BackgroundPoll(part.enter, every_seconds=0.001)
     eventually(lambda: watch.see(sources, "a") == "StoreUnavailable: it does not answer")
     part.away = False
     eventually(lambda: watch.see(sources, "a") == ("a", "first"))
@@ -86,7 +86,7 @@ def test_that_it_is_away_is_seen_and_that_it_is_back(
 def test_nobody_looks_when_nobody_asks(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookout, "_UNWATCHED_SECONDS", 0.05)
     part = Part()
-    watch = Lookout(part.enter, every_seconds=0.001)
+    watch = BackgroundPoll(part.enter, every_seconds=0.001)
     watch.see(sources, "a")
     eventually(lambda: part.opened == 1 and part.open_now == 0)
     watch.see(sources, "a")

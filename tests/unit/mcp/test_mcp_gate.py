@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 from afl.kernel.errors import AccessError, AgentFlowError, Unauthenticated
 from afl.kernel.settings import load_settings
 from afl.mcp import serving
-from afl.mcp.desks import ADDRESS_HEADER, Desks, DesksByToken
+from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
 from afl.mcp.gate import Gate
 from afl.operations.access import Role, User, Users, hash_token
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
+from afl.operations.rate_limit import RateLimiter, TokenCheck, network_of
 from afl.operations.run.run_list import list_runs
-from afl.operations.turnstile import Throttle, Turnstile, neighbourhood
 from afl.runtime.memory_store import MemoryStore
 
 ADA = Users([User("ada", Role.VIEWER, hash_token("right"))])
@@ -36,7 +36,7 @@ def gated(users: Users, noted: list[tuple[str, str]] | None = None) -> TestClien
         if noted is not None:
             noted.append((address, type(error).__name__))
 
-    return TestClient(Gate(headers_as_they_arrive, Turnstile(users), note))
+    return TestClient(Gate(headers_as_they_arrive, TokenCheck(users), note))
 
 
 def with_token(token: str, **more: str) -> dict[str, str]:
@@ -67,14 +67,18 @@ def test_nobody_chooses_the_address_that_is_written_down(users: Users) -> None:
     assert arrived[ADDRESS_HEADER] == "testclient"
 
 
-def test_the_desk_of_a_token() -> None:
+def test_the_client_of_a_token() -> None:
     settings = load_settings(environ={})
-    desks = DesksByToken(MemoryStore(), settings, ADA)
-    desk = desks.of({"authorization": "Bearer right", ADDRESS_HEADER: "10.0.0.1"})
-    assert isinstance(desk, LocalDesk)
-    assert (desk.caller.name, desk.caller.role, desk.caller.origin) == ("ada", Role.VIEWER, "mcp, 10.0.0.1")
+    clients = ClientsByToken(MemoryStore(), settings, ADA)
+    client = clients.of({"authorization": "Bearer right", ADDRESS_HEADER: "10.0.0.1"})
+    assert isinstance(client, StoreClient)
+    assert (client.caller.name, client.caller.role, client.caller.origin) == (
+        "ada",
+        Role.VIEWER,
+        "mcp, 10.0.0.1",
+    )
     with pytest.raises(Unauthenticated):
-        desks.of({"authorization": "Bearer wrong"})
+        clients.of({"authorization": "Bearer wrong"})
 
 
 class Asked(BaseHTTPRequestHandler):
@@ -116,10 +120,10 @@ def test_another_server_is_asked_with_the_token_of_whoever_asks(
     other: OtherServer, users: Users, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With our own, everybody who may look here could do there whatever we may."""
-    made: list[Desks] = []
+    made: list[ClientProvider] = []
 
-    def make(desks: Desks) -> None:
-        made.append(desks)
+    def make(clients: ClientProvider) -> None:
+        made.append(clients)
         raise Made
 
     monkeypatch.setattr(serving, "make_server", make)
@@ -129,7 +133,7 @@ def test_another_server_is_asked_with_the_token_of_whoever_asks(
     with pytest.raises(Made):
         serving.serve_http(settings, "127.0.0.1", 0, lambda url: None)
     with pytest.raises(AgentFlowError):
-        made[0].of({"authorization": "Bearer right"}).do(list_runs)
+        made[0].of({"authorization": "Bearer right"}).call(list_runs)
     assert other.tokens == [f"Bearer {token}"]
 
 
@@ -145,7 +149,7 @@ def test_another_server_is_asked_with_the_token_of_whoever_asks(
     ],
 )
 def test_addresses_of_one_network_are_one_place(one: str, other: str, same: bool) -> None:
-    assert (neighbourhood(one) == neighbourhood(other)) is same
-    throttle = Throttle(1, 60.0, lambda: 0.0)
+    assert (network_of(one) == network_of(other)) is same
+    throttle = RateLimiter(1, 60.0, lambda: 0.0)
     assert throttle.add(one)
     assert throttle.is_full(other) is same

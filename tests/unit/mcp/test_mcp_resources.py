@@ -13,7 +13,7 @@ from support.agents import DOUBLE
 from support.mcp_clients import good, tell
 
 from afl.kernel.errors import StoreUnavailable
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.runtime.memory_store import MemoryStore
 
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_listed_is_said_and_asked_for_once(
 ) -> None:
     asked: list[str] = []
 
-    def away(self: LocalDesk, function: Callable[..., Any], *_: Any, **__: Any) -> Any:
+    def away(self: StoreClient, function: Callable[..., Any], *_: Any, **__: Any) -> Any:
         asked.append(function.__name__)
         raise StoreUnavailable("the store does not answer")
 
@@ -59,6 +59,6 @@ def test_what_cannot_be_listed_is_said_and_asked_for_once(
         with pytest.raises(MCPError, match="the store does not answer"):
             await client.list_resources()
 
-    monkeypatch.setattr(LocalDesk, "do", away)
+    monkeypatch.setattr(StoreClient, "call", away)
     tell(store, story)
     assert asked == ["list_runs"]

@@ -11,9 +11,9 @@ import pytest
 from afl.kernel.errors import AgentFlowError, Forbidden, HeldError, InputError, StoreUnavailable
 from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import load_settings
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation, named, operation_of
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
 from afl.operations.program.submission import start_workflow
 from afl.operations.run import control
@@ -47,22 +47,22 @@ def test_a_name_that_nothing_can_have_is_refused_before_the_store_is_asked(name:
     def store() -> PersistenceAPI:
         raise AssertionError("the store was asked, or told")
 
-    desk = LocalDesk(store, load_settings(environ={}))
+    client = StoreClient(store, load_settings(environ={}))
     for ask in (
-        lambda: desk.do(control.cancel, name),
-        lambda: desk.do(show_run, name),
-        lambda: desk.do(start_workflow, "w", key=name),
+        lambda: client.call(control.cancel, name),
+        lambda: client.call(show_run, name),
+        lambda: client.call(start_workflow, "w", key=name),
     ):
         with pytest.raises(InputError, match="expected 1 to 512 characters, no control characters"):
             ask()
     with pytest.raises(InputError, match="state holds a character"):
-        desk.do(list_runs, state="a\0b")
+        client.call(list_runs, state="a\0b")
 
 
 @pytest.mark.parametrize("operation", PUBLIC, ids=lambda each: each.name)
 def test_what_it_takes_and_gives_can_be_sent(operation: Operation) -> None:
     kinds = [operation.hints[each.name] for each in operation.parameters]
-    found, _ = wire.schemas([*kinds, operation.hints["return"]])
+    found, _ = serialization.schemas([*kinds, operation.hints["return"]])
     assert len(found) == len(kinds) + 1
 
 
@@ -107,5 +107,5 @@ def test_statuses_of_errors() -> None:
 
 def test_a_failure_is_sent_as_what_it_says() -> None:
     failure = StepFailure("boom", "ValueError", step="x", facet="F", line=3, column=1)
-    again = wire.decode(wire.encode({"error": failure}), dict[str, StepFailure])["error"]
+    again = serialization.decode(serialization.encode({"error": failure}), dict[str, StepFailure])["error"]
     assert again.to_dict() == failure.to_dict()

@@ -1,4 +1,4 @@
-"""Waiting at a desk."""
+"""Waiting through a client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.settings import load_settings
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 from afl.operations.program import submission
 from afl.operations.program.submission import KeyReused, submit_source
 from afl.operations.run import control
@@ -30,13 +30,13 @@ def store() -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def desk(store: MemoryStore) -> LocalDesk:
-    return LocalDesk(store, load_settings({}, environ={}))
+def client(store: MemoryStore) -> StoreClient:
+    return StoreClient(store, load_settings({}, environ={}))
 
 
 @pytest.fixture
-def run(desk: LocalDesk) -> str:
-    return desk.do(submit_source, SOURCE).run
+def run(client: StoreClient) -> str:
+    return client.call(submit_source, SOURCE).run
 
 
 def entry(run: str, message: str) -> LogDefinition:
@@ -44,16 +44,16 @@ def entry(run: str, message: str) -> LogDefinition:
 
 
 def test_a_long_log_is_read_in_pieces_and_each_line_once(
-    store: MemoryStore, desk: LocalDesk, run: str
+    store: MemoryStore, client: StoreClient, run: str
 ) -> None:
     store.save_logs([entry(run, str(number)) for number in range(2_500)])
-    assert [line.message for line in read_log(desk, run)] == [str(number) for number in range(2_500)]
+    assert [line.message for line in read_log(client, run)] == [str(number) for number in range(2_500)]
 
 
-def test_a_log_is_followed_until_the_run_is_over(store: MemoryStore, desk: LocalDesk, run: str) -> None:
+def test_a_log_is_followed_until_the_run_is_over(store: MemoryStore, client: StoreClient, run: str) -> None:
     store.save_log(entry(run, "one"))
     received = []
-    for line in read_log(desk, run, follow=True):
+    for line in read_log(client, run, follow=True):
         received.append(line.message)
         if line.message == "one":
             store.save_logs([entry(run, "two"), entry(run, "three")])
@@ -62,7 +62,7 @@ def test_a_log_is_followed_until_the_run_is_over(store: MemoryStore, desk: Local
 
 
 def test_entries_that_appear_out_of_order_are_not_lost(
-    store: MemoryStore, desk: LocalDesk, run: str, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, client: StoreClient, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer took position 1 and commits after the one who took 2."""
     late, early = entry(run, "late"), entry(run, "early")
@@ -74,17 +74,17 @@ def test_entries_that_appear_out_of_order_are_not_lost(
         return looks.pop(0) if looks else []
 
     monkeypatch.setattr(store, "get_logs_after", get_logs_after)
-    assert [line.message for line in read_log(desk, run, follow=True)] == ["early", "late"]
+    assert [line.message for line in read_log(client, run, follow=True)] == ["early", "late"]
 
 
-def test_a_run_is_awaited_for_as_long_as_asked(store: MemoryStore, desk: LocalDesk, run: str) -> None:
-    assert wait_for_run(desk, run, 0.0).timed_out
+def test_a_run_is_awaited_for_as_long_as_asked(store: MemoryStore, client: StoreClient, run: str) -> None:
+    assert wait_for_run(client, run, 0.0).timed_out
     Evaluator(store).resume(run)  # type: ignore[arg-type]
-    assert wait_for_run(desk, run).outputs == {"n": 1}
+    assert wait_for_run(client, run).outputs == {"n": 1}
 
 
 def test_a_submission_that_broke_off_is_taken_up_by_its_key(
-    store: MemoryStore, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, client: StoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key is reserved first; whoever sends it again stores the run under the very id."""
 
@@ -95,10 +95,10 @@ def test_a_submission_that_broke_off_is_taken_up_by_its_key(
     with monkeypatch.context() as patch:
         patch.setattr(submission, "Evaluator", Broken)
         with pytest.raises(StoreUnavailable):
-            desk.do(submit_source, SOURCE, key="k")
+            client.call(submit_source, SOURCE, key="k")
     assert store.find_runs() == []
-    first = desk.do(submit_source, SOURCE, key="k")
-    assert desk.do(submit_source, SOURCE, key="k") == first
+    first = client.call(submit_source, SOURCE, key="k")
+    assert client.call(submit_source, SOURCE, key="k") == first
     assert [each.workflow_id for each in store.find_runs()] == [first.run]
     with pytest.raises(KeyReused, match="was used for run"):
-        desk.do(submit_source, SOURCE, inputs={"n": 2}, key="k")
+        client.call(submit_source, SOURCE, inputs={"n": 2}, key="k")

@@ -12,7 +12,7 @@ from afl.operations.turn.turn_reasons import TurnReason
 DONE: Any = object()
 
 
-class SlowDesk:
+class SlowClient:
     """The turn is over at the third look."""
 
     def __init__(self, code: str) -> None:
@@ -20,7 +20,7 @@ class SlowDesk:
         self.looks: list[float] = []
         self.whys = 0
 
-    def do(self, function: Any, turn: str, seconds: float = 0) -> Any:
+    def call(self, function: Any, turn: str, seconds: float = 0) -> Any:
         if function is turn_reasons.why:
             self.whys += 1
             return self.reason
@@ -31,26 +31,26 @@ class SlowDesk:
 
 @pytest.mark.parametrize("code", ["turn-dispatched", "turn-queued", "turn-agent-inactive"])
 def test_it_is_told_once_and_soon_that_nobody_works(code: str) -> None:
-    desk, told = SlowDesk(code), []
-    assert turn_wait.wait_for_delivery(desk, "turn_1", stands=told.append) is DONE
-    assert told == [desk.reason] and desk.whys == 1
-    assert desk.looks == [2.0, 20.0, 20.0]
+    client, told = SlowClient(code), []
+    assert turn_wait.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
+    assert told == [client.reason] and client.whys == 1
+    assert client.looks == [2.0, 20.0, 20.0]
 
 
 @pytest.mark.parametrize("code", ["turn-running", "turn-waits-for-tool", "turn-success"])
 def test_nothing_is_told_of_a_turn_that_takes_its_time(code: str) -> None:
-    desk, told = SlowDesk(code), list[TurnReason]()
-    assert turn_wait.wait_for_delivery(desk, "turn_1", stands=told.append) is DONE
+    client, told = SlowClient(code), list[TurnReason]()
+    assert turn_wait.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
     assert told == []
 
 
 def test_whoever_does_not_want_to_know_is_not_told() -> None:
-    desk = SlowDesk("turn-dispatched")
-    assert turn_wait.wait_for_delivery(desk, "turn_1") is DONE
-    assert desk.whys == 0 and desk.looks == [20.0] * 3
+    client = SlowClient("turn-dispatched")
+    assert turn_wait.wait_for_delivery(client, "turn_1") is DONE
+    assert client.whys == 0 and client.looks == [20.0] * 3
 
 
 def test_a_short_time_is_kept() -> None:
-    desk = SlowDesk("turn-dispatched")
-    assert turn_wait.wait_for_delivery(desk, "turn_1", 0, stands=lambda reason: None) is None
-    assert desk.looks == [0.0] and desk.whys == 0
+    client = SlowClient("turn-dispatched")
+    assert turn_wait.wait_for_delivery(client, "turn_1", 0, stands=lambda reason: None) is None
+    assert client.looks == [0.0] and client.whys == 0

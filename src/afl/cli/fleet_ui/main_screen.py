@@ -27,7 +27,7 @@ from afl.kernel.errors import AgentFlowError
 from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import Away, follow_run
-from afl.operations.fleet.fleet_overview import Lookout, Overview
+from afl.operations.fleet.fleet_overview import Overview, OverviewReader
 
 _PARTS = ("#top", "#filter", "#workflows", "#agents", "#runs", "#dag-part", "#log-part")
 
@@ -87,12 +87,12 @@ class MainScreen(Screen[None]):
         """Ask for everything now and then, in a thread of its own."""
         worker, pause = get_current_worker(), self.settings.tui_status_refresh_interval_ms / 1000
         with Client(self.settings) as client:
-            lookout = Lookout(client)
+            reader = OverviewReader(client)
             while not worker.is_cancelled:
                 self._wake.clear()
                 found: Overview | AgentFlowError
                 try:
-                    found = lookout.look()
+                    found = reader.look()
                 except AgentFlowError as error:
                     found = error
                 if not worker.is_cancelled:

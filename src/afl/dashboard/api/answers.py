@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from afl.kernel.errors import AgentFlowError
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import API
 from afl.operations.problems import Problem, Refusal, problem_of
 
@@ -22,12 +22,12 @@ def is_api(path: str) -> bool:
 
 def success(result: object) -> Response:
     """A result."""
-    return Response(wire.encode(result), media_type=_JSON)
+    return Response(serialization.encode(result), media_type=_JSON)
 
 
 def refusal(problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:
     """A problem."""
-    return Response(wire.encode(Refusal(problem)), status, headers, _JSON)
+    return Response(serialization.encode(Refusal(problem)), status, headers, _JSON)
 
 
 def refused(error: AgentFlowError) -> Response:

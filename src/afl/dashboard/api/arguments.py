@@ -12,9 +12,9 @@ import msgspec
 from starlette.requests import Request
 
 from afl.kernel.errors import InputError
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import NOTHING, Operation
-from afl.operations.remote import KEY_HEADER
+from afl.operations.http_client import KEY_HEADER
 
 LONGEST_KEY = 200
 _JSON = "application/json"
@@ -104,7 +104,7 @@ def _converted(operation: Operation, given: Mapping[str, Any], *, strict: bool) 
         if isinstance(value, str) and "\0" in value:
             raise RequestError(f"{name} holds a character that no text may hold (NUL)")
         try:
-            found[name] = wire.convert(value, operation.hints[name], strict=strict)
+            found[name] = serialization.convert(value, operation.hints[name], strict=strict)
         except (msgspec.ValidationError, InputError) as error:
             raise RequestError(f"{name}: {error}") from error
     return found

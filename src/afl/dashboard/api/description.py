@@ -13,10 +13,10 @@ from starlette.responses import Response
 from afl import __version__
 from afl.dashboard.api.arguments import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import API, PUBLIC, Operation
+from afl.operations.http_client import KEY_HEADER
 from afl.operations.problems import Refusal
-from afl.operations.remote import KEY_HEADER
 
 _REFUSALS = {
     "401": "It is not known who asks.",
@@ -34,7 +34,7 @@ _REFUSALS = {
 def description() -> dict[str, Any]:
     """The whole document."""
     kinds = [Refusal, *(kind for each in PUBLIC for kind in _kinds(each))]
-    found, components = wire.schemas(kinds)
+    found, components = serialization.schemas(kinds)
     schemas = iter(found[1:])
     paths: dict[str, Any] = {}
     for operation in PUBLIC:
@@ -122,7 +122,7 @@ def _body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 def _with_default(parameter: inspect.Parameter, schema: dict[str, Any]) -> dict[str, Any]:
     if is_required(parameter):
         return schema
-    return {**schema, "default": wire.plain(parameter.default)}
+    return {**schema, "default": serialization.plain(parameter.default)}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from afl.dashboard.api.answers import DOCS
 from afl.dashboard.api.arguments import is_required, outer_parameters
 from afl.dashboard.rendering import page
 from afl.kernel.errors import MissingExtraError
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import API, PUBLIC, Operation
-from afl.operations.remote import KEY_HEADER
+from afl.operations.http_client import KEY_HEADER
 
 OPENAPI = f"{API}/openapi.json"
 _SAMPLES = {"cron": "@daily", "older_than_ms": 7 * 86_400_000}
@@ -58,7 +58,7 @@ async def about_api(request: Request) -> Response:
 
 async def show_manual(request: Request) -> Response:
     """`GET /api/v1/docs`."""
-    demands_token = bool(request.app.state.keeper.demands_token)
+    demands_token = bool(request.app.state.sessions.demands_token)
     groups = await run_in_threadpool(manual, demands_token)  # imports all parts the first time
     return await page(
         request,
@@ -93,7 +93,7 @@ def _entry(operation: Operation, demands_token: bool) -> Entry:
 def _schemas(operation: Operation) -> dict[str, _Schema]:
     """The schema of each parameter; where it is a kind with a name, what that stands for."""
     names = [each.name for each in operation.parameters]
-    found, components = wire.schemas([operation.hints[name] for name in names], reference="{name}")
+    found, components = serialization.schemas([operation.hints[name] for name in names], reference="{name}")
     whole = [components[each["$ref"]] if "$ref" in each else each for each in found]
     return dict(zip(names, whole, strict=True))
 
@@ -104,7 +104,7 @@ def _argument(operation: Operation, parameter: inspect.Parameter, schema: _Schem
     if is_required(parameter):
         about.append("Required.")
     elif parameter.default not in (None, "", (), False):
-        about.append(f"Default {json.dumps(wire.plain(parameter.default))}.")
+        about.append(f"Default {json.dumps(serialization.plain(parameter.default))}.")
     if name == operation.key:
         return Argument(KEY_HEADER, "header", "string", "The same key again is the same run.")
     if f"{{{name}}}" in operation.path:

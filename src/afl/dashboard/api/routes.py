@@ -14,7 +14,7 @@ from afl.dashboard.api.arguments import read_arguments
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.operations.catalogue import API, PUBLIC, Operation
-from afl.operations.desk import LocalDesk
+from afl.operations.client import StoreClient
 
 
 def api_routes() -> list[BaseRoute]:
@@ -32,12 +32,12 @@ def _route(operation: Operation) -> str:
 
 def _endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        desk: LocalDesk = request.state.desk
+        client: StoreClient = request.state.client
         subject = str(request.path_params.get(operation.subject, ""))
-        await run_sync(desk.check, operation, subject)
+        await run_sync(client.check, operation, subject)
         arguments = await read_arguments(operation, request)
         limiter = request.app.state.threads.of(operation)
-        result = await run_sync(lambda: desk.do(operation.function, **arguments), limiter=limiter)
+        result = await run_sync(lambda: client.call(operation.function, **arguments), limiter=limiter)
         return success(result)
 
     return answer

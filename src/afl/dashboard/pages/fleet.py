@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from afl.dashboard.background_poll import BackgroundPoll, Look
 from afl.dashboard.dag_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.lookout import Eye, Lookout
 from afl.dashboard.pages.actions import text_of
 from afl.dashboard.pages.fleet_lines import LineFilter, lines_stream, named_run
 from afl.dashboard.pages.fleet_part import FLEET
@@ -168,7 +168,7 @@ async def cancel(request: Request) -> Response:
     form = await request.form()
     run_id = request.path_params["run"]
     back = f"/fleet/runs/{quote(run_id, safe='')}"
-    reason = text_of(form, "reason") or f"cancelled by {request.state.desk.caller.name}"
+    reason = text_of(form, "reason") or f"cancelled by {request.state.client.caller.name}"
     try:
         await ask_soon(request, fleet.cancel, run_id, reason)
     except InputError as error:
@@ -177,11 +177,11 @@ async def cancel(request: Request) -> Response:
 
 
 @contextmanager
-def _opened(sources: Sources) -> Iterator[Eye]:
+def _opened(sources: Sources) -> Iterator[Look]:
     with fleet.connected(fleet.hasty_settings()) as client:
         versions: dict[str, int] = {}
 
-        def eye(run_id: str) -> object:
+        def look(run_id: str) -> object:
             if run_id:  # the principal answers as soon as it differs
                 known = versions.get(run_id, 0)
                 versions[run_id] = client.call(WatchRun(run_id, known, _WATCH_MS)).run.version
@@ -193,10 +193,10 @@ def _opened(sources: Sources) -> Iterator[Eye]:
                 [(agent.agent_id, agent.running, agent.alive) for agent in agents],
             )
 
-        yield eye
+        yield look
 
 
-_LOOKOUT = Lookout(_opened, every_seconds=0.1)
+_LOOKOUT = BackgroundPoll(_opened, every_seconds=0.1)
 WATCHERS["fleet"] = WATCHERS["fleet-run"] = Watcher(_LOOKOUT.see, every_ms=100)
 SEARCHES["fleet"] = search_fleet
 

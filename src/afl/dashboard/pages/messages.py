@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.coordination.models import AgentId, DeadLetter, MessagePriority, QueueStatistics
+from afl.dashboard.background_poll import BackgroundPoll, Look
 from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.lookout import Eye, Lookout
 from afl.dashboard.pages.actions import text_of
 from afl.dashboard.pages.messages_part import MESSAGES
 from afl.dashboard.pages.parts import ask_soon, of_part
@@ -189,10 +189,10 @@ async def change_breaker(request: Request) -> Response:
 
 
 @contextmanager
-def _opened(sources: Sources) -> Iterator[Eye]:
+def _opened(sources: Sources) -> Iterator[Look]:
     where = Where(sources.settings.redis)
 
-    def eye(subject: str) -> object:
+    def look(subject: str) -> object:
         """Without times: they pass by themselves, and the browser counts them."""
         queues = [
             (each.agent_id, each.ready, each.delayed, each.in_flight, each.dead)
@@ -206,10 +206,10 @@ def _opened(sources: Sources) -> Iterator[Eye]:
         ]
         return queues, agents, breakers
 
-    yield eye
+    yield look
 
 
-WATCHERS["messages"] = Watcher(Lookout(_opened, every_seconds=0.3).see)
+WATCHERS["messages"] = Watcher(BackgroundPoll(_opened, every_seconds=0.3).see)
 SEARCHES["messages"] = search_messages
 
 routes = [

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from afl.dashboard.background_poll import BackgroundPoll, Look
 from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.lookout import Eye, Lookout
 from afl.dashboard.pages.actions import text_of
 from afl.dashboard.pages.parts import Part, ask_soon, of_part
 from afl.dashboard.pages.search import SEARCHES
@@ -148,13 +148,13 @@ async def stop(request: Request) -> Response:
 
 
 @contextmanager
-def _opened(sources: Sources) -> Iterator[Eye]:
+def _opened(sources: Sources) -> Iterator[Look]:
     project = sources.settings.project
     with turns.reading(sources.settings) as database:
         yield lambda turn: database.read(lambda tx: pulse(tx, project, turn))
 
 
-_LOOKOUT = Lookout(_opened, every_seconds=0.1)
+_LOOKOUT = BackgroundPoll(_opened, every_seconds=0.1)
 WATCHERS["turns"] = WATCHERS["turn"] = Watcher(_LOOKOUT.see, every_ms=100)
 SEARCHES["turns"] = search_turns
 

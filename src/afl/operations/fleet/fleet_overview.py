@@ -47,7 +47,7 @@ class Overview:
 
 
 @dataclass(slots=True)
-class Lookout:
+class OverviewReader:
     """Looks again and again; keeps what need not be asked for every time."""
 
     client: Client

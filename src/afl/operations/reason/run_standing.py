@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.kernel.presence import Life
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.scene import Scene, failure_words
+from afl.operations.reason.snapshot import DiagnosticSnapshot, failure_words
 from afl.operations.spans import clock, span
 from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
@@ -13,15 +13,15 @@ from afl.runtime.types import WorkflowId
 BUDGET = "budget"
 
 
-def standing(scene: Scene, run: RunDefinition) -> Reason | None:
+def standing(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason | None:
     """The reason that the run itself is; None if it only waits for its steps."""
     if run.is_over:
         return _over(run)
     if run.state == RunnerState.PAUSED:
         return _paused(run)
-    if run.settled and not scene.store.get_marks(WorkflowId(run.workflow_id), limit=1):
+    if run.settled and not snapshot.store.get_marks(WorkflowId(run.workflow_id), limit=1):
         return None
-    return _held(scene, run) if run.owner else _due(scene, run)
+    return _held(snapshot, run) if run.owner else _due(snapshot, run)
 
 
 def _reason(code: str, run: RunDefinition, sentence: str, action: str) -> Reason:
@@ -53,12 +53,12 @@ def _paused(run: RunDefinition) -> Reason:
     return _reason("run-paused", run, f"it is {run.reason or 'paused'}.", action)
 
 
-def _held(scene: Scene, run: RunDefinition) -> Reason:
-    owner, until = scene.owner(run.owner), scene.clock(run.lease_until)
-    life = scene.life(run.owner)
-    if life is Life.DEAD or run.lease_until < scene.now:
+def _held(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
+    owner, until = snapshot.owner(run.owner), snapshot.clock(run.lease_until)
+    life = snapshot.life(run.owner)
+    if life is Life.DEAD or run.lease_until < snapshot.now:
         gone = "died" if life is Life.DEAD else f"lost its lease at {until}"
-        return _gone(scene, run, f"{owner}, which evaluated it, {gone}")
+        return _gone(snapshot, run, f"{owner}, which evaluated it, {gone}")
     if life is Life.UNKNOWN:
         sentence = f"{owner} evaluates it and cannot be seen from here; its lease runs until {until}."
         return _reason(
@@ -67,8 +67,8 @@ def _held(scene: Scene, run: RunDefinition) -> Reason:
     return _reason("run-evaluated", run, f"{owner} evaluates it; its lease runs until {until}.", "Wait.")
 
 
-def _gone(scene: Scene, run: RunDefinition, what: str) -> Reason:
-    if scene.has_live_runner:
+def _gone(snapshot: DiagnosticSnapshot, run: RunDefinition, what: str) -> Reason:
+    if snapshot.has_live_runner:
         return _reason(
             "run-evaluator-gone", run, f"{what}; a live runner takes it over in a moment.", "Wait."
         )
@@ -77,10 +77,10 @@ def _gone(scene: Scene, run: RunDefinition, what: str) -> Reason:
     )
 
 
-def _due(scene: Scene, run: RunDefinition) -> Reason:
-    if scene.has_live_runner:
+def _due(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
+    if snapshot.has_live_runner:
         return _reason("run-queued", run, "it is due, and a live runner takes it up in a moment.", "Wait.")
-    runners = [server for server in scene.servers if server.evaluates]
+    runners = [server for server in snapshot.servers if server.evaluates]
     last = min(runners, key=lambda server: server.ping_age_ms, default=None)
     seen = f"; the last one was seen {span(last.ping_age_ms)} ago on {last.name}" if last is not None else ""
     sentence = f"it is due, and no live runner is there to evaluate it{seen}."

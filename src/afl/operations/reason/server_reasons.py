@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from afl.kernel.clock import wall_ms
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.scene import Scene, first_line
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line
 from afl.operations.spans import clock, span
 from afl.operations.work.workers import Liveness, Server
 
 
-def server_reason(scene: Scene, server_id: str) -> Reason:
+def server_reason(snapshot: DiagnosticSnapshot, server_id: str) -> Reason:
     """The reason of one server."""
-    server = next(each for each in scene.servers if each.id == server_id)
+    server = next(each for each in snapshot.servers if each.id == server_id)
     code, sentence, action = _judge(server)
     return Reason(code, "server", server.id, sentence, action)
 

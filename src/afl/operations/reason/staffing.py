@@ -6,7 +6,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.near_names import near_name
 from afl.kernel.presence import Life
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.scene import Scene
+from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.spans import span
 from afl.operations.work.workers import Server
 from afl.runtime.entities import TaskDefinition
@@ -15,16 +15,16 @@ _DEFAULT_LIST = "default"
 _SHOWN = 3
 
 
-def staffing(scene: Scene, task: TaskDefinition) -> Reason:
+def staffing(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     """The reason of a task that may be claimed."""
-    serving = [server for server in scene.servers if server.serves(task.name)]
+    serving = [server for server in snapshot.servers if server.serves(task.name)]
     live = [server for server in serving if server.is_live]
     here = [server for server in live if server.serves_list(task.task_list_name)]
     if not here:
-        local = _local(scene, task)
+        local = _local(snapshot, task)
         if local is not None:
             return local
-        return _other_list(task, live) if live else _unserved(scene, task, serving)
+        return _other_list(task, live) if live else _unserved(snapshot, task, serving)
     free = [server for server in here if not server.is_full]
     if not free:
         return _full(task, here)
@@ -33,25 +33,25 @@ def staffing(scene: Scene, task: TaskDefinition) -> Reason:
     return Reason("task-ready", "task", task.uuid, sentence, action)
 
 
-def _local(scene: Scene, task: TaskDefinition) -> Reason | None:
+def _local(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
     """`afl run` and `afl resume` serve their run without registering."""
-    run = scene.run(task.workflow_id)
-    if run is None or not run.owner or scene.life(run.owner) is not Life.ALIVE:
+    run = snapshot.run(task.workflow_id)
+    if run is None or not run.owner or snapshot.life(run.owner) is not Life.ALIVE:
         return None
     sentence = (
-        f"no registered server serves {task.name}; {scene.owner(run.owner)} runs the workflow, "
+        f"no registered server serves {task.name}; {snapshot.owner(run.owner)} runs the workflow, "
         "and takes the task if it has a handler for it, when there is room."
     )
     return Reason("task-local", "task", task.uuid, sentence, "Wait.")
 
 
-def _unserved(scene: Scene, task: TaskDefinition, gone: list[Server]) -> Reason:
+def _unserved(snapshot: DiagnosticSnapshot, task: TaskDefinition, gone: list[Server]) -> Reason:
     if gone:
         last = min(gone, key=lambda server: server.ping_age_ms)
         seen = f"last seen {span(last.ping_age_ms)} ago on {last.name}"
     else:
         seen = "none ever did in this store"
-    near = _near(scene, task.name)
+    near = _near(snapshot, task.name)
     but = f", but one serves {near}" if near else ""
     sentence = f"no live server serves {task.name}; {seen}{but}."
     start = _start(task.task_list_name)
@@ -66,9 +66,9 @@ def _start(task_list: str) -> str:
     return "afl agent MODULE" + (f" --task-list {task_list}" if task_list != _DEFAULT_LIST else "")
 
 
-def _near(scene: Scene, facet: str) -> str:
+def _near(snapshot: DiagnosticSnapshot, facet: str) -> str:
     """The facet that a live server serves under almost the same name."""
-    known = {name for server in scene.servers if server.is_live for name in server.handlers}
+    known = {name for server in snapshot.servers if server.is_live for name in server.handlers}
     return near_name(facet, known)
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.run_standing import standing
-from afl.operations.reason.scene import Scene, failure_words, first_line, line_words, step_words
+from afl.operations.reason.snapshot import (
+    DiagnosticSnapshot,
+    failure_words,
+    first_line,
+    line_words,
+    step_words,
+)
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.reason.task_reasons import task_reason
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
@@ -27,27 +33,27 @@ _WITH_CHILDREN = frozenset(
 )
 
 
-def step_reason(scene: Scene, place: StepPlace) -> Reason:
+def step_reason(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     """The reason of one step."""
     step, run = place.step, place.run
     if step is None:
-        return _not_begun(scene, place)
+        return _not_begun(snapshot, place)
     if step.is_terminal:
         return _over(step, run)
     if run.is_over:
-        return _run_over(scene, place)
+        return _run_over(snapshot, place)
     if step.state == StepState.EVENT_TRANSMIT:
-        task = scene.store.get_task_by_step(step.id)
-        return agent_reason(scene, run, step, task)
+        task = snapshot.store.get_task_by_step(step.id)
+        return agent_reason(snapshot, run, step, task)
     if step.state in _WITH_CHILDREN:
-        return _inside(scene, place)
+        return _inside(snapshot, place)
     if step.state == StepState.BLOCK_EXECUTION_BEGIN:
-        return _waits_outside(scene, place) or _evaluating(scene, place)
-    return _evaluating(scene, place)
+        return _waits_outside(snapshot, place) or _evaluating(snapshot, place)
+    return _evaluating(snapshot, place)
 
 
 def agent_reason(
-    scene: Scene, run: RunDefinition, step: StepDefinition, task: TaskDefinition | None
+    snapshot: DiagnosticSnapshot, run: RunDefinition, step: StepDefinition, task: TaskDefinition | None
 ) -> Reason:
     """The reason of a step that asked for an agent."""
     place = StepPlace(run, step.id, step)
@@ -59,14 +65,14 @@ def agent_reason(
     kind, _, name = task.via.partition(":")
     if kind == "human":
         sentence = f"it waits for somebody of {name} to answer {step.facet_name}."
-        return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(scene, task))
+        return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(snapshot, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
-    return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(scene, task))
+    return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(snapshot, task))
 
 
-def most_telling(scene: Scene, run: RunDefinition, waiting: list[StepDefinition]) -> Reason:
+def most_telling(snapshot: DiagnosticSnapshot, run: RunDefinition, waiting: list[StepDefinition]) -> Reason:
     """Of steps that wait for agents the reason of the first that needs a person; else of the first."""
-    tasks = {task.step_id: task for task in scene.store.get_tasks_by_workflow(WorkflowId(run.workflow_id))}
+    tasks = {task.step_id: task for task in snapshot.store.get_tasks_by_workflow(WorkflowId(run.workflow_id))}
     kinds: dict[tuple[str, ...], StepDefinition] = {}
     for step in waiting:
         task = tasks.get(step.id)
@@ -74,7 +80,7 @@ def most_telling(scene: Scene, run: RunDefinition, waiting: list[StepDefinition]
         kinds.setdefault((step.facet_name, *about), step)
     first: Reason | None = None
     for step in list(kinds.values())[:_KINDS_LOOKED_AT]:
-        reason = agent_reason(scene, run, step, tasks.get(step.id))
+        reason = agent_reason(snapshot, run, step, tasks.get(step.id))
         if reason.outlook is Outlook.STANDS:
             return reason
         first = first or reason
@@ -108,19 +114,19 @@ def _failure(step: StepDefinition, run: RunDefinition) -> StepFailure:
     )
 
 
-def _evaluating(scene: Scene, place: StepPlace) -> Reason:
+def _evaluating(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     sentence = "its turn comes when its run is evaluated."
-    return _reason("step-evaluating", place, sentence, _CAUSE, standing(scene, place.run))
+    return _reason("step-evaluating", place, sentence, _CAUSE, standing(snapshot, place.run))
 
 
-def _inside(scene: Scene, place: StepPlace) -> Reason:
+def _inside(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     """What keeps a step with a body, or a block."""
     below = f"{place.id}/"
-    steps = scene.store.get_open_steps(WorkflowId(place.run.workflow_id))
+    steps = snapshot.store.get_open_steps(WorkflowId(place.run.workflow_id))
     waiting = [step for step in steps if step.id.startswith(below) and step.state == StepState.EVENT_TRANSMIT]
     if not waiting:
-        return _evaluating(scene, place)
-    reason = most_telling(scene, place.run, waiting)
+        return _evaluating(snapshot, place)
+    reason = most_telling(snapshot, place.run, waiting)
     sentence = f"it waits for {_count(len(waiting))} in it: {step_words(reason.id, place.run)}."
     return _reason("step-waits-inside", place, sentence, _CAUSE, reason)
 
@@ -129,50 +135,52 @@ def _count(number: int) -> str:
     return "one step" if number == 1 else f"{number:,} steps"
 
 
-def _waits_outside(scene: Scene, place: StepPlace) -> Reason | None:
+def _waits_outside(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason | None:
     """A body in the text of a step waits for those steps around it that it refers to."""
     workflow_id = WorkflowId(place.run.workflow_id)
-    graph = scene.program(place.run).place(paths.relative(place.id, workflow_id)).graph
+    graph = snapshot.program(place.run).place(paths.relative(place.id, workflow_id)).graph
     outside = paths.parent(paths.owner(place.id, workflow_id))
     names = sorted(graph.outer) if graph is not None and graph.inline else []
-    return _waits(scene, place, [paths.child(outside, name) for name in names])
+    return _waits(snapshot, place, [paths.child(outside, name) for name in names])
 
 
-def _not_begun(scene: Scene, place: StepPlace) -> Reason:
+def _not_begun(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     workflow_id = WorkflowId(place.run.workflow_id)
-    block = scene.store.get_step(paths.parent(place.id))
+    block = snapshot.store.get_step(paths.parent(place.id))
     if block is None:
-        return _not_reached(scene, place, paths.owner(paths.parent(place.id), workflow_id))
-    statement = scene.program(place.run).place(paths.relative(place.id, workflow_id)).statement
+        return _not_reached(snapshot, place, paths.owner(paths.parent(place.id), workflow_id))
+    statement = snapshot.program(place.run).place(paths.relative(place.id, workflow_id)).statement
     needs = statement.needs if statement is not None else ()
-    waits = _waits(scene, place, [paths.child(block.id, need) for need in needs])
+    waits = _waits(snapshot, place, [paths.child(block.id, need) for need in needs])
     if place.run.is_over and (waits is None or waits.code != "step-skipped"):
-        return _run_over(scene, place)
-    return waits or _evaluating(scene, place)
+        return _run_over(snapshot, place)
+    return waits or _evaluating(snapshot, place)
 
 
-def _not_reached(scene: Scene, place: StepPlace, owner: StepId) -> Reason:
-    above = step_reason(scene, StepPlace(place.run, owner, scene.store.get_step(owner)))
+def _not_reached(snapshot: DiagnosticSnapshot, place: StepPlace, owner: StepId) -> Reason:
+    above = step_reason(snapshot, StepPlace(place.run, owner, snapshot.store.get_step(owner)))
     if above.code == "step-run-over":
-        return _run_over(scene, place)
+        return _run_over(snapshot, place)
     code = "step-skipped" if above.outlook is Outlook.OVER else "step-not-reached"
     return _reason(code, place, f"step {step_words(owner, place.run)} has not come to it.", _CAUSE, above)
 
 
-def _run_over(scene: Scene, place: StepPlace) -> Reason:
-    return _reason("step-run-over", place, "its run is over.", "Nothing to do.", standing(scene, place.run))
+def _run_over(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
+    return _reason(
+        "step-run-over", place, "its run is over.", "Nothing to do.", standing(snapshot, place.run)
+    )
 
 
-def _waits(scene: Scene, place: StepPlace, needs: list[StepId]) -> Reason | None:
+def _waits(snapshot: DiagnosticSnapshot, place: StepPlace, needs: list[StepId]) -> Reason | None:
     """The first of the needed steps that failed, else the first that is not done; None if all are."""
     found: Reason | None = None
     for need in needs:
-        step = scene.store.get_step(need)
+        step = snapshot.store.get_step(need)
         if step is not None and step.is_complete:
             continue
         if step is not None and step.is_error:
             return _skipped(place, step)
-        because = step_reason(scene, StepPlace(place.run, need, step))
+        because = step_reason(snapshot, StepPlace(place.run, need, step))
         if because.code == "step-skipped":
             sentence = f"it waits for step {step_words(need, place.run)}, which will not run."
             return _reason("step-skipped", place, sentence, because.action, because)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.kernel.presence import Life
 from afl.operations.reason.elsewhere_reasons import elsewhere_reason
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.scene import Scene, first_line
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line
 from afl.operations.reason.staffing import staffing
 from afl.operations.run.run_log import log_line
 from afl.operations.spans import clock, span
@@ -16,17 +16,22 @@ from afl.runtime.types import WorkflowId
 _KEY_TASKS = 10_000
 
 
-def task_reason(scene: Scene, task: TaskDefinition) -> Reason:
+def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     """The reason of one task."""
     if task.state == TaskState.RUNNING:
-        return _running(scene, task)
+        return _running(snapshot, task)
     if task.state != TaskState.PENDING:
         return _over(task)
     if task.hold == TaskHold.ELSEWHERE:
-        return _delayed(scene, task) or elsewhere_reason(scene, task)
+        return _delayed(snapshot, task) or elsewhere_reason(snapshot, task)
     if task.hold:
-        return _held(scene, task)
-    return _delayed(scene, task) or _locked(scene, task) or _behind(scene, task) or staffing(scene, task)
+        return _held(snapshot, task)
+    return (
+        _delayed(snapshot, task)
+        or _locked(snapshot, task)
+        or _behind(snapshot, task)
+        or staffing(snapshot, task)
+    )
 
 
 def _reason(
@@ -49,13 +54,13 @@ def _over(task: TaskDefinition) -> Reason:
     return _reason("task-canceled", task, f"{task.name} was canceled at {at}.", "Nothing to do.")
 
 
-def _held(scene: Scene, task: TaskDefinition) -> Reason:
+def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.hold == TaskHold.CONCURRENCY:
         return _reason(
-            "task-concurrency", task, _slots(scene, task), "Wait, or see why those do not end: afl tasks."
+            "task-concurrency", task, _slots(snapshot, task), "Wait, or see why those do not end: afl tasks."
         )
     if task.hold == TaskHold.PAUSED:
-        run = scene.run(task.workflow_id)
+        run = snapshot.run(task.workflow_id)
         reason = f": {run.reason}" if run is not None and run.reason else ""
         return _reason(
             "task-paused",
@@ -64,10 +69,12 @@ def _held(scene: Scene, task: TaskDefinition) -> Reason:
             f"Let it go on: afl unpause {task.workflow_id}",
         )
     soon = (
-        "at the next sweep" if scene.has_live_server else "when a server is started: none is alive to do it"
+        "at the next sweep"
+        if snapshot.has_live_server
+        else "when a server is started: none is alive to do it"
     )
     if task.hold == TaskHold.POISONED:
-        last = f", the last was {scene.owner(task.last_owner)}" if task.last_owner else ""
+        last = f", the last was {snapshot.owner(task.last_owner)}" if task.last_owner else ""
         sentence = f"{task.name} is given up, since {what_was_lost(task)}{last}; its step fails {soon}."
         return _reason(
             "task-poisoned", task, sentence, "Find out what kills the workers, then retry the step."
@@ -77,40 +84,40 @@ def _held(scene: Scene, task: TaskDefinition) -> Reason:
     return _reason("task-timeout", task, sentence, "Raise its Timeout, or make the handler faster.")
 
 
-def _slots(scene: Scene, task: TaskDefinition) -> str:
-    same = scene.store.find_tasks(key=task.concurrency_key, limit=_KEY_TASKS)
+def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
+    same = snapshot.store.find_tasks(key=task.concurrency_key, limit=_KEY_TASKS)
     open_states = (TaskState.PENDING, TaskState.RUNNING)
     used = sum(each.state in open_states and each.hold != TaskHold.CONCURRENCY for each in same)
     return f"Concurrency({task.concurrency_key}) is at {used} of {task.concurrency_limit}."
 
 
-def _delayed(scene: Scene, task: TaskDefinition) -> Reason | None:
-    if task.not_before <= scene.now:
+def _delayed(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
+    if task.not_before <= snapshot.now:
         return None
     tried = f" (attempt {task.failures + 1} of {task.retry['attempts']})" if task.retry else ""
     cause = first_line(str((task.error or {}).get("message", "")))
-    sentence = f"{task.name} is tried again at {scene.clock(task.not_before)}{tried}"
+    sentence = f"{task.name} is tried again at {snapshot.clock(task.not_before)}{tried}"
     return _reason(
         "task-delayed", task, f"{sentence}; it failed with: {cause}" if cause else f"{sentence}.", "Wait."
     )
 
 
-def _locked(scene: Scene, task: TaskDefinition) -> Reason | None:
-    lock = scene.store.check_lock(f"runner:task:{task.uuid}")
+def _locked(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
+    lock = snapshot.store.check_lock(f"runner:task:{task.uuid}")
     if lock is None:
         return None
-    who = f" by {scene.owner(lock.owner)}" if lock.owner else ""
-    sentence = f"its lock is held{who} until {scene.clock(lock.expires_at)}."
+    who = f" by {snapshot.owner(lock.owner)}" if lock.owner else ""
+    sentence = f"its lock is held{who} until {snapshot.clock(lock.expires_at)}."
     return _reason("task-locked", task, sentence, "Wait until then, or have the holder release it.")
 
 
-def _behind(scene: Scene, task: TaskDefinition) -> Reason | None:
+def _behind(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
     """Tasks of one step are served one at a time, the oldest first."""
     if not task.step_id:
         return None
     same = [
         each
-        for each in scene.store.get_tasks_by_workflow(WorkflowId(task.workflow_id))
+        for each in snapshot.store.get_tasks_by_workflow(WorkflowId(task.workflow_id))
         if _rivals(each, task)
     ]
     first = next((each for each in same if each.state == TaskState.RUNNING), same[0] if same else task)
@@ -121,7 +128,7 @@ def _behind(scene: Scene, task: TaskDefinition) -> Reason | None:
         task,
         "another task of its step comes first.",
         "See its cause.",
-        task_reason(scene, first),
+        task_reason(snapshot, first),
     )
 
 
@@ -129,42 +136,40 @@ def _rivals(other: TaskDefinition, task: TaskDefinition) -> bool:
     return other.step_id == task.step_id and other.state in (TaskState.PENDING, TaskState.RUNNING)
 
 
-def _running(scene: Scene, task: TaskDefinition) -> Reason:
-    owner = scene.owner(task.owner)
-    again = "within seconds" if scene.has_live_server else "when a server is started: none is alive now"
-    if scene.life(task.owner) is Life.DEAD:
+def _running(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
+    owner = snapshot.owner(task.owner)
+    again = "within seconds" if snapshot.has_live_server else "when a server is started: none is alive now"
+    if snapshot.life(task.owner) is Life.DEAD:
         sentence = f"{owner}, which had it, died; it is delivered again {again}."
-        return _reason("task-owner-dead", task, sentence, _keep(scene, task))
-    if 0 < task.deadline < scene.now:
+        return _reason("task-owner-dead", task, sentence, _keep(snapshot, task))
+    if 0 < task.deadline < snapshot.now:
         sentence = (
-            f"it is past its deadline of {scene.clock(task.deadline)}; it is taken from {owner} {again}."
+            f"it is past its deadline of {snapshot.clock(task.deadline)}; it is taken from {owner} {again}."
         )
-        return _reason("task-overdue", task, sentence, _keep(scene, task))
-    if 0 < task.lease_until < scene.now:
-        sentence = (
-            f"the lease of {owner} ended at {scene.clock(task.lease_until)}; it is delivered again {again}."
-        )
-        return _reason("task-lease-ended", task, sentence, _keep(scene, task))
-    return _reason("task-running", task, _work(scene, task, owner), "Wait.")
+        return _reason("task-overdue", task, sentence, _keep(snapshot, task))
+    if 0 < task.lease_until < snapshot.now:
+        sentence = f"the lease of {owner} ended at {snapshot.clock(task.lease_until)}; it is delivered again {again}."
+        return _reason("task-lease-ended", task, sentence, _keep(snapshot, task))
+    return _reason("task-running", task, _work(snapshot, task, owner), "Wait.")
 
 
-def _keep(scene: Scene, task: TaskDefinition) -> str:
-    if scene.has_live_server:
+def _keep(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
+    if snapshot.has_live_server:
         return "Wait."
     return f"Start a server (afl agent MODULE), or go on with: afl resume {task.workflow_id} --agent MODULE"
 
 
-def _work(scene: Scene, task: TaskDefinition, owner: str) -> str:
+def _work(snapshot: DiagnosticSnapshot, task: TaskDefinition, owner: str) -> str:
     """Who works on it, until when, and how far it is."""
-    until = f" until {scene.clock(task.lease_until)}" if task.lease_until else ""
+    until = f" until {snapshot.clock(task.lease_until)}" if task.lease_until else ""
     parts = [f"lease held by {owner}{until}"]
-    log = scene.last_log(task.workflow_id, task.step_id) if task.step_id else None
+    log = snapshot.last_log(task.workflow_id, task.step_id) if task.step_id else None
     if log is not None:
         line = log_line(log)
         said = first_line(line.text)
         parts.append(said if line.progress is not None else f"it says: {said}")
     if task.deadline:
-        parts.append(f"deadline {scene.clock(task.deadline)}")
+        parts.append(f"deadline {snapshot.clock(task.deadline)}")
     if task.deliveries > 1:
         parts.append(f"attempt {task.deliveries}")
     return "; ".join(parts) + "."

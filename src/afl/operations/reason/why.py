@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.run_standing import standing
-from afl.operations.reason.scene import Scene, step_words
 from afl.operations.reason.server_reasons import server_reason
+from afl.operations.reason.snapshot import DiagnosticSnapshot, step_words
 from afl.operations.reason.step_reasons import most_telling, step_reason
 from afl.operations.reason.subjects import StepPlace, Subject, find
 from afl.operations.reason.task_reasons import task_reason
@@ -25,7 +25,7 @@ def why(store: PersistenceAPI, name: str | None = None) -> Reason:
 
 def explain(store: PersistenceAPI, subject: Subject) -> Reason:
     """The reason of something that was found; nothing goes on while nobody can write to the store."""
-    reason = _reason(Scene(store), subject)
+    reason = _reason(DiagnosticSnapshot(store), subject)
     if reason.outlook is Outlook.OVER:
         return reason
     lock = store_lock(store)
@@ -42,28 +42,28 @@ def _resting_on(reason: Reason, cause: Reason) -> Reason:
     return replace(reason, because=cause if reason.because is None else _resting_on(reason.because, cause))
 
 
-def _reason(scene: Scene, subject: Subject) -> Reason:
+def _reason(snapshot: DiagnosticSnapshot, subject: Subject) -> Reason:
     if isinstance(subject, RunDefinition):
-        return _run_reason(scene, subject)
+        return _run_reason(snapshot, subject)
     if isinstance(subject, StepPlace):
-        return step_reason(scene, subject)
+        return step_reason(snapshot, subject)
     if isinstance(subject, TaskDefinition):
-        return task_reason(scene, subject)
-    return server_reason(scene, subject.uuid)
+        return task_reason(snapshot, subject)
+    return server_reason(snapshot, subject.uuid)
 
 
-def _run_reason(scene: Scene, run: RunDefinition) -> Reason:
-    own = standing(scene, run)
+def _run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
+    own = standing(snapshot, run)
     if own is not None:
         return own
-    steps = scene.store.get_open_steps(WorkflowId(run.workflow_id))
+    steps = snapshot.store.get_open_steps(WorkflowId(run.workflow_id))
     waiting = [step for step in steps if step.state == StepState.EVENT_TRANSMIT]
     if not waiting:
         sentence = "it waits for nothing and is not over; this should not be."
         return Reason(
             "run-stalled", "run", run.workflow_id, sentence, f"Wake it: afl resume {run.workflow_id}"
         )
-    reason = most_telling(scene, run, waiting)
+    reason = most_telling(snapshot, run, waiting)
     count = "one step" if len(waiting) == 1 else f"{len(waiting):,} steps, among them"
     sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {step_words(reason.id, run)}."
     return Reason("run-waits", "run", run.workflow_id, sentence, "See its cause.", reason)

@@ -1,6 +1,6 @@
-"""Waiting at a desk: for the end of a run, and for its next log entries.
+"""Waiting through a client: for the end of a run, and for its next log entries.
 
-A desk may be far away, so it is asked to wait for a while, again and again.
+A client may be remote, so it waits by repeated long polls.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from afl.operations.desk import Desk
+from afl.operations.client import OperationsClient
 from afl.operations.run.run_end import RunEnd, wait_a_while
 from afl.operations.run.run_log import OVERLAP, LogLine, LogPage, read_page
 
@@ -17,24 +17,24 @@ _NEWS_SECONDS = 5.0
 _BATCH = 1_000
 
 
-def wait_for_run(desk: Desk, run: str, timeout: float | None = None) -> RunEnd:
+def wait_for_run(client: OperationsClient, run: str, timeout: float | None = None) -> RunEnd:
     """Where a run stands when it is over, or when so many seconds are."""
     left = countdown(timeout)
     while True:
         seconds = left()
-        end = desk.do(wait_a_while, run, min(seconds, A_WHILE))
+        end = client.call(wait_a_while, run, min(seconds, A_WHILE))
         if not end.timed_out or seconds <= A_WHILE:
             return end
 
 
-def read_log(desk: Desk, run: str, *, follow: bool = False) -> Iterator[LogLine]:
+def read_log(client: OperationsClient, run: str, *, follow: bool = False) -> Iterator[LogLine]:
     """What a run logged so far, and with `follow` what it logs from now on, until it is over."""
     highest, seen = 0, dict[str, None]()
     while True:
         page = LogPage([], max(0, highest - OVERLAP), False)
         full = True
         while full:
-            page = desk.do(read_page, run, after=page.position, limit=_BATCH)
+            page = client.call(read_page, run, after=page.position, limit=_BATCH)
             full = len(page.lines) == _BATCH
             for line in page.lines:
                 if line.id not in seen:
@@ -45,7 +45,7 @@ def read_log(desk: Desk, run: str, *, follow: bool = False) -> Iterator[LogLine]
         highest = max(highest, page.position)
         for old in list(seen)[: -2 * OVERLAP]:
             del seen[old]
-        desk.do(read_page, run, after=highest, limit=1, wait=_NEWS_SECONDS)
+        client.call(read_page, run, after=highest, limit=1, wait=_NEWS_SECONDS)
 
 
 def countdown(timeout: float | None) -> Callable[[], float]:

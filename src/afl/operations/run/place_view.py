@@ -9,7 +9,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
 from afl.operations.bounds import Limit, Position
 from afl.operations.program.program_shelf import shelf
-from afl.operations.reason.scene import first_line
+from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
 from afl.operations.run.run_tree import Counts

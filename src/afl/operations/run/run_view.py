@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from afl.kernel.presence import Life
-from afl.operations.reason.scene import Scene
+from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.run import run_store
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_tree import RunTree, StepNode, show
@@ -36,9 +36,9 @@ def show_run(store: PersistenceAPI, run: str = "") -> RunView:
     """
     found = run_store.find(store, run or None)
     tree = show(store, found)
-    scene = Scene(store)
+    snapshot = DiagnosticSnapshot(store)
     owners = {
-        each: Owner(scene.owner(each), scene.life(each) is not Life.DEAD)
+        each: Owner(snapshot.owner(each), snapshot.life(each) is not Life.DEAD)
         for each in sorted(_owners(tree.root))
     }
     return RunView(run_line(found), tree, owners)

@@ -10,7 +10,7 @@ from afl.kernel.errors import NotFoundError
 from afl.operations.program.program_shelf import shelf
 from afl.operations.reason import subjects
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.scene import Scene
+from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
@@ -115,7 +115,7 @@ class _Looking:
         self._id = WorkflowId(place.run.workflow_id)
         self._program: Program = shelf(store).load(place.run.program_hash)
         self._path = paths.relative(place.id, self._id)
-        self._scene = Scene(store)
+        self._snapshot = DiagnosticSnapshot(store)
 
     def view(self) -> StepView:
         step, statement = self._place.step, self._program.place(self._path).statement
@@ -151,7 +151,7 @@ class _Looking:
             usage=total(calls) if calls else None,
             calls=calls,
             logs=self._logs(),
-            reason=step_reason(self._scene, self._place)
+            reason=step_reason(self._snapshot, self._place)
             if state in ("waiting", "running", "not begun")
             else None,
             inside=self._inside(step),
@@ -169,7 +169,7 @@ class _Looking:
         return word, str(step.get_attribute("error") or "") if word == "caught" else ""
 
     def _attempt(self, task: TaskDefinition) -> Attempt:
-        ahead = wall_ms() - self._scene.now
+        ahead = wall_ms() - self._snapshot.now
         error = (task.error or {}).get("message")
         return Attempt(
             task=task.uuid,
@@ -180,8 +180,8 @@ class _Looking:
             deaths=task.deaths,
             expiries=task.expiries,
             failures=task.failures,
-            owner=self._scene.owner(task.owner) if task.owner else "",
-            last_owner=self._scene.owner(task.last_owner) if task.last_owner else "",
+            owner=self._snapshot.owner(task.owner) if task.owner else "",
+            last_owner=self._snapshot.owner(task.last_owner) if task.last_owner else "",
             created=task.created,
             started=task.started,
             updated=task.updated,

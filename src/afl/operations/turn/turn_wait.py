@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from afl.kernel.settings import Settings
 from afl.operations.bounds import LongPoll
-from afl.operations.desk import Desk
+from afl.operations.client import OperationsClient
 from afl.operations.run.following import A_WHILE, countdown
 from afl.operations.turn import turn_reasons, turns
 from afl.operations.turn.turn_reasons import TurnReason
@@ -25,13 +25,13 @@ def wait(settings: Settings, turn: str, timeout: LongPoll = 0) -> Delivered | No
 
 
 def wait_for_delivery(
-    desk: Desk,
+    client: OperationsClient,
     turn: str,
     timeout: float | None = None,
     *,
     stands: Callable[[TurnReason], None] | None = None,
 ) -> Delivered | None:
-    """The same for as long as it takes, or for so many seconds, at a desk that may be far away.
+    """The same for as long as it takes, or for so many seconds, through a client that may be remote.
 
     `stands` is told why, once and soon, if nobody works on the turn; it is waited for all the same.
     """
@@ -39,11 +39,11 @@ def wait_for_delivery(
     longest = A_WHILE if stands is None else _PATIENCE
     while True:
         seconds = left()
-        delivered = desk.do(wait, turn, min(seconds, longest))
+        delivered = client.call(wait, turn, min(seconds, longest))
         if delivered is not None or seconds <= longest:
             return delivered
         if stands is not None:
-            reason = desk.do(turn_reasons.why, turn)
+            reason = client.call(turn_reasons.why, turn)
             if reason.code in _NOBODY_WORKS:
                 stands(reason)
             longest, stands = A_WHILE, None

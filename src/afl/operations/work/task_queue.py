@@ -8,7 +8,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
 from afl.operations.bounds import Limit, Skip
-from afl.operations.reason.scene import Scene
+from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -74,9 +74,9 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
         if not fitting:
             raise UnknownSubject(f"there is no task {task!r} in this store; `afl tasks` lists them")
         found = fitting[0]
-    scene = Scene(store)
+    snapshot = DiagnosticSnapshot(store)
     return TaskDetail(
-        line=_line(scene, found),
+        line=_line(snapshot, found),
         created=found.created,
         priority=found.priority,
         data=found.params,
@@ -86,16 +86,16 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
         retry=found.retry,
         concurrency_key=found.concurrency_key,
         concurrency_limit=found.concurrency_limit,
-        last_owner=scene.owner(found.last_owner) if found.last_owner else "",
+        last_owner=snapshot.owner(found.last_owner) if found.last_owner else "",
         bridge=found.bridge,
-        lease_in_ms=_from_now(scene, found.lease_until),
-        deadline_in_ms=_from_now(scene, found.deadline),
-        not_before_in_ms=_from_now(scene, found.not_before),
+        lease_in_ms=_from_now(snapshot, found.lease_until),
+        deadline_in_ms=_from_now(snapshot, found.deadline),
+        not_before_in_ms=_from_now(snapshot, found.not_before),
     )
 
 
-def _from_now(scene: Scene, moment: int) -> int | None:
-    return moment - scene.now if moment else None
+def _from_now(snapshot: DiagnosticSnapshot, moment: int) -> int | None:
+    return moment - snapshot.now if moment else None
 
 
 def list_tasks(
@@ -121,8 +121,8 @@ def list_tasks(
         states = (state,) if state else _OPEN
         every = (_of_state(store, each, wanted, skip + limit) for each in states)
         found = [task for tasks in every for task in tasks]
-    scene = Scene(store)
-    return [_line(scene, task) for task in found[skip : skip + limit]]
+    snapshot = DiagnosticSnapshot(store)
+    return [_line(snapshot, task) for task in found[skip : skip + limit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _of_run(store: PersistenceAPI, run: str, state: str, wanted: _Wanted) -> lis
     return [task for task in found if state in ("", task.state) and wanted.fits(task)]
 
 
-def _line(scene: Scene, task: TaskDefinition) -> TaskLine:
+def _line(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> TaskLine:
     return TaskLine(
         task=task.uuid,
         name=task.name,
@@ -170,7 +170,7 @@ def _line(scene: Scene, task: TaskDefinition) -> TaskLine:
         run=task.workflow_id,
         step=paths.shown(task.step_id, WorkflowId(task.workflow_id)) if task.step_id else "",
         step_id=task.step_id,
-        owner=scene.owner(task.owner) if task.owner else "",
+        owner=snapshot.owner(task.owner) if task.owner else "",
         attempts=task.deliveries,
         deaths=task.deaths,
         expiries=task.expiries,

@@ -1,4 +1,4 @@
-"""The desk of whoever asks: over stdio the user of this machine, over HTTP whoever the token belongs to."""
+"""The client of a request: over stdio the user of this machine, over HTTP whoever the token belongs to."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mcp.server.mcpserver import Context
 from afl.kernel.errors import Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations.access import Caller, Users
-from afl.operations.desk import Desk, LocalDesk
-from afl.operations.remote import RemoteDesk
+from afl.operations.client import OperationsClient, StoreClient
+from afl.operations.http_client import HttpClient
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
@@ -21,24 +21,24 @@ ADDRESS_HEADER = "afl-client-address"
 """In which the gate says from where a request came."""
 
 
-class Desks(Protocol):
-    """Knows the desk of a request."""
+class ClientProvider(Protocol):
+    """Gives each request its client."""
 
-    def of(self, headers: Mapping[str, str] | None) -> Desk:
-        """The desk of whoever sent these headers; there are none over stdio."""
+    def of(self, headers: Mapping[str, str] | None) -> OperationsClient:
+        """The client of whoever sent these headers; there are none over stdio."""
 
 
-class OneDesk:
+class SingleClient:
     """The same for everybody: there is only one who can ask."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, client: OperationsClient) -> None:
+        self._client = client
 
-    def of(self, headers: Mapping[str, str] | None) -> Desk:
-        return self._desk
+    def of(self, headers: Mapping[str, str] | None) -> OperationsClient:
+        return self._client
 
 
-class DesksByToken:
+class ClientsByToken:
     """One for each user, with that user's role."""
 
     def __init__(self, store: PersistenceAPI, settings: Settings, users: Users) -> None:
@@ -46,23 +46,23 @@ class DesksByToken:
         self._settings = settings
         self._users = users
 
-    def of(self, headers: Mapping[str, str] | None) -> Desk:
+    def of(self, headers: Mapping[str, str] | None) -> OperationsClient:
         given = headers or {}
         user = self._users.owner_of(token_of(given))
         if user is None:
             raise Unauthenticated("the token is not known here")
         origin = f"mcp, {given.get(ADDRESS_HEADER, 'unknown')}"
-        return LocalDesk(self._store, self._settings, Caller(user.name, user.role, origin))
+        return StoreClient(self._store, self._settings, Caller(user.name, user.role, origin))
 
 
-class DesksAtServer:
+class ClientsAtServer:
     """One for each user at another server, which is asked with that user's token and not with our own: it decides."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def of(self, headers: Mapping[str, str] | None) -> Desk:
-        return RemoteDesk(self._url, token_of(headers or {}))
+    def of(self, headers: Mapping[str, str] | None) -> OperationsClient:
+        return HttpClient(self._url, token_of(headers or {}))
 
 
 def token_of(headers: Mapping[str, str]) -> str:
@@ -71,13 +71,13 @@ def token_of(headers: Mapping[str, str]) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-class Asker:
-    """Does operations for tools and resources, each on a thread of its own."""
+class RequestClient:
+    """Calls operations for tools and resources, each on a thread of its own."""
 
-    def __init__(self, desks: Desks) -> None:
-        self._desks = desks
+    def __init__(self, clients: ClientProvider) -> None:
+        self._clients = clients
 
-    async def do(
+    async def call(
         self,
         context: Context[Any, Any],
         function: Callable[Concatenate[Any, P], T],
@@ -85,6 +85,6 @@ class Asker:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """The function's result, as the desk of the request gives it."""
-        desk = self._desks.of(context.headers)
-        return await to_thread.run_sync(lambda: desk.do(function, *args, **kwargs))
+        """The function's result, through the client of the request."""
+        client = self._clients.of(context.headers)
+        return await to_thread.run_sync(lambda: client.call(function, *args, **kwargs))

@@ -1,10 +1,10 @@
-"""The desk: where everybody asks for operations, by their function.
+"""Clients of the operations: the command line, the dashboard, MCP and programs call operations through one.
 
-    with open_desk(settings) as desk:
-        page = desk.do(list_runs, state="failed")
+    with open_client(settings) as client:
+        page = client.call(list_runs, state="failed")
 
-A local desk calls the function on the store of the settings; a remote one asks a server, which has a local desk. Both
-answer with the same objects, and both keep to the caller's role.
+A StoreClient calls the function on the store of the settings; an HttpClient sends the call to a dashboard, which has a
+StoreClient. Both return the same objects, and both enforce the caller's role.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Desk(Protocol):
-    """Does operations for one caller."""
+class OperationsClient(Protocol):
+    """Calls operations on behalf of one caller."""
 
-    def do(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """The function's result; its first argument is the desk's to give."""
+    def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result; the client provides its first argument."""
 
 
-class LocalDesk:
-    """Works on a store. Everything above a viewer's is written down, what is refused and what fails too."""
+class StoreClient:
+    """Calls operations on a store. Actions are recorded in the audit log, refused and failed ones too."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LocalDesk:
 
     @cached_property
     def store(self) -> PersistenceAPI:
-        """The store; one that is given as a function is opened when it is needed first."""
+        """The store; one that is given as a function is opened on first use."""
         return self._store() if callable(self._store) else self._store
 
     @property
@@ -63,7 +63,7 @@ class LocalDesk:
         """Who asks."""
         return self.caller.name
 
-    def do(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The function's result; Forbidden if it takes another role."""
         operation = operation_of(function)
         bound = operation.signature.bind(None, *args, **kwargs)
@@ -108,11 +108,11 @@ class LocalDesk:
 
 
 @contextmanager
-def open_desk(settings: Settings, *, create: bool = False) -> Iterator[Desk]:
-    """The desk of the settings: of their server, if they name one, else of their store."""
+def open_client(settings: Settings, *, create: bool = False) -> Iterator[OperationsClient]:
+    """An HttpClient if the settings name a server, else a StoreClient on their store."""
     if settings.server:
-        remote = importlib.import_module("afl.operations.remote")  # HTTP takes a while to import
-        yield remote.RemoteDesk(settings.server, settings.token)
+        remote = importlib.import_module("afl.operations.http_client")  # HTTP takes a while to import
+        yield remote.HttpClient(settings.server, settings.token)
         return
     with ExitStack() as stack:
-        yield LocalDesk(lambda: stack.enter_context(opened(settings, create=create)), settings)
+        yield StoreClient(lambda: stack.enter_context(opened(settings, create=create)), settings)

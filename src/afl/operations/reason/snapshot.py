@@ -1,4 +1,4 @@
-"""What reasons look at: the store, its clock and its servers, each read once."""
+"""What the reasons of `afl why` read: the store, its clock and its servers, each once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 
-class Scene:
-    """One look at a store. Made for one question, and of no use for the next: everything in it ages."""
+class DiagnosticSnapshot:
+    """A cached view of a store, made for one question."""
 
     def __init__(self, store: PersistenceAPI) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""Whose token it is, and what happens to those who guess. Every face that is reached by HTTP asks here."""
+"""Token checks with a rate limit on failures, for every server that is reached over HTTP."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WINDOW_SECONDS = 60.0
 _NETWORK_BITS = 64
 
 
-class Throttle:
-    """Counts by address, within a while; it forgets the oldest addresses rather than grow."""
+class RateLimiter:
+    """Counts events per client network in a sliding window; the oldest networks are dropped beyond a maximum."""
 
     def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -28,13 +28,13 @@ class Throttle:
         self._lock = threading.Lock()
 
     def is_full(self, address: str) -> bool:
-        """Whether there were as many as there may be."""
+        """Whether the network of the address has reached the limit."""
         with self._lock:
-            return len(self._recent(neighbourhood(address))) >= self._most
+            return len(self._recent(network_of(address))) >= self._most
 
     def add(self, address: str) -> bool:
-        """Count one; False, and not counted, when there were as many as there may be."""
-        place = neighbourhood(address)
+        """Count one event; False, and not counted, if the limit is reached."""
+        place = network_of(address)
         with self._lock:
             recent = self._recent(place)
             if len(recent) >= self._most:
@@ -50,21 +50,21 @@ class Throttle:
         return [each for each in self._times.get(place, ()) if each > since]
 
 
-class Turnstile:
-    """Lets those through whose token is known. Whoever was wrong too often has to wait, with the right one too."""
+class TokenCheck:
+    """Finds the owner of a token. A network with too many failures is refused for a while, with a valid token too."""
 
     def __init__(self, users: Users, clock: Callable[[], float] = time.monotonic) -> None:
         self._users = users
-        self._failures = Throttle(_FAILURES, _WINDOW_SECONDS, clock)
-        self._notes = Throttle(_FAILURES, _WINDOW_SECONDS, clock)
+        self._failures = RateLimiter(_FAILURES, _WINDOW_SECONDS, clock)
+        self._notes = RateLimiter(_FAILURES, _WINDOW_SECONDS, clock)
 
     @property
     def demands_token(self) -> bool:
-        """Whether only those who are known come in."""
+        """Whether requests need a token."""
         return bool(self._users)
 
     def check(self, token: str, address: str) -> User:
-        """Whose token it is. Throttled before it is even looked at when too many from there were wrong."""
+        """The owner of the token; Throttled, without looking at it, after too many failures from this network."""
         if self._failures.is_full(address):
             raise Throttled(f"too many wrong tokens from {address}")
         user = self._users.owner_of(token)
@@ -74,12 +74,12 @@ class Turnstile:
         return user
 
     def worth_noting(self, address: str) -> bool:
-        """Whether one more refusal from there is still written down."""
+        """Whether one more refusal from there is still recorded in the audit log."""
         return self._notes.add(address)
 
 
-def neighbourhood(address: str) -> str:
-    """What counts as one place: an address; of IPv6 its network, since everybody there has more than can be counted."""
+def network_of(address: str) -> str:
+    """What the limits count by: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -14,7 +14,7 @@ _PART = 16
 _PARTS = (Needs.FLEET, Needs.REDIS)
 
 
-class Threads:
+class ThreadLimits:
     """How many threads each kind of operation may take; made inside the loop that uses them."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""What operations take and give, as JSON and back: for the HTTP API and those who ask it.
+"""Parameters and results of operations as JSON and back, for the HTTP API, its client and MCP.
 
-Dataclasses and structs are what they are; the few other kinds are told here.
+msgspec handles dataclasses and structs; the hooks here handle StepFailure and Pydantic models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A desk at the other end of HTTP: asks a server by the same table, and answers with the same objects."""
+"""The client of a dashboard's HTTP API: requests and results follow the catalogue of operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 from afl import __version__
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.kernel.setting_kinds import mask_url
-from afl.operations import wire
+from afl.operations import serialization
 from afl.operations.catalogue import API, NOTHING, Operation, operation_of
 from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of
 
@@ -40,16 +40,16 @@ class _Answer:
     version: str
 
 
-class RemoteDesk:
-    """Asks the server at an address, as whoever the token belongs to."""
+class HttpClient:
+    """Calls operations on the server at an address, as the owner of the token."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self._url = url.rstrip("/").removesuffix(API)
         self._token = token
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def do(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """The function's result, as the server gives it."""
+    def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result, as the server returned it."""
         operation = operation_of(function)
         if not operation.path:
             raise InputError(f"a server cannot be asked to {operation.summary.lower()}; use --store")
@@ -57,7 +57,7 @@ class RemoteDesk:
         if answer.status != 200:
             raise self._refused(answer)
         try:
-            result: T = wire.decode(answer.data, operation.hints["return"])
+            result: T = serialization.decode(answer.data, operation.hints["return"])
         except msgspec.DecodeError as error:
             raise self._differs(answer, str(error)) from error
         return result
@@ -105,7 +105,7 @@ def _request(
     given = operation.signature.bind(None, *args, **kwargs).arguments
     public = {each.name: each for each in operation.parameters}
     told = {
-        name: wire.plain(value)
+        name: serialization.plain(value)
         for name, value in given.items()
         if name in public and value != public[name].default
     }

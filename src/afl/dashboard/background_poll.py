@@ -19,7 +19,7 @@ _BLIND_SECONDS = 2
 _UNWATCHED_SECONDS = 3.0
 _REST_SECONDS = 1.0  # after it could not be reached
 
-Eye = Callable[[str], object]
+Look = Callable[[str], object]
 
 
 @dataclass
@@ -31,14 +31,14 @@ class _Watch:
 
 
 @dataclass
-class Lookout:
+class BackgroundPoll:
     """Looks at subjects again and again, each in a thread that ends when nobody asks any more.
 
     `opened` gives what to look with, for as long as the thread lives. Each has a connection of its own, so there are
     only so many: what else is watched counts as changed every now and then.
     """
 
-    opened: Callable[[Sources], AbstractContextManager[Eye]]
+    opened: Callable[[Sources], AbstractContextManager[Look]]
     every_seconds: float
     _watches: dict[tuple[Sources, str], _Watch] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,16 +54,16 @@ class Lookout:
             if len(self._watches) >= MOST_THREADS:
                 return time.monotonic() // _BLIND_SECONDS
             watch = self._watches[key] = _Watch(time.monotonic())
-        threading.Thread(target=self._run, args=(key, watch), name="afl-lookout", daemon=True).start()
+        threading.Thread(target=self._run, args=(key, watch), name="afl-background-poll", daemon=True).start()
         return None
 
     def _run(self, key: tuple[Sources, str], watch: _Watch) -> None:
         sources, subject = key
         while self._wanted(key, watch):
             try:
-                with self.opened(sources) as eye:
+                with self.opened(sources) as look:
                     while self._wanted(key, watch):
-                        watch.seen = eye(subject)
+                        watch.seen = look(subject)
                         time.sleep(self.every_seconds)
             except AgentFlowError as error:  # that it is away is worth knowing too
                 watch.seen = f"{type(error).__name__}: {error}"

@@ -10,7 +10,7 @@ import typer
 
 from afl.kernel.observing import start_tracing
 from afl.kernel.settings import Settings, load_settings
-from afl.operations.desk import Desk, open_desk
+from afl.operations.client import OperationsClient, open_client
 
 
 def chosen(store: str | None, server: str | None, **values: Any) -> Settings:
@@ -22,9 +22,11 @@ def chosen(store: str | None, server: str | None, **values: Any) -> Settings:
 
 
 @contextmanager
-def desk_for(store: str | None, server: str | None, *, create: bool = False, **values: Any) -> Iterator[Desk]:
-    """The desk of these settings."""
+def client_for(
+    store: str | None, server: str | None, *, create: bool = False, **values: Any
+) -> Iterator[OperationsClient]:
+    """The client of these settings."""
     settings = chosen(store, server, **values)
     start_tracing(settings.telemetry, "afl")
-    with open_desk(settings, create=create) as desk:
-        yield desk
+    with open_client(settings, create=create) as client:
+        yield client
