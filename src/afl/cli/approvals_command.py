@@ -12,6 +12,7 @@ from afl.cli import options
 from afl.cli.approval_text import print_approval
 from afl.cli.clients import client_for
 from afl.cli.console import can_ask, output, print_json, say
+from afl.cli.operation_command import operation_command, unless_subcommand
 from afl.cli.tables import Table, shortened
 from afl.kernel.clock import wall_ms
 from afl.operations.client import OperationsClient
@@ -49,60 +50,42 @@ _Id = Annotated[
         help="The approval's id, or enough of its beginning; or the run, if it waits for one answer.",
     ),
 ]
-_Group = Annotated[str, typer.Option("--group", "-g", metavar="NAME", help="Only what this one is asked.")]
-_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]
-_After = Annotated[str, typer.Option("--after", metavar="ID", help="Only what comes after this one.")]
-
-
-@approvals.callback()
-def _default(
-    context: typer.Context,
-    group: _Group = "",
-    limit: _Limit = 50,
-    after: _After = "",
-    store: options.Store = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        _list(group, limit, after, store, server, as_json)
 
 
 @approvals.command("list")
-def list_(
-    group: _Group = "",
-    limit: _Limit = 50,
-    after: _After = "",
-    store: options.Store = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List what waits for an answer, the oldest first.
+@operation_command(
+    operations.list_approvals,
+    group="--group -g NAME",
+    limit="--limit -n",
+    after="--after ID",
+    examples="""
+        afl approvals list
+        afl approvals list --group finance --json
+    """,
+)
+def list_(found: list[Approval], *, group: str) -> None:
+    shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
+    for each in found:
+        left = each.expires - wall_ms()
+        shown.add(
+            each.id,
+            each.group,
+            shortened(each.title),
+            Text(each.run, "dim"),
+            Text(each.step, "dim"),
+            ago(each.created),
+            Text(f"in {span(left)}" if left > 0 else "now", "yellow") if each.expires else "",
+        )
+    shown.print(output()) if found else say(f"Nothing waits for {group or 'a person'}")
 
-    [bold]Examples[/bold]
 
-      afl approvals list
-      afl approvals list --group finance --json
-    """
-    _list(group, limit, after, store, server, as_json)
+approvals.callback()(unless_subcommand(list_))
 
 
 @approvals.command("show")
-def show(
-    id: _Id, store: options.Store = None, server: options.Server = None, as_json: options.AsJson = False
-) -> None:
-    """Show what is asked, what is to be known about it, and what may be answered; or who answered what.
-
-    [bold]Examples[/bold]
-
-      afl approvals show 01jd3v
-    """
-    with client_for(store, server) as client:
-        view = client.call(operations.show_approval, id)
-    if as_json:
-        print_json(asdict(view))
-    else:
-        print_approval(view)
+@operation_command(operations.show_approval, id="ID", examples="afl approvals show 01jd3v")
+def show(view: ApprovalView) -> None:
+    print_approval(view)
 
 
 @approvals.command("approve")
@@ -164,33 +147,6 @@ def reject(
         why = _feedback(client, id, as_json) if feedback is None else feedback
         done = client.call(operations.reject, id, why)
     _tell(done, as_json)
-
-
-def _list(group: str, limit: int, after: str, store: str | None, server: str | None, as_json: bool) -> None:
-    with client_for(store, server) as client:
-        found = client.call(operations.list_approvals, group=group, limit=limit, after=after)
-    if as_json:
-        print_json([asdict(each) for each in found])
-    elif found:
-        _print(found)
-    else:
-        say(f"Nothing waits for {group or 'a person'}")
-
-
-def _print(found: list[Approval]) -> None:
-    shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
-    for each in found:
-        left = each.expires - wall_ms()
-        shown.add(
-            each.id,
-            each.group,
-            shortened(each.title),
-            Text(each.run, "dim"),
-            Text(each.step, "dim"),
-            ago(each.created),
-            Text(f"in {span(left)}" if left > 0 else "now", "yellow") if each.expires else "",
-        )
-    shown.print(output())
 
 
 def _values(view: ApprovalView, given: list[str]) -> dict[str, Any] | None:

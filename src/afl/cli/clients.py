@@ -1,4 +1,4 @@
-"""Where commands ask: the store of the settings, or the server that --server names."""
+"""Where commands run operations: on the store of the settings, or on the server that --server names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from afl.kernel.observing import start_tracing
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.client import OperationsClient, open_client
 
+_SERVERS_OWN = ("bus", "project")
 
-def chosen(store: str | None, server: str | None, **values: Any) -> Settings:
-    """The settings, with what was said on the command line: a store that is named there counts before AFL_SERVER."""
+
+def chosen(store: str | None, server: str | None = None, **values: Any) -> Settings:
+    """The settings with what the command line says; a store that is named there overrides AFL_SERVER."""
     if store is not None and server is not None:
         raise typer.BadParameter("give --store or --server, not both")
+    if server is not None and any(values.get(name) is not None for name in _SERVERS_OWN):
+        raise typer.BadParameter("--bus and --project are the server's own; leave them out with --server")
     asked = "" if store is not None else server
     return load_settings({"store": store, "server": asked, **values})
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
+from afl.cli.operation_command import operation_command
 from afl.cli.tables import Table, shortened
-from afl.coordination.models import DeadLetter
+from afl.coordination.models import AgentId, DeadLetter, QueueStatistics
 from afl.kernel.settings import load_settings
 from afl.operations.message import coordination
 from afl.operations.message.coordination import BreakerLine, Where, agent_text
@@ -52,8 +53,6 @@ dlq = typer.Typer(
 )
 coord.add_typer(dlq, name="dlq")
 
-Redis = Annotated[str | None, typer.Option("--redis", metavar="URL", help="The Redis server (AFL_REDIS).")]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="What the keys begin with.")]
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="type, or type:instance.")]
 Letters = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters or of their messages.")
@@ -74,21 +73,14 @@ def _where(redis: str | None, prefix: str) -> Where:
 
 
 @coord.command("queues")
-def queues(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson = False) -> None:
-    """List the queues: what is ready, delayed, in flight and dead.
-
-    [bold]Examples[/bold]
-
-      afl coord queues
-      afl coord queues --redis redis://10.0.0.5:6379/0 --prefix myapp --json
-    """
-    found = coordination.queues(_where(redis, prefix))
-    if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
-        return
-    if not found:
-        say(f"No queue under prefix {prefix} holds anything")
-        return
+@operation_command(
+    coordination.queues,
+    examples="""
+        afl coord queues
+        afl coord queues --redis redis://10.0.0.5:6379/0 --prefix myapp --json
+    """,
+)
+def queues(found: list[QueueStatistics], *, prefix: str) -> None:
     shown = Table("AGENT", "READY", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST")
     for each in found:
         oldest = each.oldest_ready_seconds
@@ -100,25 +92,18 @@ def queues(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson =
             Text(str(each.dead), "red" if each.dead else ""),
             "" if oldest is None else span(oldest * 1000),
         )
-    shown.print(output())
+    shown.print(output()) if found else say(f"No queue under prefix {prefix} holds anything")
 
 
 @coord.command("agents")
-def agents(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson = False) -> None:
-    """List the registered agents, those that died of late too.
-
-    [bold]Examples[/bold]
-
-      afl coord agents
-      afl coord agents --prefix myapp --json
-    """
-    found = coordination.agents(_where(redis, prefix))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say(f"No agent is registered under prefix {prefix}")
-        return
+@operation_command(
+    coordination.agents,
+    examples="""
+        afl coord agents
+        afl coord agents --prefix myapp --json
+    """,
+)
+def agents(found: list[dict[str, Any]], *, prefix: str) -> None:
     shown = Table("AGENT", "NAME", "ALIVE", "STATUS", "HEARTBEAT", "CAPABILITIES", below=["CAPABILITIES"])
     for each in found:
         kind, instance = each["agent_id"]["type"], each["agent_id"]["instance"]
@@ -130,15 +115,15 @@ def agents(redis: Redis = None, prefix: Prefix = "ao", as_json: options.AsJson =
             Text(ago(int(each["last_heartbeat"] * 1000)), "dim"),
             ", ".join(f"{one['name']} {one['version']}" for one in each["capabilities"]),
         )
-    shown.print(output())
+    shown.print(output()) if found else say(f"No agent is registered under prefix {prefix}")
 
 
 @coord.command("breakers")
 def breakers(
     action: Annotated[Action | None, typer.Argument(help="What to do; nothing: list them.")] = None,
     name: Annotated[str, typer.Argument(metavar="NAME", help="To which one.")] = "",
-    redis: Redis = None,
-    prefix: Prefix = "ao",
+    redis: options.Redis = None,
+    prefix: options.Prefix = "ao",
     as_json: options.AsJson = False,
 ) -> None:
     """List the circuit breakers; or open, close or reset one, in every process.
@@ -168,31 +153,20 @@ def breakers(
 
 
 @dlq.command("list")
-def dlq_list(
-    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="type or type:instance; all.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many.")] = 100,
-    redis: Redis = None,
-    prefix: Prefix = "ao",
-    as_json: options.AsJson = False,
-) -> None:
-    """List dead letters, the oldest of each agent first.
-
-    [bold]Examples[/bold]
-
-      afl coord dlq list
-      afl coord dlq list writer:1 --limit 10
-    """
-    found = coordination.dead_letters(_where(redis, prefix), agent, limit)
-    if as_json:
-        rows = [
-            {"agent": agent_text(owner), **letter.model_dump(mode="json"), "message_id": letter.message_id}
-            for owner, letter in found
-        ]
-        print_json(rows)
-        return
-    if not found:
-        say("No dead letters")
-        return
+@operation_command(
+    coordination.dead_letters,
+    agent="[AGENT]",
+    limit="--limit -n",
+    data=lambda found: [
+        {"agent": agent_text(owner), **letter.model_dump(mode="json"), "message_id": letter.message_id}
+        for owner, letter in found
+    ],
+    examples="""
+        afl coord dlq list
+        afl coord dlq list writer:1 --limit 10
+    """,
+)
+def dlq_list(found: list[tuple[AgentId, DeadLetter]]) -> None:
     shown = Table("ID", "AGENT", "MESSAGE", "ATTEMPTS", "DIED", "REASON", below=["REASON"])
     for owner, letter in found:
         attempts = "" if letter.queue_message is None else str(letter.queue_message.delivery_attempts)
@@ -204,15 +178,15 @@ def dlq_list(
             Text(letter.dead_at[:19], "dim"),
             Text(shortened(_reason(letter)), "red"),
         )
-    shown.print(output())
+    shown.print(output()) if found else say("No dead letters")
 
 
 @dlq.command("show")
 def dlq_show(
     agent: Agent,
     dead_id: Annotated[str, typer.Argument(metavar="ID", help="Of the dead letter or its message.")],
-    redis: Redis = None,
-    prefix: Prefix = "ao",
+    redis: options.Redis = None,
+    prefix: options.Prefix = "ao",
 ) -> None:
     """Show one dead letter with its message, as JSON.
 
@@ -228,8 +202,8 @@ def dlq_requeue(
     agent: Agent,
     dead_ids: Letters = None,
     every: All = False,
-    redis: Redis = None,
-    prefix: Prefix = "ao",
+    redis: options.Redis = None,
+    prefix: options.Prefix = "ao",
     as_json: options.AsJson = False,
 ) -> None:
     """Put dead letters back in line, with no attempt counted.
@@ -249,8 +223,8 @@ def dlq_purge(
     agent: Agent,
     dead_ids: Letters = None,
     every: All = False,
-    redis: Redis = None,
-    prefix: Prefix = "ao",
+    redis: options.Redis = None,
+    prefix: options.Prefix = "ao",
     as_json: options.AsJson = False,
 ) -> None:
     """Throw dead letters away for good.

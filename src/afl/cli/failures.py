@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
 from typing import TypeVar
 
-import typer
 from rich.text import Text
 
-from afl.cli.console import say
-from afl.cli.problems import problem
 from afl.language.diagnostics import Diagnostic, render
-from afl.operations.run.run_store import UnknownRun
 from afl.runtime.errors import StepFailure
 
 T = TypeVar("T")
@@ -43,17 +37,3 @@ def _line(text: Text, label: str, value: str) -> None:
 def _excerpt(failure: StepFailure, source: str | None) -> list[str]:
     place = Diagnostic("", failure.line, failure.column, source_id=failure.source)
     return render(place, source).split("\n")[2:] if source is not None and failure.source else []
-
-
-def print_unknown_run(find: Callable[[], T]) -> T:
-    """What is found of a run; if there is none of that name, the latest ones are listed and the command ends."""
-    try:
-        return find()
-    except UnknownRun as error:
-        problem(str(error))
-        if error.latest:
-            say("The latest runs are:")
-        for each in error.latest:
-            began = datetime.fromtimestamp(each.created / 1000).strftime("%Y-%m-%d %H:%M:%S")
-            say(f"  {each.workflow_id}  {began}  {each.state:<9}  {each.workflow_name}")
-        raise typer.Exit(1) from error

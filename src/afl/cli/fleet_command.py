@@ -13,10 +13,10 @@ from afl.cli import options
 from afl.cli.console import duration, output, print_json, say
 from afl.cli.fleet_graph import graph, status_text, summary
 from afl.cli.fleet_log_command import logs
-from afl.cli.fleet_options import CONTEXT, Host, Port, Run, chosen
 from afl.cli.fleet_run_command import run
 from afl.cli.fleet_service_command import agent, principal, ui
 from afl.cli.fleet_setup_command import check, init, keys, settings
+from afl.cli.operation_command import operation_command
 from afl.cli.tables import Table, shortened
 from afl.fleet.answers import AgentView, RunView
 from afl.fleet.parameters import shown as shown_value
@@ -24,9 +24,12 @@ from afl.fleet.statuses import Status
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet import fleet as operations
+from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.spans import ago, date
 
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning or end.")]
 _HELP = """Run DAGs of processes on a fleet of agents.
 
 A [bold]principal[/bold] keeps workflow files, runs, statuses and log lines; [bold]agents[/bold], on this machine or on
@@ -56,7 +59,7 @@ fleet.command("run")(run)
 
 
 @fleet.command("list")
-def list_(host: Host = None, port: Port = None, as_json: options.AsJson = False) -> None:
+def list_(host: options.Host = None, port: options.Port = None, as_json: options.AsJson = False) -> None:
     """List the workflows, and what is wrong in files that are none.
 
     [bold]Examples[/bold]
@@ -64,7 +67,7 @@ def list_(host: Host = None, port: Port = None, as_json: options.AsJson = False)
       afl fleet list
       afl fleet list --json | jq '.problems'
     """
-    with operations.connected(chosen(host, port)) as client:
+    with operations.connected(settings_for(host, port)) as client:
         problems = operations.problems(client)  # first: it makes the principal look at the files
         workflows = operations.workflows(client)
     if as_json:
@@ -92,8 +95,8 @@ def status(
         list[Status] | None, typer.Option("--status", "-s", help="Only runs that stand so. Repeatable.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many runs.")] = 20,
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the runs and agents; or one run with its tasks: state, exit code, duration.
@@ -105,7 +108,7 @@ def status(
       afl fleet status 01jd3v
       afl fleet status --json | jq '.runs[0].status'
     """
-    with operations.connected(chosen(host, port)) as client:
+    with operations.connected(settings_for(host, port)) as client:
         if run_id is not None:
             found = operations.show_run(client, operations.find_run(client, run_id))
             _show_run(found, as_json)
@@ -127,8 +130,8 @@ def status(
 def cancel(
     run_id: Run,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Kept with the run.")] = "",
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
     as_json: options.AsJson = False,
 ) -> None:
     """End a run: its processes, with everything they started.
@@ -137,7 +140,7 @@ def cancel(
 
       afl fleet cancel 01jd3v --reason "wrong table"
     """
-    with operations.connected(chosen(host, port)) as client:
+    with operations.connected(settings_for(host, port)) as client:
         view = operations.cancel(client, operations.find_run(client, run_id), reason)
     if as_json:
         print_json(msgspec.to_builtins(view))
@@ -148,22 +151,25 @@ def cancel(
 
 
 @fleet.command("agents")
-def agents_(host: Host = None, port: Port = None, as_json: options.AsJson = False) -> None:
-    """List the agents: whether they live, what they run, when they were heard.
-
-    [bold]Examples[/bold]
-
-      afl fleet agents
-      afl fleet agents --json | jq '.\\[] | select(.alive)'
-    """
-    with operations.connected(chosen(host, port)) as client:
-        found = operations.agents(client)
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-    elif not found:
-        say("No agent has registered; `afl fleet agent` starts one")
-    else:
-        _print_agents(found)
+@operation_command(
+    operations.agents,
+    examples="""
+        afl fleet agents
+        afl fleet agents --json | jq '.\\[] | select(.alive)'
+    """,
+)
+def agents_(found: list[AgentView]) -> None:
+    shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "HEARD")
+    for each in found:
+        state = "busy" if each.running else "ready"
+        shown.add(
+            each.agent_id,
+            Text(state, "cyan" if each.running else "green") if each.alive else Text("lost", "red"),
+            str(each.running),
+            str(each.slots or ""),
+            Text(ago(each.last_seen), "dim"),
+        )
+    shown.print(output()) if found else say("No agent has registered; `afl fleet agent` starts one")
 
 
 fleet.command("logs")(logs)
@@ -240,19 +246,5 @@ def _print_runs(runs: list[RunView]) -> None:
             "" if took is None else duration(max(0, took)),
             Text(each.agent_id, "dim"),
             Text(shortened(each.error), "red") if each.error else Text(each.waits, "yellow"),
-        )
-    shown.print(output())
-
-
-def _print_agents(found: list[AgentView]) -> None:
-    shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "HEARD")
-    for each in found:
-        state = "busy" if each.running else "ready"
-        shown.add(
-            each.agent_id,
-            Text(state, "cyan" if each.running else "green") if each.alive else Text("lost", "red"),
-            str(each.running),
-            str(each.slots or ""),
-            Text(ago(each.last_seen), "dim"),
         )
     shown.print(output())

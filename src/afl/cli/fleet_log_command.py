@@ -10,15 +10,15 @@ import msgspec
 import typer
 from rich.console import Console
 
+from afl.cli import options
 from afl.cli.console import output, say
 from afl.cli.fleet_lines import frame_text, line_text
-from afl.cli.fleet_options import Host, Port, chosen
 from afl.fleet.answers import LogLine
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
 from afl.operations.fleet import fleet as operations
-from afl.operations.fleet.fleet import LogFilter, LogQuery
+from afl.operations.fleet.fleet import LogFilter, LogQuery, settings_for
 from afl.operations.fleet.fleet_follow import follow_logs
 from afl.operations.spans import read_span
 
@@ -47,8 +47,8 @@ def logs(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Full form: names and ids of workflow and task.")
     ] = False,
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print log lines: what tasks wrote to their standard output and error.
@@ -60,7 +60,7 @@ def logs(
       afl fleet logs --start 2026-01-20T02:00:00 --end 2026-01-20T03:00:00 -v
       afl fleet logs --tail --json | jq -r .payload
     """
-    settings = chosen(host, port)
+    settings = settings_for(host, port)
     begin = _begin(since, start)
     with operations.connected(settings) as client:
         found = operations.find_run(client, run_id) if run_id else ""

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from afl.cli import options
 from afl.cli.console import print_json, say
 from afl.cli.fleet_follow import Display, display_for
-from afl.cli.fleet_options import Host, Port, chosen
 from afl.cli.interruption import leaving_on_interrupt
 from afl.fleet.settings import FleetSettings
 from afl.fleet.statuses import Status
 from afl.operations.fleet import fleet as operations
+from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import follow_run
 
@@ -38,8 +39,8 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show the DAG live and its lines, until it ended.")
     ] = False,
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the run as JSON; with --follow, as it ended.")
     ] = False,
@@ -54,7 +55,7 @@ def run(
       afl fleet run example --follow --param name=Ada
       afl fleet run etl.daily --param table=customers --follow --json | jq .status
     """
-    settings = chosen(host, port)
+    settings = settings_for(host, port)
     values: dict[str, Any] = dict(pair.split("=", 1) for pair in params or ())
     with operations.connected(settings) as client:
         run_id = operations.start(client, workflow, values)

@@ -9,13 +9,26 @@ from typing import Annotated
 
 import typer
 
+from afl.cli import options
 from afl.cli.console import say
-from afl.cli.fleet_options import Host, Limit, Port, chosen
 from afl.fleet.settings import FleetSettings, load_fleet_settings
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
+from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_processes import PrincipalOptions, Ready, serve_agent, serve_principal
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--max-concurrent-workflows",
+        "-m",
+        min=1,
+        max=10_000,
+        metavar="N",
+        help="How many workflows at a time, and tasks of each (CDKTR_AGENT_MAX_CONCURRENCY).",
+    ),
+]
 
 
 def principal(
@@ -32,8 +45,8 @@ def principal(
         Path | None,
         typer.Option("--workflows", metavar="FOLDER", help="The workflow files (CDKTR_WORKFLOW_DIR)."),
     ] = None,
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
     listening: Annotated[
         int | None,
         typer.Option(
@@ -81,8 +94,8 @@ def agent(
         typer.Option("--suffix", "-s", metavar="TEXT", help="The end of its name; a random one by default."),
     ] = None,
     limit: Limit = None,
-    host: Host = None,
-    port: Port = None,
+    host: options.Host = None,
+    port: options.Port = None,
 ) -> None:
     """Fetch runs and start their processes, until stopped.
 
@@ -95,12 +108,12 @@ def agent(
       afl fleet agent --suffix -gpu --max-concurrent-workflows 2
       CDKTR_PRINCIPAL_HOST=10.0.0.5 afl fleet agent
     """
-    settings = chosen(host, port)
+    settings = settings_for(host, port)
     observe(load_settings(), "afl-fleet-agent", level=settings.logging_level)
     raise typer.Exit(asyncio.run(serve_agent(settings, suffix, limit)))
 
 
-def ui(host: Host = None, port: Port = None) -> None:
+def ui(host: options.Host = None, port: options.Port = None) -> None:
     """Open the terminal interface: workflows, runs, DAG, agents, logs; start and cancel.
 
     [bold]?[/bold] shows the keys, [bold]q[/bold] leaves.
@@ -110,7 +123,7 @@ def ui(host: Host = None, port: Port = None) -> None:
       afl fleet ui
       afl fleet ui --host 10.0.0.5
     """
-    _open_ui(chosen(host, port))
+    _open_ui(settings_for(host, port))
 
 
 def _open_ui(settings: FleetSettings) -> None:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
-from afl.cli.fleet_options import Host, Port, chosen
 from afl.cli.tables import Table
 from afl.fleet.dotenv import missing_dotenv
 from afl.fleet.settings import load_fleet_settings
 from afl.operations.fleet import fleet_setup
+from afl.operations.fleet.fleet import settings_for
 
 
 def init(
@@ -101,7 +101,7 @@ def keys(
         )
 
 
-def settings(host: Host = None, port: Port = None, as_json: options.AsJson = False) -> None:
+def settings(host: options.Host = None, port: options.Port = None, as_json: options.AsJson = False) -> None:
     """List every setting with its value and where that comes from.
 
     [bold]Examples[/bold]
@@ -110,7 +110,7 @@ def settings(host: Host = None, port: Port = None, as_json: options.AsJson = Fal
       CDKTR_LOG_LEVEL=DEBUG afl fleet settings --json
     """
     given = {"principal_host": host, "principal_port": port}
-    found = fleet_setup.setting_lines(chosen(host, port), given)
+    found = fleet_setup.setting_lines(settings_for(host, port), given)
     if as_json:
         print_json([asdict(each) for each in found])
         return

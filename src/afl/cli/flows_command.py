@@ -14,9 +14,10 @@ from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import output, print_json, say
 from afl.cli.findings import print_findings
+from afl.cli.operation_command import operation_command, unless_subcommand
 from afl.cli.programs import compile_file
 from afl.cli.tables import Table
-from afl.operations.program.flows import FlowView, list_flows, show_flow
+from afl.operations.program.flows import FlowPage, FlowView, list_flows, show_flow
 from afl.operations.program.library import publish_source
 from afl.operations.program.sources import read_file
 from afl.operations.program.workflow_signature import SignatureField
@@ -43,39 +44,28 @@ flows = typer.Typer(
     invoke_without_command=True,
 )
 
-_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")]
-_Before = Annotated[str, typer.Option("--before", metavar="ID", help="Only older ones than this.")]
-
-
-@flows.callback()
-def _default(
-    context: typer.Context,
-    limit: _Limit = 20,
-    before: _Before = "",
-    store: options.Store = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        _list(limit, before, store, server, as_json)
-
 
 @flows.command("list")
-def list_(
-    limit: _Limit = 20,
-    before: _Before = "",
-    store: options.Store = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List the flows, newest first.
+@operation_command(
+    list_flows,
+    limit="--limit -n",
+    before="--before ID",
+    examples="""
+        afl flows list
+        afl flows list --json
+    """,
+)
+def list_(page: FlowPage) -> None:
+    shown = Table("FLOW", "STORED", "WORKFLOWS", "RUNS", "ID")
+    for each in page.flows:
+        stored = Text(date(each.stored) if each.stored else "", "dim")
+        shown.add(each.name, stored, f"{each.workflows:,}", f"{each.runs:,}", each.id)
+    shown.print(output()) if page.flows else say("No flows; `afl flows publish FILE` keeps one")
+    if page.next:
+        say(f"More: afl flows --before {page.next}", "dim")
 
-    [bold]Examples[/bold]
 
-      afl flows list
-      afl flows list --json
-    """
-    _list(limit, before, store, server, as_json)
+flows.callback()(unless_subcommand(list_))
 
 
 @flows.command("show")
@@ -140,21 +130,6 @@ def publish(
         print_json(asdict(done))
     else:
         say(f"Published {done.name}: {', '.join(done.workflows)}")
-
-
-def _list(limit: int, before: str, store: str | None, server: str | None, as_json: bool) -> None:
-    with client_for(store, server) as client:
-        page = client.call(list_flows, before=before, limit=limit)
-    if as_json:
-        print_json(asdict(page))
-        return
-    shown = Table("FLOW", "STORED", "WORKFLOWS", "RUNS", "ID")
-    for each in page.flows:
-        stored = Text(date(each.stored) if each.stored else "", "dim")
-        shown.add(each.name, stored, f"{each.workflows:,}", f"{each.runs:,}", each.id)
-    shown.print(output()) if page.flows else say("No flows; `afl flows publish FILE` keeps one")
-    if page.next:
-        say(f"More: afl flows --before {page.next}", "dim")
 
 
 def _print(view: FlowView) -> None:

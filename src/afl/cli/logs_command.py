@@ -12,7 +12,6 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import output
-from afl.cli.failures import print_unknown_run
 from afl.operations.run.following import read_log
 from afl.operations.run.run_end import wait_a_while
 from afl.operations.run.run_log import LogLine
@@ -42,7 +41,7 @@ def logs(
       afl logs 01jd3v --json | jq -r .message
     """
     with client_for(store, server) as client:
-        found = print_unknown_run(lambda: client.call(wait_a_while, run_id or ""))
+        found = client.call(wait_a_while, run_id or "")
         console = output()
         for line in read_log(client, found.run, follow=follow):
             if as_json:

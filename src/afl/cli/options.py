@@ -48,6 +48,23 @@ Server = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Bus = Annotated[
+    str | None,
+    typer.Option("--bus", metavar="URL", help="local, or the address of a NATS server (AFL_BUS)."),
+]
+Project = Annotated[
+    str | None, typer.Option("--project", metavar="NAME", help="The agents' project (AFL_PROJECT).")
+]
+Redis = Annotated[str | None, typer.Option("--redis", metavar="URL", help="The Redis server (AFL_REDIS).")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="What the keys begin with.")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="HOST", help="The principal's address (CDKTR_PRINCIPAL_HOST)."),
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", "-p", metavar="PORT", help="Its port for requests (CDKTR_PRINCIPAL_PORT)."),
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")]
 BudgetUsd = Annotated[
     float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from afl.cli.console import can_ask, duration, print_json, say
 from afl.cli.displays import Display, display_for
-from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.failures import failure_text
 from afl.cli.interruption import leaving_on_interrupt
 from afl.cli.people import ask_people, waits_for_people
 from afl.cli.programs import Prepared
@@ -95,7 +95,7 @@ def resume(chosen: Choices, run: str) -> None:
     with ExitStack() as stack:
         opened = stack.enter_context(runs.opened(settings, create=False))
         offer = load_offer(chosen.agents, opened)
-        found = print_unknown_run(lambda: runs.find(opened, run))
+        found = runs.find(opened, run)
         program = ProgramCache(opened).load(found.program_hash)
         bridges = stack.enter_context(hosted_for(opened, settings, offer, program))
         place = _Place(opened, offer, settings, bridges, chosen)

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import duration, output, print_json
-from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.failures import failure_text
 from afl.cli.tables import shortened
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run
@@ -54,7 +54,7 @@ def show(
       afl show --json | jq .state
     """
     with client_for(store, server) as client:
-        found = print_unknown_run(lambda: client.call(show_run, run_id or ""))
+        found = client.call(show_run, run_id or "")
     if as_json:
         print_json(plain(found))
         return

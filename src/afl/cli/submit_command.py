@@ -10,7 +10,7 @@ import typer
 from afl.cli import options
 from afl.cli.clients import chosen, client_for
 from afl.cli.console import duration, print_json, say
-from afl.cli.failures import failure_text, print_unknown_run
+from afl.cli.failures import failure_text
 from afl.cli.programs import prepare
 from afl.kernel.errors import InputError
 from afl.operations.client import OperationsClient, open_client
@@ -99,7 +99,7 @@ def wait(
     """
     seconds = None if timeout is None else read_span(timeout) / 1000
     with client_for(store, server) as client:
-        found = print_unknown_run(lambda: client.call(run_end.wait_a_while, run_id))
+        found = client.call(run_end.wait_a_while, run_id)
         _conclude(_awaited(client, found.run, seconds), as_json)
 
 

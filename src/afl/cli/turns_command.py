@@ -12,17 +12,21 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.console import output, print_json, say
+from afl.cli.clients import chosen
+from afl.cli.console import output, say
+from afl.cli.operation_command import operation_command
 from afl.cli.tables import Table, shortened
 from afl.cli.turn_events_text import event_text
 from afl.cli.turn_transcript import print_transcript, reason_text, status_text
-from afl.cli.turns_options import Bus, Project, Turn, chosen
 from afl.cli.turns_send import send
 from afl.cli.turns_work import chat, worker
-from afl.operations.client import open_client
+from afl.kernel.settings import load_settings
 from afl.operations.spans import ago, date
 from afl.operations.turn import turn_events, turn_reasons, turn_view
 from afl.operations.turn import turns as operations
+from afl.operations.turn.turn_reasons import TurnReason
+from afl.operations.turn.turn_view import TurnView
+from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 _HELP = """Agents that converse and call tools: ask them, watch them, read what they did.
@@ -48,88 +52,50 @@ turns.command("send")(send)
 
 
 @turns.command("show")
+@operation_command(
+    turn_view.show,
+    name="[TURN|AGENT]",
+    data=lambda view: {**asdict(view), "cost": view.cost},
+    examples="""
+        afl turns show
+        afl turns show guide
+        afl turns show 01k9z --edges
+        afl turns show 01k9z --json | jq '.cards'
+    """,
+)
 def show(
-    turn: Turn = "",
-    edges: Annotated[bool, typer.Option("--edges", help="Who asked whom, too.")] = False,
-    store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
+    view: TurnView, *, edges: Annotated[bool, typer.Option("--edges", help="Who asked whom, too.")] = False
 ) -> None:
-    """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered.
-
-    [bold]Examples[/bold]
-
-      afl turns show
-      afl turns show guide
-      afl turns show 01k9z --edges
-      afl turns show 01k9z --json | jq '.cards'
-    """
-    with open_client(chosen(store, bus, project, server)) as client:
-        view = client.call(turn_view.show, turn)
-    if as_json:
-        print_json(asdict(view) | {"cost": view.cost})
-    else:
-        print_transcript(view, output(), edges=edges)
+    print_transcript(view, output(), edges=edges)
 
 
 @turns.command("list")
-def list_(
-    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only turns of this agent.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")] = 20,
-    store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List turns, newest first.
-
-    [bold]Examples[/bold]
-
-      afl turns list
-      afl turns list guide --limit 5 --json
-    """
-    with open_client(chosen(store, bus, project, server)) as client:
-        found = client.call(operations.turns, agent, limit)
-    if as_json:
-        print_json([asdict(each) for each in found])
-        return
-    if not found:
-        say("No turns yet")
-        return
+@operation_command(
+    operations.turns,
+    agent="[AGENT]",
+    limit="--limit -n",
+    examples="""
+        afl turns list
+        afl turns list guide --limit 5 --json
+    """,
+)
+def list_(found: list[TurnLine]) -> None:
     shown = Table("TURN", "AGENT", "ASKED", "STATUS", "", below=[""])
     for each in found:
         error = Text(shortened(each.error), "red")
         shown.add(each.turn, each.agent, Text(date(each.created), "dim"), status_text(each.status), error)
-    shown.print(output())
+    shown.print(output()) if found else say("No turns yet")
 
 
 @turns.command("agents")
-def agents(
-    store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List the agents of a project: where each one is, and what waits for it.
-
-    [bold]Examples[/bold]
-
-      afl turns agents
-      afl turns agents --project support --json
-    """
-    settings = chosen(store, bus, project, server)
-    with open_client(settings) as client:
-        found = client.call(operations.agents)
-    if as_json:
-        print_json([asdict(each) for each in found])
-        return
-    if not found:
-        say(f"Project {settings.project} has no agents; `afl turns worker MODULE` brings some")
-        return
+@operation_command(
+    operations.agents,
+    examples="""
+        afl turns agents
+        afl turns agents --project support --json
+    """,
+)
+def agents(found: list[AgentLine], *, project: str | None) -> None:
     shown = Table("AGENT", "STATUS", "TURN", "QUEUED", "TOOLS", "TARGET", "SINCE", "TAGS", below=["TAGS"])
     for each in found:
         shown.add(
@@ -142,7 +108,10 @@ def agents(
             Text(ago(each.since) if each.since else "", "dim"),
             ", ".join(each.tags),
         )
-    shown.print(output())
+    name = load_settings({"project": project}).project
+    shown.print(output()) if found else say(
+        f"Project {name} has no agents; `afl turns worker MODULE` brings some"
+    )
 
 
 @turns.command("tail")
@@ -153,8 +122,8 @@ def tail(
         int, typer.Option("--count", "-n", min=0, metavar="N", help="End after so many; 0: never.")
     ] = 0,
     store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
+    bus: options.Bus = None,
+    project: options.Project = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print what agents tell, as it happens: states, steps, ends. Ctrl+C ends it.
@@ -167,7 +136,7 @@ def tail(
       afl turns tail guide --words --bus nats://localhost:4222
       afl turns tail --json | jq 'select(.kind == "task")'
     """
-    settings = chosen(store, bus, project)
+    settings = chosen(store, bus=bus, project=project)
     console = output()
 
     async def print_events() -> None:
@@ -187,55 +156,28 @@ def tail(
 
 
 @turns.command("stop")
-def stop(
-    name: Annotated[
-        str, typer.Argument(metavar="AGENT|TURN", help="A turn, or the agent whose turn is to end.")
-    ],
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why, for those who read it later.")
-    ] = "stopped by an operator",
-    store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """End a turn, and all that it set off. It ends as canceled, with what there is by then.
-
-    [bold]Examples[/bold]
-
-      afl turns stop guide
-      afl turns stop 01k9z --reason "wrong question"
-    """
-    with open_client(chosen(store, bus, project, server)) as client:
-        done = client.call(operations.stop, name, reason)
-    if as_json:
-        print_json(asdict(done))
-    elif done.late:
-        say(f"Turn {done.turn} of {done.agent} was over already")
-    else:
-        say(f"Turn {done.turn} of {done.agent} is asked to end")
+@operation_command(
+    operations.stop,
+    name="AGENT|TURN",
+    reason="--reason TEXT",
+    examples="""
+        afl turns stop guide
+        afl turns stop 01k9z --reason "wrong question"
+    """,
+)
+def stop(done: Stopped) -> None:
+    late = "was over already" if done.late else "is asked to end"
+    say(f"Turn {done.turn} of {done.agent} {late}")
 
 
 @turns.command("why")
-def why(
-    turn: Turn = "",
-    store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Say why a turn does not move, and what to do.
-
-    [bold]Examples[/bold]
-
-      afl turns why
-      afl turns why guide
-    """
-    with open_client(chosen(store, bus, project, server)) as client:
-        found = client.call(turn_reasons.why, turn)
-    if as_json:
-        print_json(asdict(found))
-        return
+@operation_command(
+    turn_reasons.why,
+    name="[TURN|AGENT]",
+    examples="""
+        afl turns why
+        afl turns why guide
+    """,
+)
+def why(found: TurnReason) -> None:
     output().print(reason_text(found, "cyan" if found.moves else "yellow"), soft_wrap=True)

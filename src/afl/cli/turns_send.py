@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import chosen
 from afl.cli.console import print_json, say
 from afl.cli.turn_transcript import reason_text, status_text
-from afl.cli.turns_options import Agent, Bus, Project, chosen
 from afl.operations.client import open_client
 from afl.operations.turn import turns as operations
 from afl.operations.turn.turn_reasons import TurnReason
@@ -20,7 +20,7 @@ from afl.turns.cardbox.delivered import Delivered
 
 
 def send(
-    agent: Agent,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is asked.")],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait, and print what it delivers.")] = False,
     timeout: Annotated[
@@ -40,8 +40,8 @@ def send(
     ] = None,
     channel: Annotated[str, typer.Option("--channel", metavar="NAME", help="The channel.")] = "public",
     store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
+    bus: options.Bus = None,
+    project: options.Project = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -56,7 +56,7 @@ def send(
       afl turns send guide "Is it warm in Oslo?" --wait --field answer --field source=where you looked
       afl turns send guide "And in Bergen?" --wait --after guide
     """
-    with open_client(chosen(store, bus, project, server)) as client:
+    with open_client(chosen(store, server, bus=bus, project=project)) as client:
         turn = client.call(
             operations.send,
             agent,

@@ -8,9 +8,9 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
+from afl.cli.clients import chosen
 from afl.cli.console import say
 from afl.cli.stuck_threads import left_behind
-from afl.cli.turns_options import Bus, ModelName, Module, Project, chosen
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import observe
@@ -19,6 +19,16 @@ from afl.kernel.settings import Settings
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_module import TurnModule
+
+Module = Annotated[
+    str, typer.Argument(metavar="MODULE[:NAME]", help="A file or module that declares agents.")
+]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model", metavar="MODULE:NAME", help="What the agents think with; or a Claude model's name."
+    ),
+]
 
 
 def worker(
@@ -44,8 +54,8 @@ def worker(
         ),
     ] = 30.0,
     store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
+    bus: options.Bus = None,
+    project: options.Project = None,
 ) -> None:
     """Work on the turns of a module's agents, until stopped.
 
@@ -60,7 +70,7 @@ def worker(
     from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415  loads all that handlers need
     from afl.operations.turn.turn_service import WorkerOptions, serve  # noqa: PLC0415  for the same reason
 
-    settings = chosen(store, bus, project)
+    settings = chosen(store, bus=bus, project=project)
     offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
     observe(settings, "afl-turns")
     chosen_options = WorkerOptions(concurrency, max_steps, suspend_timeout, shutdown)
@@ -85,8 +95,8 @@ def chat(
         str, typer.Option("--after", metavar="TURN", help="Go on from that turn; an agent: its last one.")
     ] = "",
     store: options.Store = None,
-    bus: Bus = None,
-    project: Project = None,
+    bus: options.Bus = None,
+    project: options.Project = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per answer.")] = False,
 ) -> None:
     """Talk to an agent in the terminal; its words come as it says them.
@@ -105,7 +115,7 @@ def chat(
     from afl.cli.turns_chat import converse  # noqa: PLC0415  for the reason above
     from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415
 
-    settings = chosen(store, bus, project)
+    settings = chosen(store, bus=bus, project=project)
     offered = load_turn_module(module, model) if module else None
     if offered is None and not agent:
         raise InputError("say which agent, or give the module that declares it: --module agents.py")

@@ -16,7 +16,7 @@ from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, AgentFlowError, InputError
 from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
-from afl.operations.bounds import LONGEST_SOURCE
+from afl.operations.parameters import LONGEST_SOURCE
 from afl.operations.people.forms import Form, FormError, parse
 from afl.operations.program.library import list_workflows, workflow_form
 from afl.operations.program.starting import SourceForm, source_form

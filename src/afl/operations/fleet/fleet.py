@@ -29,8 +29,8 @@ from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_wire import from_wire
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
-from afl.operations.bounds import Limit
 from afl.operations.fleet.fleet_dag import RunStanding, standing
+from afl.operations.parameters import Limit
 
 _PAGE = 1_000
 _HASTE_MS = 1_500
@@ -56,6 +56,11 @@ def with_hint(away: PrincipalAway) -> PrincipalAway:
     return PrincipalAway(
         f"{away}. `afl fleet principal` starts one; {which}{f' ({missing})' if missing else ''}"
     )
+
+
+def settings_for(host: str | None, port: int | None) -> FleetSettings:
+    """The settings in force, with another address of the principal if one is given."""
+    return load_fleet_settings({"principal_host": host, "principal_port": port})
 
 
 def hasty_settings() -> FleetSettings:
@@ -146,7 +151,7 @@ def cancel(client: Client, run_id: str, reason: str = "") -> RunView:
 
 
 def agents(client: Client) -> list[AgentView]:
-    """Every agent that was heard, those that fell silent too."""
+    """List the agents: whether they live, what they run, when they were heard."""
     return client.call(ListAgents())
 
 

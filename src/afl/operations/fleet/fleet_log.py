@@ -8,8 +8,8 @@ from collections import deque
 from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.client import Client
 from afl.fleet.log_frame import read_mark
-from afl.operations.bounds import Limit
 from afl.operations.fleet.fleet import LogFilter, LogQuery, show_run
+from afl.operations.parameters import Limit
 
 LAST = 500
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")

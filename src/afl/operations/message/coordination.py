@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from afl.coordination.breaker_config import CircuitBreakerConfig
 from afl.coordination.client import open_client
@@ -16,7 +16,7 @@ from afl.coordination.redis_coordinator import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
-from afl.operations.bounds import Limit
+from afl.operations.parameters import Limit, about
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -49,7 +49,7 @@ class BreakerLine:
 
 
 def queues(where: Where) -> list[QueueStatistics]:
-    """Every queue that holds messages or dead letters, by name."""
+    """List the queues: what is ready, delayed, in flight and dead."""
 
     async def look(redis: Redis) -> list[QueueStatistics]:
         async with RedisMessageCoordinator(redis, where.prefix) as coordinator:
@@ -60,7 +60,7 @@ def queues(where: Where) -> list[QueueStatistics]:
 
 
 def agents(where: Where) -> list[dict[str, Any]]:
-    """Every registered agent, those that died of late too; the server's time says who lives."""
+    """List the registered agents, those that died of late too."""
     return _with_server(where, lambda redis: RedisAgentRegistry(redis, where.prefix).list_registered())
 
 
@@ -92,8 +92,10 @@ def change_breaker(where: Where, action: Action, name: str) -> BreakerLine:
     return _with_server(where, change)
 
 
-def dead_letters(where: Where, agent: str = "", limit: Limit = 100) -> list[tuple[AgentId, DeadLetter]]:
-    """Dead letters of one agent, or of all, the oldest of each first."""
+def dead_letters(
+    where: Where, agent: Annotated[str, about("type or type:instance; all.")] = "", limit: Limit = 100
+) -> list[tuple[AgentId, DeadLetter]]:
+    """List dead letters, the oldest of each agent first."""
 
     async def look(coordinator: RedisMessageCoordinator) -> list[tuple[AgentId, DeadLetter]]:
         owners = [read_agent(agent)] if agent else sorted(await coordinator.queues(), key=agent_text)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.coordination.models import AgentId, DeadLetter
-from afl.operations.bounds import Limit
 from afl.operations.message import coordination
 from afl.operations.message.coordination import Where, agent_text
+from afl.operations.parameters import Limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.operations.bounds import Limit
+from afl.operations.parameters import Limit
 from afl.operations.people.questions import KIND, Approval, Questions
 from afl.runtime.entities import TaskState
 from afl.runtime.persistence import PersistenceAPI

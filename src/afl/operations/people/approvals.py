@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.operations.access import operator
-from afl.operations.bounds import Limit
+from afl.operations.parameters import ApprovalId, Limit, about
 from afl.operations.people.forms import Form, FormError, answer_form
 from afl.operations.people.questions import (
     KIND,
@@ -74,12 +74,14 @@ class Answered:
 
 
 def list_approvals(
-    store: PersistenceAPI, *, group: str = "", run: str = "", limit: Limit = 50, after: str = ""
+    store: PersistenceAPI,
+    *,
+    group: Annotated[str, about("Only what this one is asked.")] = "",
+    run: Annotated[str, about("Only what this run waits for.")] = "",
+    limit: Limit = 50,
+    after: Annotated[str, about("Only what comes after this one.")] = "",
 ) -> list[Approval]:
-    """What waits for a person now, oldest first; of one group or run, if named.
-
-    `after` is the last one of the page before.
-    """
+    """List what waits for an answer, the oldest first."""
     tasks = (
         _of_run(store, run, group)
         if run
@@ -103,8 +105,8 @@ def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]
     ]
 
 
-def show_approval(store: PersistenceAPI, id: str) -> ApprovalView:
-    """One question, open or not, by its id or enough of it."""
+def show_approval(store: PersistenceAPI, id: ApprovalId) -> ApprovalView:
+    """Show what is asked, what is to be known about it, and what may be answered; or who answered what."""
     task = find(store, id)
     questions = Questions(store)
     form = answer_form(questions.program(task), task.name, task.params)
@@ -112,7 +114,13 @@ def show_approval(store: PersistenceAPI, id: str) -> ApprovalView:
 
 
 def answer(
-    store: PersistenceAPI, id: str, values: Mapping[str, Any] | None = None, *, by: str = ""
+    store: PersistenceAPI,
+    id: ApprovalId,
+    values: Annotated[
+        Mapping[str, Any] | None, about("The fields of its form by name; a plain question needs none.")
+    ] = None,
+    *,
+    by: str = "",
 ) -> Answered:
     """Approve: the step goes on with these values. FormError if they do not fit the facet's return clause.
 
@@ -130,7 +138,13 @@ def answer(
     return _Answer(questions, by or operator()).send(task, checked)
 
 
-def reject(store: PersistenceAPI, id: str, feedback: str = "", *, by: str = "") -> Answered:
+def reject(
+    store: PersistenceAPI,
+    id: ApprovalId,
+    feedback: Annotated[str, about("Why; the workflow can read it.")] = "",
+    *,
+    by: str = "",
+) -> Answered:
     """Refuse: the step fails with the error type Rejected and the feedback as its message, which `catch` can handle.
 
     Where the only thing asked is one Boolean, that is false instead, and the step goes on.

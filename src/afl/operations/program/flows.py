@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError
 from afl.language.diagnostics import Diagnostic
-from afl.operations.bounds import Limit
+from afl.operations.parameters import Limit, about
 from afl.operations.program.compilation import examine
 from afl.operations.program.sources import from_text
 from afl.operations.program.workflow_signature import WorkflowSignature, signatures
@@ -70,8 +70,13 @@ class FlowView:
     program: dict[str, Any] | None = None
 
 
-def list_flows(store: PersistenceAPI, *, before: str = "", limit: Limit = 20) -> FlowPage:
-    """A page of the flows that were published, newest first. `before` is the id of a flow."""
+def list_flows(
+    store: PersistenceAPI,
+    *,
+    limit: Limit = 20,
+    before: Annotated[str, about("Only older ones than this.")] = "",
+) -> FlowPage:
+    """List the flows, newest first."""
     found = store.find_flows(before=before, limit=limit + 1)
     page = found[:limit]
     counted = store.count_runs_of_flows([flow.uuid for flow in page])
@@ -79,10 +84,15 @@ def list_flows(store: PersistenceAPI, *, before: str = "", limit: Limit = 20) ->
     return FlowPage(lines, page[-1].uuid if len(found) > limit else "")
 
 
-def show_flow(store: PersistenceAPI, flow: str, *, with_program: bool = True) -> FlowView:
-    """A flow with its sources, workflows and compiled JSON.
+def show_flow(
+    store: PersistenceAPI,
+    flow: Annotated[str, about("The flow's id, enough of its beginning, or its name.")],
+    *,
+    with_program: Annotated[bool, about("With the compiled JSON, which is long.")] = True,
+) -> FlowView:
+    """Show a flow: its workflows, its source, its compiled JSON.
 
-    It is named by its id, enough of its beginning, or its name; the program of a run, by its hash.
+    The hash of a run's program is an id, too.
     """
     kept = _find(store, flow)
     return _published(store, kept, with_program) if kept else _of_run(store, flow, with_program)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import random_id
 from afl.kernel.near_names import near_name
+from afl.operations.parameters import Source, Workflow, about
 from afl.operations.people.form_fields import Form
 from afl.operations.people.form_making import start_form
 from afl.operations.program.compilation import compile_sources
@@ -55,12 +57,12 @@ class Published:
 
 
 def list_workflows(store: PersistenceAPI) -> list[KnownWorkflow]:
-    """Every workflow that can be started by its name, by name; a published one counts before that of a run."""
+    """List the workflows that can be started by name: published ones, and those that ran of late."""
     return sorted(_known(store).values(), key=lambda each: each.name)
 
 
-def show_workflow(store: PersistenceAPI, workflow: str) -> WorkflowView:
-    """What a workflow takes and gives."""
+def show_workflow(store: PersistenceAPI, workflow: Workflow) -> WorkflowView:
+    """Show what a workflow takes and gives, and its source if it was published."""
     known = find_workflow(store, workflow)
     program = load_workflow(store, known)
     source = _text_of(store, known).content if known.origin == "published" else ""
@@ -99,7 +101,12 @@ def workflow_form(store: PersistenceAPI, workflow: str) -> Form:
     return start_form(program_named(store, workflow))
 
 
-def publish_source(store: PersistenceAPI, source: str, *, name: str = "") -> Published:
+def publish_source(
+    store: PersistenceAPI,
+    source: Source,
+    *,
+    name: Annotated[str, about("The name to keep it under; that of its first workflow.")] = "",
+) -> Published:
     """Keep a source in the store, so that its workflows can be started by name. One of that name is replaced."""
     known = Program({"program": compile_sources(from_text(source, name or "<source>")).program}).workflows()
     if not known:

@@ -8,7 +8,7 @@ from typing import Any
 
 from afl.language.diagnostics import Diagnostic
 from afl.language.source import CompilerInput, FileOrigin, SourceEntry
-from afl.operations.bounds import Source
+from afl.operations.parameters import Source
 from afl.operations.program.compilation import compile_sources, examine
 from afl.operations.program.workflow_signature import WorkflowSignature, signatures
 from afl.operations.run.runs import choose_workflow

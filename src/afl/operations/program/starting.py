@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from afl.language.diagnostics import Diagnostic
-from afl.operations.bounds import Source
+from afl.operations.parameters import Source
 from afl.operations.people.forms import Form, start_form
 from afl.operations.program.source_text import compile_source, program_of
 from afl.runtime.persistence import PersistenceAPI

@@ -10,7 +10,7 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
-from afl.operations.bounds import Dollars, Tokens
+from afl.operations.parameters import Dollars, Tokens
 from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.source_text import SourceText, program_of
 from afl.operations.run.spending import set_budget

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.operations.access import operator
-from afl.operations.bounds import Dollars, Tokens
+from afl.operations.parameters import Dollars, Run, Tokens, about
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
@@ -52,25 +52,25 @@ class Continued:
     changed: bool
 
 
-def pause(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
-    """Stop a run where it stands. Tasks that run go on; their results wait."""
+def pause(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
+    """Stop a run where it stands. Tasks that run go on, and their results wait."""
     found = run_store.find(store, run)
     reason = f"paused by operator {by or operator()}"
     return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
 
 
 def unpause(
-    store: PersistenceAPI, run: str, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
+    store: PersistenceAPI, run: Run, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
 ) -> Change:
-    """Let a paused run go on, with another budget if one is given."""
+    """Let a paused run go on, with another budget if its own is used up."""
     found = run_store.find(store, run)
     if budget_usd is not None or budget_tokens is not None:
         set_budget(store, found.workflow_id, usd=budget_usd, tokens=budget_tokens)
     return _change(store, found, store.unpause_run(WorkflowId(found.workflow_id)))
 
 
-def cancel(store: PersistenceAPI, run: str, *, by: str = "") -> Change:
-    """End a run and its tasks, whoever works on them."""
+def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
+    """End a run and its tasks, whoever works on them. `afl retry` takes it up again."""
     found = run_store.find(store, run)
     reason = f"cancelled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
@@ -97,8 +97,11 @@ def _change(store: PersistenceAPI, found: RunDefinition, changed: bool) -> Chang
     return Change(found.workflow_id, found.workflow_name, state, changed, why)
 
 
-def retry(store: PersistenceAPI, name: str) -> Retried:
-    """Try failed steps again: one step (or a task's), or all of a run. InputError if nothing failed there."""
+def retry(
+    store: PersistenceAPI,
+    name: Annotated[str, about("A run: all its failed steps. A step (RUN/path), or a task.")],
+) -> Retried:
+    """Try failed steps again. What is done stays done; the run goes on from there."""
     subject = subjects.find(store, name)
     if isinstance(subject, ServerDefinition):
         raise InputError(f"{name} is a server; a run or a step can be retried")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
-from afl.operations.bounds import Limit, Position
+from afl.operations.parameters import Limit, Position
 from afl.operations.program.program_shelf import shelf
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store

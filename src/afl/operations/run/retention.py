@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError
-from afl.operations.bounds import Milliseconds
+from afl.operations.parameters import Milliseconds
 from afl.runtime.persistence import PersistenceAPI
 
 BATCH = 100

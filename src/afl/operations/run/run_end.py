@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import NotFoundError
-from afl.operations.bounds import LongPoll
+from afl.operations.parameters import LongPoll
 from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from afl.kernel.clock import wall_ms
-from afl.operations.bounds import Limit, Milliseconds
+from afl.operations.parameters import Limit, RunStateName, about
 from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
@@ -39,19 +42,19 @@ class RunPage:
 def list_runs(
     store: PersistenceAPI,
     *,
-    state: str = "",
-    workflow: str = "",
-    text: str = "",
-    since: Milliseconds = 0,
-    until: Milliseconds = 0,
-    before: str = "",
+    state: RunStateName = "",
+    workflow: Annotated[str, about("Only runs of this workflow.")] = "",
+    text: Annotated[str, about("Stands in a run's id, its workflow's name, its error or its reason.")] = "",
+    since: Annotated[
+        int, Meta(ge=0, le=2**53, description="Created then or later (milliseconds since 1970).")
+    ] = 0,
+    until: Annotated[
+        int, Meta(ge=0, le=2**53, description="Created before then (milliseconds since 1970).")
+    ] = 0,
+    before: Annotated[str, about("Only older ones than this run.")] = "",
     limit: Limit = 20,
 ) -> RunPage:
-    """A page of runs. `before` is a run's id or the beginning of one.
-
-    `text` stands in a run's id, its workflow's name, its error or its reason. It was created at `since` or later, and
-    before `until` (milliseconds since 1970).
-    """
+    """List runs, newest first."""
     start = run_store.find(store, before).workflow_id if before else ""
     found = store.find_runs(
         state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1

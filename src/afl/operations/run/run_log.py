@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import NotFoundError
-from afl.operations.bounds import Limit, LongPoll, Position
+from afl.operations.parameters import Limit, LongPoll, Position
 from afl.operations.run import run_store
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import PersistenceAPI

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
-from afl.operations.bounds import Limit
+from afl.operations.parameters import Limit
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, state_word, step_word
 from afl.operations.run.run_tree import Counts

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from afl.kernel.database import Database, Transaction
 from afl.kernel.presence.base import Life
 from afl.kernel.settings import Settings
+from afl.operations.parameters import Turn
 from afl.operations.spans import span
 from afl.operations.turn.turns import find_turn, reading
 from afl.turns.model import Head
@@ -32,8 +33,8 @@ class TurnReason:
     moves: bool
 
 
-def why(settings: Settings, name: str = "") -> TurnReason:
-    """The reason of a turn, or of what an agent does; of the latest turn."""
+def why(settings: Settings, name: Turn = "") -> TurnReason:
+    """Say why a turn does not move, and what to do."""
 
     with reading(settings) as database:
         turn = database.read(lambda tx: find_turn(tx, settings.project, name))

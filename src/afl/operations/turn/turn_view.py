@@ -8,6 +8,7 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.settings import Settings
+from afl.operations.parameters import Turn
 from afl.operations.turn.turns import TurnLine, find_turn, reading
 from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
@@ -107,8 +108,8 @@ class TurnView:
         return sum(known) if len(known) == len(costs) else None
 
 
-def show(settings: Settings, name: str = "") -> TurnView:
-    """The turn of that id, or of that agent; the latest one."""
+def show(settings: Settings, name: Turn = "") -> TurnView:
+    """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered."""
 
     with reading(settings) as database:
         now = database.now()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from afl.kernel.settings import Settings
-from afl.operations.bounds import LongPoll
 from afl.operations.client import OperationsClient
+from afl.operations.parameters import LongPoll
 from afl.operations.run.following import A_WHILE, countdown
 from afl.operations.turn import turn_reasons, turns
 from afl.operations.turn.turn_reasons import TurnReason

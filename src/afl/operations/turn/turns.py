@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import unquote
 
 from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
-from afl.operations.bounds import Limit, Skip
+from afl.operations.parameters import Limit, Skip, about
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
@@ -207,7 +207,7 @@ def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Del
 
 
 def agents(settings: Settings) -> list[AgentLine]:
-    """The roster, with where everyone is."""
+    """List the agents of a project: where each one is, and what waits for it."""
 
     def look(tx: Transaction) -> list[AgentLine]:
         heads = {head.agent_id: head for head in list_heads(tx, settings.project)}
@@ -238,8 +238,13 @@ def agents(settings: Settings) -> list[AgentLine]:
         return database.read(look)
 
 
-def turns(settings: Settings, agent: str = "", limit: Limit = 20, skip: Skip = 0) -> list[TurnLine]:
-    """The newest turns, of one agent or of all; `skip` leaves out so many."""
+def turns(
+    settings: Settings,
+    agent: Annotated[str, about("Only turns of this agent.")] = "",
+    limit: Limit = 20,
+    skip: Skip = 0,
+) -> list[TurnLine]:
+    """List turns, newest first."""
 
     def look(tx: Transaction) -> list[TurnLine]:
         if agent:
@@ -258,8 +263,12 @@ def _tools(tx: Transaction, head: Head | None) -> list[str]:
     return sorted(set(open_))
 
 
-def stop(settings: Settings, name: str, reason: str = "stopped by an operator") -> Stopped:
-    """Stop a turn, or what an agent is doing, and all that it set off."""
+def stop(
+    settings: Settings,
+    name: Annotated[str, about("A turn, or the agent whose turn is to end.")],
+    reason: Annotated[str, about("Why, for those who read it later.")] = "stopped by an operator",
+) -> Stopped:
+    """End a turn, and all that it set off. It ends as canceled, with what there is by then."""
 
     async def work(agents: Agents) -> Stopped:
         return await stop_named(agents, name, reason)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
-from afl.operations.bounds import Limit, Skip
+from afl.operations.parameters import Limit, Skip, TaskStateName, about
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
@@ -101,19 +101,16 @@ def _from_now(snapshot: DiagnosticSnapshot, moment: int) -> int | None:
 def list_tasks(
     store: PersistenceAPI,
     *,
-    state: str = "",
-    name: str = "",
-    task_list: str = "",
-    run: str = "",
-    hold: str = "",
-    owner: str = "",
+    state: TaskStateName = "",
+    name: Annotated[str, about("Only tasks of this facet.")] = "",
+    task_list: Annotated[str, about("Only this task list.")] = "",
+    run: Annotated[str, about("All tasks of one run.")] = "",
+    hold: Annotated[str, about("Only those that this keeps back.")] = "",
+    owner: Annotated[str, about("Only those that this process holds.")] = "",
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> list[TaskLine]:
-    """Tasks, oldest first: of a state, or of all that are running or pending; of one run, if named, all it has.
-
-    `hold` is what keeps a pending task back, `owner` the process that has it in hand; `skip` leaves out so many.
-    """
+    """List tasks: the work of agents, oldest first. Those under way come before those that wait."""
     wanted = _Wanted(name, task_list, hold, owner)
     if run:
         found = _of_run(store, run, state, wanted)

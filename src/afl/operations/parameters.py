@@ -1,0 +1,44 @@
+"""Types of parameters that several operations share.
+
+Bounds and descriptions are checked and shown by the HTTP API, the command line and MCP; `choices` are the values that
+an option of the command line takes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+LONGEST_SOURCE = 1 << 20
+RUN_STATES = ("created", "running", "paused", "completed", "failed", "cancelled")
+TASK_STATES = ("pending", "running", "completed", "failed", "ignored", "canceled")
+
+
+def about(description: str) -> Meta:
+    """What a parameter means."""
+    return Meta(description=description)
+
+
+Limit = Annotated[int, Meta(ge=1, le=100_000, description="How many at most.")]
+Position = Annotated[int, Meta(ge=0, le=2**53, description="Where to read on: a number that an answer gave.")]
+Skip = Annotated[int, Meta(ge=0, le=1_000_000, description="How many to leave out.")]
+Source = Annotated[str, Meta(max_length=LONGEST_SOURCE, description="A source in AFL.")]
+LongPoll = Annotated[float, Meta(ge=0, le=30, description="How long to wait for news, in seconds.")]
+Milliseconds = Annotated[int, Meta(ge=0, le=2**53, description="A time, in milliseconds.")]
+Dollars = Annotated[float, Meta(ge=0, le=1e12, description="What its models may cost, in US dollars.")]
+Tokens = Annotated[int, Meta(ge=0, le=2**53, description="How many tokens its models may use.")]
+Run = Annotated[str, about("The run's id, or enough of its beginning.")]
+LatestRun = Annotated[str, about("The run's id, or enough of its beginning; the latest.")]
+Workflow = Annotated[str, about("The workflow's full name, such as news.MorningPage.")]
+RunStateName = Annotated[str, Meta(description="Only runs in this state.", extra={"choices": RUN_STATES})]
+TaskStateName = Annotated[
+    str,
+    Meta(description="Only tasks in this state; running and pending ones.", extra={"choices": TASK_STATES}),
+]
+ApprovalId = Annotated[
+    str, about("The approval's id, or enough of its beginning; or the run, if it waits for one answer.")
+]
+Turn = Annotated[
+    str, about("The turn's id, or enough of its beginning; an agent: its turn; nothing: the latest.")
+]
