@@ -14,7 +14,7 @@ from redis.asyncio import Connection, ConnectionPool, Redis
 
 from afl.coordination.circuit_breaker import CircuitBreaker
 from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageType
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from bench.place import Place
 from bench.report import Report

@@ -13,15 +13,14 @@ from tempfile import mkdtemp
 
 import msgspec
 
-from afl.fleet.answers import FetchedRun
+from afl.fleet.messages import FetchedRun, Status
 from afl.fleet.reaper import Reaper
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.statuses import Status
 from afl.fleet.task_attempt import Workplace
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Subprocess, Task, Workflow
-from afl.fleet.workflow_wire import encode_workflow
+from afl.fleet.workflow_json import encode_workflow
 from bench.fleet_principal import measure_principal
 from bench.place import Place
 from bench.report import Report, median_of_rounds, seconds

@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from afl.fleet.client import AsyncClient, Client
+from afl.fleet.messages import Status
 from afl.fleet.requests import FetchRun, GetLogs, GetRun, Heartbeat, ListAgents, RunWorkflow, WatchRun
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from bench.place import Place
 from bench.report import Report, median_of_rounds, seconds
 

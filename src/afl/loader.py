@@ -1,5 +1,5 @@
-"""The source loader under its public name; see `afl.language.loader`."""
+"""The source loader under its public name; see `afl.language.source`."""
 
-from afl.language.loader import SourceLoader
+from afl.language.source import SourceLoader
 
 __all__ = ["SourceLoader"]

@@ -19,9 +19,9 @@ from support.principals import PrincipalProcess, running_principal
 from support.warm_processes import WarmPopen
 
 from afl.fleet.client import Client
+from afl.fleet.messages import Status
 from afl.fleet.requests import ListAgents, RunWorkflow
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from afl.kernel.clock import wall_ms
 
 HEARTBEAT_TIMEOUT_MS = 6_000

@@ -16,8 +16,8 @@ from support.fleet_story import LINES, PHASES, ended, lines, marked, numbered_wo
 from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import Client
+from afl.fleet.messages import Status
 from afl.fleet.requests import RunWorkflow
-from afl.fleet.statuses import Status
 
 RUNS = 30
 FAILING = range(0, RUNS, 7)

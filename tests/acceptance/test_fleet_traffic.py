@@ -14,8 +14,8 @@ from support.fleet_story import ended, lines
 from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import Client
+from afl.fleet.messages import Status
 from afl.fleet.requests import RunWorkflow
-from afl.fleet.statuses import Status
 from afl.kernel.database import Query, connect
 
 DEATHS = 3

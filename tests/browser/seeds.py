@@ -17,7 +17,7 @@ from afl.coordination import (
     RedisMessageCoordinator,
 )
 from afl.coordination.models import AgentMessage, FailureType, MessageType
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Status
 from afl.operations.fleet import fleet
 from afl.operations.program.flows import list_flows
 from afl.operations.program.library import publish_source

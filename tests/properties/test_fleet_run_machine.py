@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.fleet_stores import LEASE_MS, START_MS, Keeper
 from support.properties import tries
 
-from afl.fleet.records import RunRecord
-from afl.fleet.statuses import Status
+from afl.fleet.messages import RunRecord, Status
 from afl.kernel.database import connect
 
 AGENTS = ("x", "y", "z")

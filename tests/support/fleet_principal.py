@@ -7,12 +7,10 @@ from typing import Any
 
 import msgspec
 
-from afl.fleet.answers import Acked, Commands, FetchedRun
 from afl.fleet.errors import PrincipalAway
-from afl.fleet.records import Record, RunRecord
+from afl.fleet.messages import Acked, Commands, FetchedRun, Record, RunRecord, Status
 from afl.fleet.requests import FetchRun, Heartbeat, RegisterAgent
 from afl.fleet.shipping import ShipRaw
-from afl.fleet.statuses import Status
 from support.fleet_records import Report
 
 _RECORDS = msgspec.json.Decoder(list[Record])

@@ -9,15 +9,13 @@ from typing import Any, cast
 
 import msgspec
 
-from afl.fleet.answers import FetchedRun
-from afl.fleet.log_frame import whole_lines
-from afl.fleet.records import Level, LogRecord, Record, RunRecord, TaskRecord
+from afl.fleet.messages import FetchedRun, Level, LogRecord, Record, RunRecord, Status, TaskRecord
+from afl.fleet.protocol import whole_lines
 from afl.fleet.spool import Spool
-from afl.fleet.statuses import Status
 from afl.fleet.task_attempt import Workplace
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Subprocess, Task, Workflow
-from afl.fleet.workflow_wire import encode_workflow
+from afl.fleet.workflow_json import encode_workflow
 
 
 class ListSpool:

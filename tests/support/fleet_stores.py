@@ -7,12 +7,20 @@ from typing import TypeVar
 
 import msgspec
 
-from afl.fleet.answers import Commands, RunDetail, RunView
-from afl.fleet.principal import judging, reports, runs, shipping, views
+from afl.fleet.messages import (
+    Commands,
+    Level,
+    LogRecord,
+    Record,
+    RunDetail,
+    RunRecord,
+    RunView,
+    Status,
+    TaskRecord,
+)
+from afl.fleet.principal import monitor, reports, runs, views
 from afl.fleet.principal.store import Change, FleetStore
-from afl.fleet.records import Level, LogRecord, Record, RunRecord, TaskRecord
 from afl.fleet.requests import Ship
-from afl.fleet.statuses import Status
 from afl.kernel.database import Database, Row
 
 T = TypeVar("T")
@@ -69,14 +77,14 @@ class Keeper:
         ship = Ship(
             agent_id=f"agent {incarnation}", incarnation=incarnation, records=list(records), oldest=oldest
         )
-        return self.change(lambda change: shipping.store_records(change, ship)).acked
+        return self.change(lambda change: reports.store_records(change, ship)).acked
 
     def next(self, incarnation: str) -> int:
         self._numbers[incarnation] = self._numbers.get(incarnation, 0) + 1
         return self._numbers[incarnation]
 
-    def judge(self) -> list[judging.Verdict]:
-        return self.change(judging.judge)
+    def judge(self) -> list[monitor.Verdict]:
+        return self.change(monitor.judge)
 
     def cancel(self, run_id: str) -> Row:
         return self.change(lambda change: runs.cancel(change, run_id, "test"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from afl.fleet.answers import RunDetail
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway
+from afl.fleet.messages import RunDetail
 from afl.fleet.requests import GetLogs, GetRun, WatchRun
 
 LINES = 1_000

@@ -12,10 +12,9 @@ from redis.asyncio import Redis
 
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.keys import Keys
-from afl.coordination.memory_broker import MemoryWorld
-from afl.coordination.memory_coordinator import InMemoryMessageCoordinator
+from afl.coordination.memory_broker import InMemoryMessageCoordinator, MemoryWorld
 from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageType, ReceivedMessage
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 
 ANN, BOB, CLEO = AgentId(type="ann"), AgentId(type="bob", instance="one"), AgentId(type="cleo")
 LOW, NORMAL, HIGH = MessagePriority.LOW, MessagePriority.NORMAL, MessagePriority.HIGH

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from afl.fleet.problems import WorkflowFileError
+from afl.fleet.errors import WorkflowFileError
 from afl.fleet.protocol import SOH
 from afl.fleet.request_reader import parse_request
 from afl.fleet.workflow_file import read_workflow

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
-from afl.bridges.fields import chosen, described, typed
+from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused, chosen, described, typed
 from afl.kernel import codec
 from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.errors import AgentFlowError, PayloadError

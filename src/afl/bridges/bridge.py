@@ -1,20 +1,25 @@
-"""What a bridge is: the way to one kind of other side that does the work of tasks, under an id that is the task's own.
+"""A bridge: the connection to one kind of external system that runs tasks, under an id derived from the task.
 
-Nobody holds such a task. Whoever finds it begins it over there, as often as he likes: the id makes it one piece of
-work. Whoever finds its end settles it, and the store takes the first. So any number of processes may host a bridge,
-and any of them may die at any time.
+No process holds such a task. Any host may start it there, any number of times: the id makes it one unit of work.
+Any host that sees the result settles it, and the store takes the first. So any number of processes may host a
+bridge, and any of them may die at any time.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
+from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.program.declaration import Declaration, Field
+from afl.runtime.program.values import TypeSpec, type_text
 
 
 class NotReady(
@@ -108,3 +113,49 @@ class Bridge(ABC):
 
 
 Opening = Callable[[Host], "Bridge"]
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TRUTHS = {"true": True, "false": False}
+
+
+def described(errand: Errand) -> dict[str, str] | None:
+    """The fields that must come back, by name, each with its type and what the doc comment says; None: no clause."""
+    if errand.facet is None or errand.returns is None:
+        return None
+    doc = errand.facet.ast.get("doc") or {}
+    said = {each["name"]: str(each.get("description") or "") for each in doc.get("returns") or []}
+    return {
+        field.name: f"{type_text(field.type)}; {said[field.name]}"
+        if said.get(field.name)
+        else type_text(field.type)
+        for field in errand.returns
+    }
+
+
+def typed(errand: Errand, texts: dict[str, str]) -> dict[str, Any]:
+    """Values from a side that knows text alone. What is not as the type says stays text, and is refused as such."""
+    kinds = {field.name: field.type for field in errand.returns or ()}
+    return {name: _read(text, kinds.get(name, "String")) for name, text in texts.items()}
+
+
+def chosen(errand: Errand, values: dict[str, Any]) -> dict[str, Any]:
+    """Those of the values that the return clause names; all of them where there is none."""
+    if errand.returns is None:
+        return values
+    names = {field.name for field in errand.returns}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _read(text: str, kind: TypeSpec) -> Any:
+    plain = text.strip()
+    if kind in ("String", "Any"):
+        return text
+    if kind in ("Long", "Int"):
+        return int(plain) if _WHOLE.fullmatch(plain) else text
+    if kind == "Boolean":
+        return _TRUTHS.get(plain.lower(), text)
+    try:
+        return codec.decode(plain)
+    except msgspec.DecodeError:
+        return text

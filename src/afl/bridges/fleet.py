@@ -1,8 +1,8 @@
-"""Errands for the fleet: an errand is one run of a workflow file, and the run's id is the errand's id.
+"""External tasks on the fleet: a task is one run of a workflow file, and the id of the run is the id of the task.
 
-Parameters of the step are parameters of the run; lists and maps go as JSON text. What comes back: a task of the run
-that prints a JSON object as its last line of standard output gives its fields, later tasks before earlier ones; and
-`status`, `exit_code` and `run_id` of the run itself, where the return clause has fields of these names.
+Parameters of the step are parameters of the run; lists and maps are passed as JSON text. The result: a task of the run
+whose last line of standard output is a JSON object supplies its fields, later tasks before earlier ones; and `status`,
+`exit_code` and `run_id` of the run itself, where the return clause has fields of these names.
 """
 
 from __future__ import annotations
@@ -14,19 +14,45 @@ from typing import Any
 
 import msgspec
 
-from afl.bridges import fleet_trace
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
-from afl.bridges.fields import chosen
-from afl.fleet.answers import LogLine, RunDetail, TaskView
+from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused, chosen
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
-from afl.fleet.log_frame import whole_lines
-from afl.fleet.records import Level
+from afl.fleet.messages import Level, LogLine, RunDetail, Status, TaskView
+from afl.fleet.protocol import whole_lines
 from afl.fleet.requests import CancelRun, GetLogs, GetRun, RunWorkflow, WatchRun
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
-from afl.kernel import codec
+from afl.kernel import codec, telemetry
 from afl.kernel.errors import AgentFlowError
+from afl.kernel.telemetry import Ended
+from afl.kernel.trace_ids import traceparent_of
+from afl.runtime.monitoring.tracing import traceparent_of_task
+
+
+def tell(errand: Errand, detail: RunDetail) -> None:
+    """The run and the last attempt of each of its tasks that began."""
+    if not telemetry.is_tracing():
+        return
+    run, workflow_id = detail.run, errand.task.workflow_id
+    own = traceparent_of(workflow_id, f"fleet {run.run_id}")  # its id alone is that of the task
+    ended = run.ended_at or run.created_at
+    about: dict[str, telemetry.Attribute] = {
+        "afl.fleet.run": run.run_id,
+        "afl.fleet.workflow": run.workflow_id,
+    }
+    problem = "" if run.status is Status.COMPLETED else run.error or run.status.value
+    begun = run.started_at or run.created_at
+    place = {**about, "afl.fleet.agent": run.agent_id, "afl.attempt": run.attempt}
+    telemetry.report(
+        Ended("afl.fleet.run", own, traceparent_of_task(errand.task), begun, ended, problem, place)
+    )
+    for task in detail.tasks:
+        if task.started_at is not None:
+            mine = traceparent_of(workflow_id, task.task_instance_id)
+            problem = "" if task.status is Status.COMPLETED else task.error or task.status.value
+            named = {**about, "afl.fleet.task": task.task_id, "afl.attempt": task.attempt}
+            end = task.ended_at or ended
+            telemetry.report(Ended("afl.fleet.task", mine, own, task.started_at, end, problem, named))
+
 
 _log = logging.getLogger(__name__)
 
@@ -142,7 +168,7 @@ class FleetBridge(Bridge):
         return await self._detail(run_id) is not None
 
     async def _ending(self, errand: Errand, detail: RunDetail) -> Ending:
-        fleet_trace.tell(errand, detail)
+        tell(errand, detail)
         if detail.run.status is not Status.COMPLETED:
             kind = _KINDS.get(detail.run.status, "FleetFailed")
             return Ending(errand.id, error=await self._reason(errand, detail), kind=kind)

@@ -16,11 +16,11 @@ from typing import Any
 
 from afl.bridges.answering import Answerer, agent_of
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
-from afl.coordination.client import open_client
+from afl.coordination.connections import open_client
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import CoordinatorInputError, MessageCoordinatorError
-from afl.coordination.memory_coordinator import InMemoryMessageCoordinator
+from afl.coordination.memory_broker import InMemoryMessageCoordinator
 from afl.coordination.models import (
     AgentId,
     AgentMessage,
@@ -30,7 +30,7 @@ from afl.coordination.models import (
     ReceivedMessage,
     RoutingKey,
 )
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError

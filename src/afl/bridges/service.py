@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from afl.bridges.bridge import Ending, Errand, Opening
-from afl.bridges.errands import Errands
-from afl.bridges.lane import Lane
+from afl.bridges.bridge_worker import Lane
+from afl.bridges.external_tasks import Errands
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
 from afl.kernel.cancelling import cancel_and_wait

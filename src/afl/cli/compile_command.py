@@ -19,8 +19,7 @@ from afl.config import load_config
 from afl.kernel.config_file import require_file
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
-from afl.language.loader import SourceLoader
-from afl.language.source import CompilerInput, SourceEntry
+from afl.language.source import CompilerInput, SourceEntry, SourceLoader
 from afl.operations.program.compilation import Report, emit, examine
 from afl.operations.program.sources import from_text, read_file, read_files
 

@@ -18,10 +18,9 @@ from afl.cli.fleet_service_command import agent, principal, ui
 from afl.cli.fleet_setup_command import check, init, keys, settings
 from afl.cli.operation_command import operation_command
 from afl.cli.tables import Table, shortened
-from afl.fleet.answers import AgentView, RunView
-from afl.fleet.parameters import shown as shown_value
-from afl.fleet.statuses import Status
+from afl.fleet.messages import AgentView, RunView, Status
 from afl.fleet.workflow import Workflow
+from afl.fleet.workflow import shown as shown_value
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import settings_for

@@ -15,8 +15,7 @@ from rich.text import Text
 from afl.cli.console import errors, output
 from afl.cli.fleet_graph import colour_of, graph, summary
 from afl.cli.fleet_lines import line_text
-from afl.fleet.answers import LogLine
-from afl.fleet.statuses import Status
+from afl.fleet.messages import LogLine, Status
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 from afl.operations.fleet.fleet_follow import Away, News

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from afl.cli.console import duration
 from afl.cli.tables import shortened
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Status
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 
 COLOURS = {

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from rich.text import Text
 
-from afl.fleet.answers import LogLine
-from afl.fleet.log_frame import LogFrame
+from afl.fleet.messages import LogLine
+from afl.fleet.protocol import LogFrame
 from afl.operations.fleet.fleet_log import plain_payload
 
 _LEVELS = {"ERROR": "red", "WARNING": "yellow", "DEBUG": "dim"}

@@ -13,7 +13,7 @@ from rich.console import Console
 from afl.cli import options
 from afl.cli.console import output, say
 from afl.cli.fleet_lines import frame_text, line_text
-from afl.fleet.answers import LogLine
+from afl.fleet.messages import LogLine
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError

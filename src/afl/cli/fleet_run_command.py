@@ -12,8 +12,8 @@ from afl.cli import options
 from afl.cli.console import print_json, say
 from afl.cli.fleet_follow import Display, display_for
 from afl.cli.interruption import leaving_on_interrupt
+from afl.fleet.messages import Status
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding

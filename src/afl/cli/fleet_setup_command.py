@@ -13,8 +13,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import output, print_json, say
 from afl.cli.tables import Table
-from afl.fleet.dotenv import missing_dotenv
-from afl.fleet.settings import load_fleet_settings
+from afl.fleet.settings import load_fleet_settings, missing_dotenv
 from afl.operations.fleet import fleet_setup
 from afl.operations.fleet.fleet import settings_for
 

@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
         f"{missing.name} is required for coordination. Install it with: {pip_install('coordination')}"
     ) from missing
 
-from afl.coordination.agent_events import AgentEvent
+from afl.coordination.agent_record import AgentEvent
 from afl.coordination.breaker_config import BreakerMode, CircuitBreakerConfig, CircuitBreakerState
 from afl.coordination.capabilities import Capability
 from afl.coordination.circuit_breaker import CircuitBreaker
@@ -45,8 +45,7 @@ from afl.coordination.errors import (
     RequestTimeout,
 )
 from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator, MessageMetrics
-from afl.coordination.memory_broker import MemoryWorld
-from afl.coordination.memory_coordinator import InMemoryMessageCoordinator
+from afl.coordination.memory_broker import InMemoryMessageCoordinator, MemoryWorld
 from afl.coordination.memory_registry import AgentBoard, InMemoryAgentRegistry
 from afl.coordination.metrics import InMemoryMessageMetrics, MessageGauges
 from afl.coordination.models import (
@@ -65,7 +64,7 @@ from afl.coordination.models import (
     RoutingKey,
 )
 from afl.coordination.options import CoordinatorOptions
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 
 __all__ = [

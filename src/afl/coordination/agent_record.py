@@ -1,24 +1,57 @@
-"""An agent as the registry stores it, and as it lists it."""
+"""An agent as the registry stores and lists it, and the events of its changes."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from pydantic import BaseModel, ValidationError
 
-from afl.coordination.agent_events import steady
 from afl.coordination.capabilities import VERSION, capabilities_of
 from afl.coordination.errors import AgentRegistryError, RegistryInputError
-from afl.coordination.interfaces import Agent
-from afl.coordination.keys import agent_name
-from afl.coordination.optional_methods import call_optional
+from afl.coordination.interfaces import Agent, call_optional
+from afl.coordination.keys import agent_name, named_agent
+from afl.coordination.models import AgentId
+from afl.kernel.bounds import cut
 from afl.kernel.codec import decode, decode_as, encode
 from afl.kernel.errors import PayloadError
 
 LOGGER = logging.getLogger(__name__)
+EventKind = Literal["registered", "status_changed", "deregistered", "died", "revived"]
+# What a snapshot counts grows without anything having happened.
+_VOLATILE = frozenset({"metrics"})
+
+
+class AgentEvent(BaseModel):
+    """`at` is the server's time in seconds since 1970; statuses come without what they count."""
+
+    event: EventKind
+    agent: str
+    at: float
+    status: dict[str, Any] | None = None
+    previous_status: dict[str, Any] | None = None
+
+    @property
+    def agent_id(self) -> AgentId:
+        """Whom it is about; `agent` is the same as text, type:instance."""
+        return named_agent(self.agent)
+
+
+def read_event(data: str | bytes) -> AgentEvent | None:
+    """The event that somebody told; None for what is none, which is logged."""
+    try:
+        return AgentEvent.model_validate_json(data)
+    except ValidationError as error:
+        LOGGER.warning("what was told on the registry's channel is no event: %s", cut(str(error), 500))
+        return None
+
+
+def steady(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a status whose change is an event."""
+    return {name: value for name, value in snapshot.items() if name not in _VOLATILE}
 
 
 @dataclass(frozen=True, slots=True)

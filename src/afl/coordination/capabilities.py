@@ -1,19 +1,16 @@
-"""What agents say they can do, and which of them fit what somebody looks for.
-
-The match: the name is the same, letter for letter; the version, if one is asked for, is at least that, compared number
-by number (so 10.0 is newer than 9.2); every tag that is asked for is there.
-"""
+"""Capabilities that agents declare, and the agents that match a query."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from afl.coordination.errors import RegistryInputError
-from afl.coordination.optional_methods import call_optional
+from afl.coordination.interfaces import call_optional
 
 VERSION = r"\A[0-9]{1,18}(\.[0-9]{1,18})*\Z"
 _VERSION = re.compile(VERSION)
@@ -92,3 +89,38 @@ def numbers(version: str) -> tuple[int, ...]:
     while found and found[-1] == 0:
         found.pop()
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for; a question that makes no sense is a RegistryInputError."""
+
+    agent_type: str | None
+    capability: str | None
+    version: str | None
+    tags: tuple[str, ...]
+    include_dead: bool
+
+    def __post_init__(self) -> None:
+        if self.capability is None and (self.version is not None or self.tags):
+            raise RegistryInputError("a version or tags belong to a capability; name the capability, too")
+        if self.version is not None:
+            numbers(self.version)
+
+    def among(self, entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Those that fit, by type and instance."""
+        return sorted((dict(entry) for entry in entries if self._matches(entry)), key=by_name)
+
+    def _matches(self, entry: Mapping[str, Any]) -> bool:
+        if not (self.include_dead or entry["alive"]):
+            return False
+        if self.agent_type not in (None, entry["agent_id"]["type"]):
+            return False
+        if self.capability is None:
+            return True
+        return any(fits(each, self.capability, self.version, self.tags) for each in entry["capabilities"])
+
+
+def by_name(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """What lists are sorted by."""
+    return entry["agent_id"]["type"], entry["agent_id"]["instance"] or ""

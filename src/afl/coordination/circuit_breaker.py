@@ -21,8 +21,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from afl.coordination.breaker_config import CircuitBreakerConfig, CircuitBreakerState
-from afl.coordination.breaker_standing import COUNTS, BreakerKeeper, Outcome, Standing
+from afl.coordination.breaker_config import (
+    COUNTS,
+    BreakerKeeper,
+    CircuitBreakerConfig,
+    CircuitBreakerState,
+    Outcome,
+    Standing,
+)
 from afl.coordination.errors import BreakerInputError, CircuitBreakerOpenError
 from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker

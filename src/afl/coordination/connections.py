@@ -1,4 +1,4 @@
-"""Connections of a client's pool, lent for one exchange."""
+"""Connections to a Redis server: a client from its URL, and a pooled connection for one exchange."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MaxConnectionsError
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.errors import SettingError
+from afl.kernel.setting_kinds import mask_url
+
+CONNECT_TIMEOUT_S = 5.0
+
+
+def open_client(url: str) -> Redis:
+    """A client that connects when it is first used; close it with `aclose`."""
+    try:
+        return Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_S)
+    except ValueError as error:
+        raise SettingError(f"the address of the Redis server is {mask_url(url)!r}: {error}") from error
+
 
 WAIT_S = 20.0
 _LOOKS = Backoff(0.001, 2.0, 0.05)

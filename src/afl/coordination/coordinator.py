@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from afl.coordination.broker import EXPIRED, Broker
-from afl.coordination.dead_letters import DeadLetters
+from afl.coordination.delivery import Posting, Receiving, Subscriptions
 from afl.coordination.errors import CoordinatorClosed, CoordinatorInputError
-from afl.coordination.inspection import Inspection
+from afl.coordination.inspection import DeadLetters, Inspection
 from afl.coordination.interfaces import MessageCoordinator, MessageMetrics
 from afl.coordination.keys import queue_name
-from afl.coordination.meter import Meter
-from afl.coordination.metrics import InMemoryMessageMetrics
+from afl.coordination.message_codec import encode_error
+from afl.coordination.metrics import InMemoryMessageMetrics, Meter
 from afl.coordination.models import (
     AgentId,
     AgentMessage,
@@ -28,11 +28,7 @@ from afl.coordination.models import (
     ReceivedMessage,
 )
 from afl.coordination.options import CoordinatorOptions, microseconds
-from afl.coordination.posting import Posting
-from afl.coordination.receiving import Receiving
 from afl.coordination.replies import Replies
-from afl.coordination.subscriptions import Subscriptions
-from afl.coordination.wire import encode_error
 
 
 class QueueCoordinator(MessageCoordinator):

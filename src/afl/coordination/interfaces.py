@@ -1,7 +1,8 @@
-"""The contracts of this part: signatures as the API's document prints them, additions keyword-only."""
+"""The interfaces of coordination: signatures as the API document prints them, additions keyword-only."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
@@ -143,3 +144,10 @@ class AgentRegistry(ABC):
     @abstractmethod
     def stop_heartbeats(self) -> None:
         """Stop background heartbeat task."""
+
+
+async def call_optional(agent: object, method: str, *arguments: Any) -> Any:
+    """What the method returns, awaited if need be; None when the agent has no such method."""
+    function = getattr(agent, method, None)
+    returned = None if function is None else function(*arguments)
+    return await returned if inspect.isawaitable(returned) else returned

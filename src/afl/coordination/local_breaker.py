@@ -11,8 +11,14 @@ from collections.abc import Callable
 from copy import copy
 from typing import Literal
 
-from afl.coordination.breaker_config import CircuitBreakerConfig, CircuitBreakerState
-from afl.coordination.breaker_standing import COUNTS, Counts, Outcome, Standing
+from afl.coordination.breaker_config import (
+    COUNTS,
+    CircuitBreakerConfig,
+    CircuitBreakerState,
+    Counts,
+    Outcome,
+    Standing,
+)
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
 BUCKETS = 20

@@ -1,13 +1,18 @@
-"""Queues in memory, for tests and single processes. Coordinators that share a `MemoryWorld` share its queues."""
+"""Queues and a coordinator in memory, for tests and single processes.
+
+Coordinators that share a `MemoryWorld` share its queues.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from afl.coordination.broker import Admission, Broker, Counts, Parcel, Refusal, Taken, new_tokens
+from afl.coordination.broker import Admission, Broker, Counts, Parcel, Refusal, Taken, Waiters, new_tokens
+from afl.coordination.coordinator import QueueCoordinator
+from afl.coordination.interfaces import MessageMetrics
 from afl.coordination.memory_queue import MemoryQueue
-from afl.coordination.waiting import Waiters
 
 
 def _microseconds() -> int:
@@ -135,3 +140,12 @@ def _stretch(items: list[bytes], start: int, stop: int) -> list[bytes]:
     first = max(0, start + len(items) if start < 0 else start)
     last = stop + len(items) if stop < 0 else stop
     return items[first : last + 1]
+
+
+class InMemoryMessageCoordinator(QueueCoordinator):
+    """In-memory implementation of MessageCoordinator. Those that are given the same world share its queues."""
+
+    def __init__(
+        self, metrics: MessageMetrics | None = None, *, world: MemoryWorld | None = None, **options: Any
+    ) -> None:
+        super().__init__(MemoryBroker(world or MemoryWorld()), metrics, options)

@@ -18,8 +18,8 @@ from afl.coordination.broker import (
     Refusal,
     Taken,
 )
+from afl.coordination.message_codec import decode_message
 from afl.coordination.options import CoordinatorOptions
-from afl.coordination.wire import decode_message
 
 LEVELS = (9, 5, 1)
 _EXPIRED = f'"{EXPIRED}"'.encode()

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.coordination.agent_events import AgentEvent
-from afl.coordination.agent_record import Record, listed
+from afl.coordination.agent_record import AgentEvent, Record, listed
 from afl.coordination.interfaces import MessageCoordinator
 from afl.coordination.registry_base import DEAD_RETENTION_S, BaseAgentRegistry
 from afl.kernel.codec import decode, encode

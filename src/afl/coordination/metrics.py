@@ -1,14 +1,15 @@
-"""Counters and gauges of the message coordinator: kept in memory, and read with `snapshot()`.
-
-`prometheus_metrics` and `opentelemetry_metrics` pass the same on to those systems. All of them have the five counters
-of `MessageMetrics` and the gauges of `MessageGauges`; a coordinator sets the gauges when it is asked for statistics.
-"""
+"""Counters and gauges of the message coordinator: kept in memory, and read with `snapshot()`."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
+
+from afl.coordination.broker import Burial
+from afl.coordination.interfaces import MessageMetrics
 
 
 @runtime_checkable
@@ -93,3 +94,28 @@ class InMemoryMessageMetrics:
                 },
                 "last_update": self._last_update,
             }
+
+
+_log = logging.getLogger(__name__)
+
+
+class Meter:
+    """The metrics of one coordinator. They must not break messages: what they raise is logged, and that is all."""
+
+    def __init__(self, metrics: MessageMetrics) -> None:
+        self.metrics = metrics
+
+    def count(self, counter: Callable[..., None], *values: object) -> None:
+        """Positional, because implementations do not agree on the names."""
+        try:
+            counter(*values)
+        except Exception:
+            _log.exception("a metric was not counted")
+
+    def mourn(self, queue: str, buried: Sequence[Burial], error: str | None) -> None:
+        """Messages went to the dead letters."""
+        for each in buried:
+            text = "DLQ enqueue for %s message_id=%s attempts=%s error=%s"
+            _log.error(text, queue, each.message_id, each.attempts, error)
+        if buried:
+            self.count(self.metrics.inc_permanent, len(buried))

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError
 
-from afl.coordination.waiting import Waiters
+from afl.coordination.broker import Waiters
 from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)

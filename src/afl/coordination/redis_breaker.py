@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from afl.coordination.breaker_config import CircuitBreakerConfig, CircuitBreakerState
-from afl.coordination.breaker_standing import COUNTS, Counts, Outcome, Standing
+from afl.coordination.breaker_config import (
+    COUNTS,
+    CircuitBreakerConfig,
+    CircuitBreakerState,
+    Counts,
+    Outcome,
+    Standing,
+)
 from afl.coordination.errors import BREAKER_FAULTS, BreakerInputError, BreakerStoreError
 from afl.coordination.keys import Keys, readable
 from afl.coordination.scripts import Argument, ScriptRunner

@@ -1,4 +1,4 @@
-"""Queues on a Redis server: each transition one script, on the server's time, in one round trip."""
+"""Queues and a coordinator on Redis: each transition is one script on the time of the server, in one round trip."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from afl.coordination.broker import (
     Parcel,
     Refusal,
     Taken,
+    Waiters,
     new_tokens,
 )
+from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import MESSAGE_FAULTS, MessageCoordinatorError
+from afl.coordination.interfaces import MessageMetrics
 from afl.coordination.keys import Keys, QueueKeys, readable
 from afl.coordination.notifier import RedisNotifier
 from afl.coordination.options import CoordinatorOptions
 from afl.coordination.scripts import Argument, Script, ScriptRunner, packed, script
-from afl.coordination.waiting import Waiters
 
 _log = logging.getLogger(__name__)
 
@@ -260,3 +262,16 @@ def _burial(line: bytes) -> Burial:
 
 def _known(value: int) -> int | None:
     return None if value < 0 else value
+
+
+class RedisMessageCoordinator(QueueCoordinator):
+    """Redis-backed implementation of MessageCoordinator.
+
+    `redis` is a client of redis.asyncio and stays the caller's to close. Keyword arguments are those of
+    CoordinatorOptions.
+    """
+
+    def __init__(
+        self, redis: Redis, key_prefix: str = "ao", metrics: MessageMetrics | None = None, **options: Any
+    ) -> None:
+        super().__init__(RedisBroker(redis, Keys.under(key_prefix)), metrics, options)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from afl.coordination.agent_events import AgentEvent, read_event
-from afl.coordination.agent_record import Record, listed
+from afl.coordination.agent_record import AgentEvent, Record, listed, read_event
 from afl.coordination.errors import REGISTRY_FAULTS
 from afl.coordination.interfaces import MessageCoordinator
 from afl.coordination.keys import Keys, readable
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.registry_base import DEAD_RETENTION_S, BaseAgentRegistry
 from afl.coordination.scripts import Argument, ScriptRunner
 from afl.kernel.codec import encode

@@ -14,10 +14,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from afl.coordination.agent_events import AgentEvent, EventKind
-from afl.coordination.agent_record import Record, record_of, stored_state
+from afl.coordination.agent_record import AgentEvent, EventKind, Record, record_of, stored_state
+from afl.coordination.capabilities import Wanted, by_name
 from afl.coordination.deferred_work import DeferredWork
-from afl.coordination.discovery import Wanted, by_name
 from afl.coordination.errors import (
     AgentNameError,
     AgentRegistryError,
@@ -25,10 +24,9 @@ from afl.coordination.errors import (
     RegistryInputError,
     RegistryUnavailable,
 )
-from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator
+from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator, call_optional
 from afl.coordination.keys import agent_name, named_agent
 from afl.coordination.models import AgentId
-from afl.coordination.optional_methods import call_optional
 from afl.kernel.cancelling import cancel_and_wait
 
 LOGGER = logging.getLogger(__name__)

@@ -7,12 +7,11 @@ import logging
 from typing import Any
 from uuid import uuid4
 
+from afl.coordination.delivery import Posting, Receiving
 from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
 from afl.coordination.keys import queue_name
+from afl.coordination.message_codec import decode_message
 from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageResult, MessageType
-from afl.coordination.posting import Posting
-from afl.coordination.receiving import Receiving
-from afl.coordination.wire import decode_message
 from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)

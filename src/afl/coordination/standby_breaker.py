@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from afl.coordination.breaker_standing import BreakerKeeper, Counts, Outcome, Standing
+from afl.coordination.breaker_config import BreakerKeeper, Counts, Outcome, Standing
 from afl.coordination.errors import BreakerStoreError, BreakerUnavailable
 from afl.coordination.local_breaker import LocalBreaker
 

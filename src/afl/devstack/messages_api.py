@@ -1,11 +1,4 @@
-"""A server of this machine that speaks the Messages API: to try models without a key, and to test against.
-
-    with MessagesApi([says("Hello"), Fault(429, retry_after=0.01), uses("Answer", {"x": 1})]) as api:
-        anthropic.Anthropic(base_url=api.url, api_key="local")
-
-What it answers is a list, one per request, or a function of the request. Requests that the real one would refuse (no
-key, no messages, a tool without its result) are refused here as well.
-"""
+"""A local server that implements the Messages API: to try models without a key, and to test against."""
 
 from __future__ import annotations
 
@@ -14,10 +7,90 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
-from afl.devstack.messages_wire import Json, events, message, objection
+Json = dict[str, Any]
+_PIECE = 12  # characters of one event: small, so that a stream has several
+
+
+def message(id: str, model: str, content: list[Json], stop_reason: str, usage: Json) -> Json:
+    """A whole message."""
+    return {
+        "id": id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def events(whole: Json) -> list[tuple[str, Json]]:
+    """The events that a message is streamed as, by their names."""
+    start = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
+    stream: list[Json] = [{"type": "message_start", "message": start}]
+    for index, block in enumerate(whole["content"]):
+        stream.extend(_block_events(index, block))
+    ending = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    used = {"output_tokens": whole["usage"]["output_tokens"]}
+    stream += [{"type": "message_delta", "delta": ending, "usage": used}, {"type": "message_stop"}]
+    return [(event["type"], event) for event in stream]
+
+
+def _block_events(index: int, block: Json) -> list[Json]:
+    if block["type"] == "text":
+        empty, pieces = {**block, "text": ""}, _pieces(block["text"])
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
+    elif block["type"] == "tool_use":
+        empty, pieces = {**block, "input": {}}, _pieces(json.dumps(block["input"]))
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    else:
+        empty, deltas = block, []
+    return [
+        {"type": "content_block_start", "index": index, "content_block": empty},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+
+
+def objection(body: Any) -> str:
+    """Why the real API would refuse a request; empty if it would not."""
+    if not isinstance(body, dict):
+        return "the request is no object"
+    missing = [name for name in ("model", "max_tokens", "messages") if not body.get(name)]
+    if missing:
+        return f"{missing[0]}: field required"
+    messages = body["messages"]
+    if messages[0].get("role") != "user":
+        return "messages: the first message must be the user's"
+    for tool in body.get("tools", []):
+        if tool.get("input_schema", {}).get("type") != "object":
+            return f"tools: the input_schema of {tool.get('name')} must be of type object"
+    return _unanswered(messages)
+
+
+def _unanswered(messages: list[Json]) -> str:
+    """Every tool that was used has its result in the very next message, and nothing else has one."""
+    for position, (before, after) in enumerate(pairwise([{"content": []}, *messages])):
+        used = {block["id"] for block in _blocks(before) if block["type"] == "tool_use"}
+        given = {block["tool_use_id"] for block in _blocks(after) if block["type"] == "tool_result"}
+        if used != given:
+            ids = ", ".join(sorted(used ^ given))
+            return f"messages.{position}: tool_use and tool_result do not match: {ids}"
+    return ""
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
 
 _ERROR_TYPES = {
     400: "invalid_request_error",

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from afl.devstack.mongo import Mongo
-from afl.devstack.nats import Nats
 from afl.devstack.postgres import Postgres
 from afl.devstack.process import Command, ProcessMark, launch
 from afl.devstack.server import Server
+from afl.devstack.servers import Mongo, Nats, Valkey
 from afl.devstack.state import Entry, State, StateFile
-from afl.devstack.valkey import Valkey
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
 from afl.kernel.ids import random_id

@@ -1,36 +1,62 @@
 """The agent: asks the principal for runs while it has free slots, runs them, and reports what happened.
 
-Whatever it reports goes to its spool first, so an outage of the principal stops nothing: what runs is run to its end
-and delivered later. Only when nothing runs and the principal has not answered for as many attempts as the settings
-allow, the agent gives up with exit code 1; its spool stays for the next agent on the same folder.
+Reports go to the spool first, so an outage of the principal stops nothing: running tasks finish, and their reports are
+delivered later. When nothing runs and the principal has not answered for `retry_attempts` attempts, the agent ends with
+exit code 1; its spool stays for the next agent on the same folder.
 
-The first SIGTERM or SIGINT drains: no more runs are fetched, those in hand are finished and delivered. The second ends
+The first SIGTERM or SIGINT drains: no more runs are fetched, running ones are finished and delivered. The second ends
 them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
+import re
+import secrets
 import signal
+import socket
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from afl.fleet.agent_identity import new_identity
-from afl.fleet.answers import Commands, FetchedRun
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
+from afl.fleet.messages import Commands, FetchedRun, Status
 from afl.fleet.reaper import Reaper
 from afl.fleet.requests import FetchRun, Heartbeat, RegisterAgent
 from afl.fleet.settings import FleetSettings
 from afl.fleet.shipping import Line, Shipper
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.statuses import Status
 from afl.fleet.task_attempt import GRACE_SECONDS, Workplace
 from afl.fleet.task_manager import TaskManager
+from afl.kernel.bounds import check_name
 from afl.kernel.errors import StoreError
+from afl.kernel.ids import sortable_id
+
+
+def new_identity(suffix: str | None = None) -> StreamName:
+    """`{user}@{device}/AG{suffix}`, and an incarnation of its own.
+
+    Without a suffix the agent gets a random one: agents on one machine must never look like one.
+    """
+    tail = f"-{secrets.token_hex(3)}" if suffix is None else suffix
+    name = f"{_user()}@{_printable(socket.gethostname())}/AG{_printable(tail)}"
+    return StreamName(check_name(name, "the agent's id"), sortable_id())
+
+
+def _user() -> str:
+    try:
+        return _printable(getpass.getuser())
+    except (KeyError, OSError):  # a number without a name, as in many containers
+        return "unknown"
+
+
+def _printable(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", "_", text)
+
 
 _log = logging.getLogger(__name__)
 HEARTBEAT_MS = 5_000

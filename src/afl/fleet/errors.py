@@ -1,17 +1,22 @@
-"""What can go wrong between the peers of a fleet.
+"""Errors of the fleet.
 
 AgentFlowError
 ├── InputError
-│   ├── ProtocolError     a frame that is no request
-│   └── RequestRefused    the principal understood the request and says no
-├── PrincipalAway         the principal does not answer
-├── PrincipalFailed       it answered that it could not do it, or nothing that can be read
-└── KeyFileError          keys that are missing, damaged, or needed and not there
+│   ├── ProtocolError        a frame that is no request
+│   ├── RequestRefused       the principal understood the request and refuses it
+│   └── WorkflowFileError    a file that is no workflow, with all its problems
+├── PrincipalAway            the principal does not answer
+├── PrincipalFailed          it answered with a server error, or with something that cannot be read
+└── KeyFileError             keys that are missing or damaged
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.near_names import near_name
 
 
 class ProtocolError(
@@ -42,3 +47,34 @@ class KeyFileError(
     AgentFlowError, hint="`afl fleet keys` makes them; docs/fleet.md says which file goes where.", status=503
 ):
     """Keys are missing, damaged, or needed and not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in one file; line 0 is the file as a whole."""
+
+    path: str
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+class WorkflowFileError(InputError, hint="Correct the file; `afl fleet check` shows all that is wrong."):
+    """A file is no workflow; `problems` has all that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the near one, or all there are."""
+    names = list(known)
+    near = near_name(name, names)
+    if near:
+        return f"; did you mean {near!r}?"
+    return f"; known are {', '.join(names)}" if names else ""

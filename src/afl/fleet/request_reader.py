@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from afl.fleet.errors import ProtocolError
+from afl.fleet.messages import OLD, Status
 from afl.fleet.protocol import SOH
 from afl.fleet.requests import (
     AgentTaskStatus,
@@ -39,7 +40,6 @@ from afl.fleet.requests import (
     Ship,
     WatchRun,
 )
-from afl.fleet.statuses import OLD, Status
 from afl.kernel.bounds import reason
 
 _SOH = SOH.encode()

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 import msgspec
 from msgspec import Meta
 
-from afl.fleet.answers import (
+from afl.fleet.errors import PrincipalFailed, RequestRefused
+from afl.fleet.messages import (
     Acked,
     AgentStatus,
     AgentView,
@@ -21,15 +22,14 @@ from afl.fleet.answers import (
     FileProblem,
     LogPage,
     RecentStatus,
+    Record,
     RunDetail,
     RunView,
     Started,
+    Status,
     decode_answer,
 )
-from afl.fleet.errors import PrincipalFailed, RequestRefused
 from afl.fleet.protocol import SOH, Kind, Reply, join
-from afl.fleet.records import Record
-from afl.fleet.statuses import Status
 from afl.kernel.bounds import MOST_ITEMS, Count, Integer, Name, NameOrNothing, Position, Text
 
 A = TypeVar("A")

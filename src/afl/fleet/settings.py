@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from afl.fleet.dotenv import read_dotenv
 from afl.kernel.errors import SettingError
 from afl.kernel.setting_kinds import Choice, Integer, Text, mask_url
 from afl.kernel.setting_table import read_variables, rows_of, setting
+
+_VARIABLE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*)")
+_QUOTED = re.compile(r"""(["'])(?P<text>.*?)\1\s*(?:#.*)?""")
+
+
+def read_dotenv(path: Path) -> dict[str, str]:
+    """The variables of a file; none when there is no file."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} cannot be read: {error}") from error
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _VARIABLE.fullmatch(line)
+        if match:
+            found[match["name"]] = _unquoted(match["value"])
+    return found
+
+
+def missing_dotenv(path: Path = Path(".env")) -> str:
+    """That there is no such file, in words that end a sentence; empty when there is one."""
+    return "" if path.exists() else f"there is no {path.name} in {path.absolute().parent}"
+
+
+def _unquoted(text: str) -> str:
+    quoted = _QUOTED.fullmatch(text)
+    if quoted:
+        return quoted["text"]
+    return re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+
 
 _HOUR_MS = 3_600_000
 _PORT = Integer(0, 65_535)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from afl.fleet.answers import Acked
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
+from afl.fleet.messages import Acked
 from afl.fleet.requests import JsonRequest
 from afl.fleet.spool import Spool
 from afl.kernel.errors import StoreError

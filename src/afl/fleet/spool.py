@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from afl.fleet.records import Record
+from afl.fleet.messages import Record
 from afl.fleet.spool_folder import Q, SpoolFolder, StreamName, next_records
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreError

@@ -8,14 +8,12 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from afl.fleet.executors.command import command_of
+from afl.fleet.executors.command import check_ray, command_of
 from afl.fleet.executors.process import ChildProcess
-from afl.fleet.executors.ray_command import check_ray
 from afl.fleet.executors.shared_ray import SharedRay
-from afl.fleet.journal import RunJournal
+from afl.fleet.journal import RunJournal, TaskOutput
+from afl.fleet.messages import Status
 from afl.fleet.reaper import MARK, Reaper
-from afl.fleet.statuses import Status
-from afl.fleet.task_output import TaskOutput
 from afl.fleet.workflow import Ray, Task
 from afl.kernel.errors import AgentFlowError
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from afl.fleet.parameters import PLACEHOLDER
-from afl.fleet.problems import suggestion
-from afl.fleet.workflow import CONFIGS, Ray, Retries, Subprocess, Task, TaskConfig, UvPython
+from afl.fleet.errors import suggestion
+from afl.fleet.workflow import CONFIGS, PLACEHOLDER, Ray, Retries, Subprocess, Task, TaskConfig, UvPython
 from afl.fleet.yaml_section import Section, is_scalar
 from afl.kernel.bounds import LARGEST_COUNT
 

@@ -7,10 +7,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from afl.fleet.parameters import checked
-from afl.fleet.problems import Problem, WorkflowFileError, suggestion
+from afl.fleet.errors import Problem, WorkflowFileError, suggestion
 from afl.fleet.task_section import read_task, whole
-from afl.fleet.workflow import DEFAULT_REQUEUES, Overlap, Parameter, ParameterKind, Task, Workflow
+from afl.fleet.workflow import DEFAULT_REQUEUES, Overlap, Parameter, ParameterKind, Task, Workflow, checked
 from afl.fleet.yaml_section import Section, is_scalar, read_document
 from afl.kernel.bounds import LONGEST_NAME, is_name
 from afl.kernel.cron import Cron

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from afl.fleet.problems import Problem, WorkflowFileError
+from afl.fleet.errors import Problem, WorkflowFileError
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_file import read_workflow
 from afl.kernel.bounds import LONGEST_NAME, cut, is_name

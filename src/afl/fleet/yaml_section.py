@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.fleet.problems import Problem, WorkflowFileError, suggestion
+from afl.fleet.errors import Problem, WorkflowFileError, suggestion
 from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.errors import MissingExtraError, pip_install
 

@@ -16,8 +16,7 @@ from afl.kernel.errors import InputError
 from afl.language.ast.declarations import Program
 from afl.language.builder import ProgramBuilder
 from afl.language.diagnostics import Diagnostic, render
-from afl.language.nesting import NestingLimit, TooDeep
-from afl.language.recovery import all_syntax_errors
+from afl.language.recovery import NestingLimit, TooDeep, all_syntax_errors
 from afl.language.source import CompilerInput, SourceRegistry
 
 

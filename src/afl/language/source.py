@@ -1,9 +1,12 @@
-"""Where sources come from: origins with stable ids, entries, and the registry that leads from an id back."""
+"""Sources: origins with stable ids, entries, the registry from an id back to its origin, and the loader."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
+
+from afl.kernel.errors import AgentFlowError
 
 
 class SourceOrigin(Protocol):
@@ -97,3 +100,34 @@ class SourceRegistry:
         for entry in compiler_input.all_sources:
             registry.register_entry(entry)
         return registry
+
+
+class LoaderNotImplemented(
+    AgentFlowError, NotImplementedError, hint="Load the source yourself and pass its text."
+):
+    """Sources cannot be read from there yet."""
+
+
+class SourceLoader:
+    """One method per kind of origin."""
+
+    @staticmethod
+    def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
+        """A UTF-8 file; FileNotFoundError when there is none."""
+        return SourceEntry(Path(path).read_text(encoding="utf-8"), FileOrigin(str(path)), is_library)
+
+    @staticmethod
+    def load_mongodb(collection_id: str, display_name: str, is_library: bool = True) -> SourceEntry:
+        raise LoaderNotImplemented(
+            f"MongoDB loader not yet implemented: cannot read '{display_name}' of '{collection_id}'. "
+            "Export it to a file and load that"
+        )
+
+    @staticmethod
+    def load_maven(
+        group_id: str, artifact_id: str, version: str, classifier: str = "", is_library: bool = True
+    ) -> SourceEntry:
+        artifact = ":".join(part for part in (group_id, artifact_id, version, classifier) if part)
+        raise LoaderNotImplemented(
+            f"Maven loader not yet implemented: cannot read '{artifact}'. Unpack it to a file and load that"
+        )

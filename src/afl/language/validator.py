@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from afl.language.ast.declarations import Program
-from afl.language.checks import uniqueness
 from afl.language.checks.context import Context, EnoughErrors
-from afl.language.checks.declarations import Declarations
+from afl.language.checks.declarations import Declarations, check_unique_names
 from afl.language.diagnostics import Diagnostic, ValidationResult
 from afl.language.names import Names
 
@@ -30,7 +29,7 @@ class AFLValidator:
 
 def _check(context: Context) -> None:
     declarations = Declarations(context)
-    uniqueness.check_program(context)
+    check_unique_names(context)
     for block in context.program.namespaces:
         declarations.check_namespace(block)
     for symbol in context.names.symbols:

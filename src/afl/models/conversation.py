@@ -14,8 +14,7 @@ from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.models.errors import AnswerError
 from afl.models.messages import MAX_TOKENS, Message, Reply, Request, StopReason, Tool, ToolResult, ToolUse
-from afl.models.model import Model, OnText
-from afl.models.observed import complete
+from afl.models.model import Model, OnText, complete
 from afl.models.schema import PythonTool
 from afl.models.usage import Usage
 

@@ -15,10 +15,9 @@ from support.principals import PrincipalProcess
 
 from afl.bridges.fleet import FleetBridge
 from afl.bridges.service import BridgeService
-from afl.fleet.answers import RunView
 from afl.fleet.client import Client
+from afl.fleet.messages import RunView, Status
 from afl.fleet.requests import CancelRun, ListRuns
-from afl.fleet.statuses import Status
 from afl.operations.run.control import cancel
 from afl.runtime.sqlite_store import SqliteStore
 

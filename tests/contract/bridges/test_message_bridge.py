@@ -21,7 +21,7 @@ from afl.coordination import AgentId, AgentMessage, InMemoryMessageCoordinator, 
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.memory_broker import MemoryWorld
 from afl.coordination.models import AuditEntry, MessagePriority
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.operations.run.control import cancel
 from afl.runtime.sqlite_store import SqliteStore
 

@@ -189,7 +189,7 @@ def test_a_cancelled_run_gives_its_messages_back(office: Office) -> None:
 
 
 def test_bad_values() -> None:
-    from afl.coordination.memory_coordinator import InMemoryMessageCoordinator
+    from afl.coordination.memory_broker import InMemoryMessageCoordinator
 
     async def handler(received: ReceivedMessage) -> None: ...
 

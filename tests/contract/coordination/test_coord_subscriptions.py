@@ -175,7 +175,7 @@ def test_bad_subscriptions(office: Office) -> None:
 
 
 def test_one_made_before_there_is_a_loop_counts_from_the_first_receive() -> None:
-    from afl.coordination.memory_coordinator import InMemoryMessageCoordinator
+    from afl.coordination.memory_broker import InMemoryMessageCoordinator
 
     coordinator = InMemoryMessageCoordinator()
     coordinator.subscribe_to_messages(BOB, [REQUEST])

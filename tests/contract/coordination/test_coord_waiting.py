@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.post_office import ANN, BOB, CLEO, Office, Post, letter, must_receive
 
+from afl.coordination.broker import Waiter, Waiters
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.models import ReceivedMessage
-from afl.coordination.waiting import Waiter, Waiters
 
 NEVER = 3600.0  # nobody looks again by himself within a test
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.registries import Helper, Place, place
 
-from afl.coordination.agent_events import AgentEvent
+from afl.coordination.agent_record import AgentEvent
 from afl.coordination.capabilities import Capability
 from afl.coordination.errors import AgentRegistryError, RegistryInputError
 from afl.coordination.models import AgentId

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 
-from afl.fleet.answers import LogPage
+from afl.fleet.messages import LogPage, RunRecord, Status
 from afl.fleet.principal import logs, retention, views
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.context import Desk
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import BLOCKS, RUNS, Retention
-from afl.fleet.records import RunRecord
 from afl.fleet.requests import GetLogs
-from afl.fleet.statuses import Status
 from afl.kernel.database import Query
 
 S = Status

@@ -11,13 +11,11 @@ import msgspec
 import pytest
 from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 
-from afl.fleet.answers import LogPage
 from afl.fleet.errors import ProtocolError, RequestRefused
-from afl.fleet.principal import judging, logs, old_peers, runs, views
+from afl.fleet.messages import LogPage, RunRecord, Status
+from afl.fleet.principal import logs, monitor, old_peers, runs, views
 from afl.fleet.principal.store import Change
-from afl.fleet.records import RunRecord
 from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus, GetLogs, ListRuns, QueryLogs
-from afl.fleet.statuses import Status
 from afl.kernel.database import Query
 
 S = Status
@@ -179,7 +177,7 @@ def test_a_principal_that_starts_waits_one_timeout(keeper: Keeper) -> None:
     keeper.claim("i")
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.now += 10 * LEASE_MS
-    keeper.change(judging.spare_all)
+    keeper.change(monitor.spare_all)
     keeper.now += LEASE_MS
     assert keeper.judge() == []
     keeper.now += 1

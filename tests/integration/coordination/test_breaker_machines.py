@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from support.circuits import Circuit
 from support.properties import tries
 
-from afl.coordination.breaker_config import CircuitBreakerConfig
-from afl.coordination.breaker_standing import BreakerKeeper, Standing
+from afl.coordination.breaker_config import BreakerKeeper, CircuitBreakerConfig, Standing
 from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker
 

@@ -16,7 +16,7 @@ from afl.coordination.breaker_config import CircuitBreakerConfig
 from afl.coordination.circuit_breaker import CircuitBreaker
 from afl.coordination.errors import CircuitBreakerOpenError
 from afl.coordination.models import AgentId, AgentMessage, FailureType, MessageType
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 
 __all__ = ["afl"]

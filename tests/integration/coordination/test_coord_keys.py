@@ -14,7 +14,7 @@ from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import CoordinatorKeyError, CoordinatorSettingError
 from afl.coordination.keys import Keys
 from afl.coordination.models import FailureType, MessageType
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.kernel.errors import StoreCorrupt
 
 Act = Callable[[QueueCoordinator, str], Awaitable[Any]]

@@ -17,6 +17,7 @@ from support.eventually import PATIENCE_SECONDS, eventually
 from support.post_office import ANN, BOB, Post, letter, must_receive
 from support.registries import Helper
 
+from afl.coordination.broker import Waiters
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import (
@@ -27,9 +28,8 @@ from afl.coordination.errors import (
 )
 from afl.coordination.models import MessageType, ReceivedMessage
 from afl.coordination.notifier import RedisNotifier
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
-from afl.coordination.waiting import Waiters
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.errors import StoreError, StoreUnavailable
 

@@ -16,7 +16,7 @@ from support.registries import Helper
 
 from afl.coordination.errors import RegistryKeyError, RegistryUnavailable
 from afl.coordination.models import AgentId, AgentMessage, MessageType
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.devstack import Stack, temporary_stack
 

@@ -15,7 +15,7 @@ from support.eventually import eventually
 from support.fleet_agents import running_agent
 from support.principals import PrincipalProcess, running_principal
 
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Status
 from afl.operations.fleet import fleet
 
 PAPER = """name: Paper

@@ -22,9 +22,9 @@ from afl.dashboard.live import Sources
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role
-from afl.operations.parameters import LONGEST_SOURCE
 from afl.operations.catalogue import Needs
 from afl.operations.client import StoreClient
+from afl.operations.parameters import LONGEST_SOURCE
 
 SECONDS = 60.0
 MANY_DIGITS = "9" * 5_000

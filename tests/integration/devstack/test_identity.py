@@ -12,8 +12,7 @@ import psycopg
 import pytest
 
 from afl.devstack import down, status, up
-from afl.devstack.identity import Identity, namespace_serves, ordinary_identity
-from afl.devstack.postgres import Postgres
+from afl.devstack.postgres import Identity, Postgres, namespace_serves, ordinary_identity
 
 NOBODY = 65534
 NAMELESS = 4242
@@ -68,7 +67,7 @@ if os.geteuid() == 0:  # these ways exist for root only
         assert in_folder == namespace_serves(folder, Postgres.program.find())
 
     def test_root_without_namespaces_becomes_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("afl.devstack.identity.namespace_serves", refuse)
+        monkeypatch.setattr("afl.devstack.postgres.namespace_serves", refuse)
         url = up(folder, ["postgres"])["postgres"]
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE kept ()")
@@ -92,7 +91,7 @@ if os.geteuid() == 0:  # these ways exist for root only
         shutil.copytree(libraries, private / libraries.name)
         program = private / package.name / "pginstall" / "bin" / "postgres"
         monkeypatch.setattr("afl.devstack.binaries.Program.find", lambda self: program)
-        monkeypatch.setattr("afl.devstack.identity.namespace_serves", refuse)
+        monkeypatch.setattr("afl.devstack.postgres.namespace_serves", refuse)
         assert asks_postgres(up(folder / "servers", ["postgres"])["postgres"])
         copies = elsewhere(folder / "servers") / "programs"
         assert os.readlink(f"/proc/{status(folder / 'servers')[0].pid}/exe").startswith(str(copies))

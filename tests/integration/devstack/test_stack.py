@@ -18,7 +18,7 @@ from pymongo import MongoClient
 
 from afl.devstack import SERVERS, Stack, down, status, temporary_stack, up
 from afl.devstack.postgres import Postgres
-from afl.devstack.valkey import Valkey
+from afl.devstack.servers import Valkey
 from afl.kernel.errors import InputError, ServerError
 
 LONG = "/".join(["a-folder-with-a-rather-long-name-" + "x" * 60] * 4)

@@ -12,11 +12,10 @@ from support.fleet_principal import FakePrincipal
 from support.fleet_records import command, fetched, shell, workflow
 
 from afl.fleet import spool
-from afl.fleet.agent import Agent
-from afl.fleet.agent_identity import new_identity
+from afl.fleet.agent import Agent, new_identity
+from afl.fleet.messages import Status
 from afl.fleet.settings import FleetSettings
 from afl.fleet.spool_folder import SpoolFolder
-from afl.fleet.statuses import Status
 from afl.kernel.errors import StoreUnavailable
 
 SETTINGS = FleetSettings(agent_max_concurrency=2, retry_attempts=3, default_zmq_timeout_ms=10)

@@ -19,9 +19,9 @@ from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway, RequestRefused
+from afl.fleet.messages import Status
 from afl.fleet.requests import RunWorkflow
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from afl.operations.fleet.fleet import LogFilter, LogQuery
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import Away, News, follow_logs, follow_run

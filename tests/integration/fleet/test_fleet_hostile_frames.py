@@ -22,9 +22,8 @@ from support.properties import tries
 
 from afl.fleet import requests
 from afl.fleet.client import Client
-from afl.fleet.log_frame import LogFrame
 from afl.fleet.principal.service import Principal
-from afl.fleet.protocol import SOH, Kind, parse_reply
+from afl.fleet.protocol import SOH, Kind, LogFrame, parse_reply
 from afl.fleet.requests import GetLogs, Heartbeat, JsonRequest, ListAgents, Ping, Request, Ship
 from afl.fleet.settings import FleetSettings
 from afl.kernel.bounds import LARGEST_NUMBER

@@ -17,8 +17,8 @@ from support.principals import PrincipalProcess, running_principal
 from support.reference_agent import ReferenceAgent, read_listing, read_workflow
 
 from afl.fleet.client import Client
+from afl.fleet.messages import Status
 from afl.fleet.requests import ListDefinitions, ListRuns, RunWorkflow
-from afl.fleet.statuses import Status
 
 __all__ = ["afl"]
 

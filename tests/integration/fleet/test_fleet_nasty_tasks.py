@@ -16,8 +16,7 @@ from support.fleet_records import command, run, shell, workflow
 from afl.fleet import reaper
 from afl.fleet.executors import process
 from afl.fleet.executors.command import command_of
-from afl.fleet.records import Level, LogRecord, Record
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Level, LogRecord, Record, Status
 from afl.fleet.task_attempt import Workplace
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Task, UvPython

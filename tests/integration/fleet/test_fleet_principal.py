@@ -19,7 +19,7 @@ from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import AsyncClient, Client
 from afl.fleet.errors import PrincipalAway, RequestRefused
-from afl.fleet.records import RunRecord
+from afl.fleet.messages import RunRecord, Status
 from afl.fleet.requests import (
     CancelRun,
     CheckWorkflows,
@@ -36,7 +36,6 @@ from afl.fleet.requests import (
     WatchRun,
 )
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from afl.kernel.clock import wall_ms
 
 T = TypeVar("T")

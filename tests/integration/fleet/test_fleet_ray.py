@@ -14,8 +14,7 @@ from support.fleet_processes import is_gone
 from support.fleet_records import run, workflow
 from support.processes import python
 
-from afl.fleet.records import Level, LogRecord, Record
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Level, LogRecord, Record, Status
 from afl.fleet.task_attempt import Workplace
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Ray, Task

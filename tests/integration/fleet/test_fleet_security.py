@@ -19,8 +19,8 @@ from support.principals import PrincipalProcess, running_principal
 
 from afl.fleet.client import AsyncClient, Client
 from afl.fleet.errors import KeyFileError, PrincipalAway
-from afl.fleet.log_frame import LogFrame
 from afl.fleet.principal.service import Principal, open_database
+from afl.fleet.protocol import LogFrame
 from afl.fleet.requests import GetLogs, GetRun, ListAgents, Ping, RunWorkflow
 from afl.fleet.security import (
     ClientKeys,

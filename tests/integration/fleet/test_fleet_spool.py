@@ -14,10 +14,9 @@ import msgspec
 import pytest
 from support.processes import python
 
-from afl.fleet.records import Level, LogRecord, RunRecord
+from afl.fleet.messages import Level, LogRecord, RunRecord, Status
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.statuses import Status
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreUnavailable
 
@@ -27,10 +26,10 @@ OTHER = StreamName("u@h/AG-2", "second")
 
 WRITER = """
 import asyncio, sys
-from afl.fleet.records import RunRecord
+from afl.fleet.messages import RunRecord
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Status
 
 async def main():
     spool = Spool(SpoolFolder(sys.argv[1]), StreamName("u@h/AG-1", "first"))

@@ -10,11 +10,10 @@ from support.eventually import eventually
 from support.fleet_agents import running_agent
 from support.principals import PrincipalProcess, running_principal
 
-from afl.fleet.answers import RunDetail
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway
+from afl.fleet.messages import RunDetail, Status
 from afl.fleet.requests import CancelRun, GetLogs, GetRun, ListAgents, RunWorkflow, WatchRun
-from afl.fleet.statuses import Status
 
 DIAMOND = """
 name: Diamond

@@ -23,8 +23,8 @@ from afl.cli.fleet_ui.main_screen import MainScreen
 from afl.cli.fleet_ui.overlays import HelpScreen, ProblemsScreen
 from afl.cli.fleet_ui.rows import Rows
 from afl.cli.fleet_ui.run_view import DagView, RunLog
+from afl.fleet.messages import Status
 from afl.fleet.settings import FleetSettings
-from afl.fleet.statuses import Status
 from afl.operations.fleet.fleet_overview import BackgroundPoll, Overview
 
 FLOW = """

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from support.crossings import program
 
-from afl.bridges.bridge import Errand
-from afl.bridges.fields import chosen, described, typed
+from afl.bridges.bridge import Errand, chosen, described, typed
 from afl.runtime.entities import TaskDefinition
 
 SOURCE = """

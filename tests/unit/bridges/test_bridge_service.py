@@ -199,7 +199,7 @@ def test_what_ends_while_it_is_begun_is_called_off(
     crossing: Crossing, monkeypatch: pytest.MonkeyPatch, forgets: bool
 ) -> None:
     """The cancel comes first over there, where nobody knows the errand yet. It is known to be over at once."""
-    monkeypatch.setattr("afl.bridges.lane._UNHEARD_MS", 1e9)
+    monkeypatch.setattr("afl.bridges.bridge_worker._UNHEARD_MS", 1e9)
     side = Side(forgets=forgets)
 
     def cancel_first(errand: Errand) -> None:
@@ -230,14 +230,14 @@ def test_a_cancel_that_nobody_over_there_knows_of_is_repeated_for_a_while(
     uuid = crossing.task(run).uuid
     eventually(lambda: side.off.count(uuid) >= 3)
     assert not crossing.is_told(run)
-    monkeypatch.setattr("afl.bridges.lane._UNHEARD_MS", 0)
+    monkeypatch.setattr("afl.bridges.bridge_worker._UNHEARD_MS", 0)
     eventually(lambda: crossing.is_told(run))
 
 
 def test_why_something_waits_is_in_the_log_until_it_is_begun(
     crossing: Crossing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afl.bridges.lane._SILENT_MS", 0)
+    monkeypatch.setattr("afl.bridges.bridge_worker._SILENT_MS", 0)
     side, ready = Side(), threading.Event()
 
     def refuse(errand: Errand) -> None:

@@ -11,8 +11,7 @@ from rich.console import Console
 from afl.cli.fleet_follow import LineDisplay, LiveDisplay, display_for
 from afl.cli.fleet_graph import graph, summary
 from afl.cli.fleet_lines import frame_text, line_text
-from afl.fleet.answers import LogLine, RunView, TaskView
-from afl.fleet.statuses import Status
+from afl.fleet.messages import LogLine, RunView, Status, TaskView
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
 from afl.operations.fleet.fleet_follow import Away

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from afl.coordination.broker import Waiters
 from afl.coordination.notifier import RedisNotifier
-from afl.coordination.waiting import Waiters
 
 DEADLINE_S = 30.0
 

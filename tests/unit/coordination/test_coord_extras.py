@@ -19,7 +19,9 @@ except MissingExtraError as error:
 
 
 @pytest.mark.parametrize("missing", ["redis", "pydantic"])
-@pytest.mark.parametrize("module", ["afl.coordination", "afl.coordination.client", "tta_agent_coordination"])
+@pytest.mark.parametrize(
+    "module", ["afl.coordination", "afl.coordination.connections", "tta_agent_coordination"]
+)
 def test_an_import_without_the_extra_names_it(module: str, missing: str) -> None:
     code = _IMPORT.format(module=module, missing=missing)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

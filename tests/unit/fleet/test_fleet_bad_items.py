@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from support.fleet_stores import LEASE_MS, Keeper
 
-from afl.fleet.log_frame import LogFrame
+from afl.fleet.messages import Status
 from afl.fleet.principal import logs
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
-from afl.fleet.principal.intake import Intake
+from afl.fleet.principal.context import Desk
+from afl.fleet.principal.log_sockets import Intake
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import Retention
 from afl.fleet.principal.scheduler import Scheduler
+from afl.fleet.protocol import LogFrame
 from afl.fleet.requests import GetLogs
-from afl.fleet.statuses import Status
 from afl.fleet.zeromq import zmq
 from afl.kernel.database import Query, connect
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from support.fleet_stores import LEASE_MS, Keeper
 
+from afl.fleet.messages import Status
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
-from afl.fleet.principal.fetchers import Fetchers
+from afl.fleet.principal.context import Desk, Fetchers, Parking
 from afl.fleet.principal.monitor import Monitor
-from afl.fleet.principal.parking import Parking
 from afl.fleet.principal.registry import Registry
-from afl.fleet.statuses import Status
 from afl.kernel.database import connect
 
 

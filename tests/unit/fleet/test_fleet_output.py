@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import tries
 
-from afl.fleet.executors.output import LONGEST_LINE, LineCutter, json_lines
-from afl.fleet.log_frame import mark, whole_lines
+from afl.fleet.journal import LONGEST_LINE, LineCutter, json_lines
+from afl.fleet.protocol import mark, whole_lines
 
 
 def payloads(*chunks: bytes) -> list[str]:

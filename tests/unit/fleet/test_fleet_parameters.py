@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from support.fleet_records import command, run, workflow
 
-from afl.fleet.parameters import bind, render, rendered
-from afl.fleet.workflow import Parameter, ParameterKind, ParameterValue, Subprocess, Task, Workflow
+from afl.fleet.workflow import (
+    Parameter,
+    ParameterKind,
+    ParameterValue,
+    Subprocess,
+    Task,
+    Workflow,
+    bind,
+    render,
+    rendered,
+)
 from afl.kernel.errors import InputError
 
 FLOW = Workflow(

@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 
 from afl.fleet import requests as r
 from afl.fleet.errors import PrincipalFailed, ProtocolError, RequestRefused
-from afl.fleet.log_frame import LogFrame, parse_log_frame, shown_time
-from afl.fleet.protocol import OK, PONG, Kind, Reply, client_error, parse_reply, server_error, success
-from afl.fleet.records import Level, LogRecord, RunRecord, TaskRecord
+from afl.fleet.messages import OLD, Level, LogRecord, RunRecord, Status, TaskRecord
+from afl.fleet.protocol import (
+    OK,
+    PONG,
+    Kind,
+    LogFrame,
+    Reply,
+    client_error,
+    parse_log_frame,
+    parse_reply,
+    server_error,
+    shown_time,
+    success,
+)
 from afl.fleet.request_reader import parse_request
-from afl.fleet.statuses import OLD, Status
 from afl.kernel.bounds import LONGEST_NAME
 
 FRAMES: list[tuple[bytes, r.Request[Any]]] = [

@@ -7,8 +7,7 @@ import random
 import pytest
 from support.fleet_records import Report, run
 
-from afl.fleet.records import TaskRecord
-from afl.fleet.statuses import Status
+from afl.fleet.messages import Status, TaskRecord
 from afl.fleet.workflow import Retries, Subprocess, Task, Workflow
 
 GROUPS = 10

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from support.fleet_stores import Keeper
 
+from afl.fleet.messages import Status
 from afl.fleet.principal import views
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.context import Desk
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.scheduler import Scheduler
 from afl.fleet.requests import ListRuns
-from afl.fleet.statuses import Status
 from afl.kernel.database import Query, connect
 
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from afl.fleet.dotenv import read_dotenv
-from afl.fleet.settings import FLEET_SETTINGS, FleetSettings, load_fleet_settings
+from afl.fleet.settings import FLEET_SETTINGS, FleetSettings, load_fleet_settings, read_dotenv
 from afl.kernel.errors import SettingError
 
 NO_FILE = Path("no such file")

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 from support.fleet_records import ListSpool, Report, command, fetched, run, shell, workflow
 
-from afl.fleet import run_walk, task_attempt
-from afl.fleet.records import Record, RunRecord, TaskRecord
+from afl.fleet import task_attempt, task_manager
+from afl.fleet.messages import Record, RunRecord, Status, TaskRecord
 from afl.fleet.spool import Spool
-from afl.fleet.statuses import Status
 from afl.fleet.task_attempt import Workplace
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Retries, Workflow
@@ -231,7 +230,7 @@ def test_a_defect_of_the_agent_ends_the_run(
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(run_walk, "rendered", broken)
+    monkeypatch.setattr(task_manager, "rendered", broken)
     report = run(workflow(a=command("true")))
     assert report.run_statuses[-1] is Status.FAILED
     assert "RuntimeError('a defect')" in report.error

@@ -17,7 +17,7 @@ from afl.fleet.workflow import (
     UvPython,
     Workflow,
 )
-from afl.fleet.workflow_wire import decode_workflow, encode_workflow, to_wire
+from afl.fleet.workflow_json import decode_workflow, encode_workflow, to_wire
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
 

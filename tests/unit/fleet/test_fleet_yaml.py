@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import tries
 
-from afl.fleet.problems import WorkflowFileError
+from afl.fleet.errors import WorkflowFileError
 from afl.fleet.workflow import Overlap, Parameter, ParameterKind, Ray, Retries, Subprocess, UvPython, Workflow
 from afl.fleet.workflow_file import read_workflow
 from afl.kernel.schedule import CatchUp

@@ -18,13 +18,13 @@ from afl.kernel.errors import InputError
 from afl.language import CompileError, compile_input, compile_source, prelude
 from afl.language.ast.declarations import FacetDecl, FacetSig, Program
 from afl.language.diagnostics import Diagnostic, render
-from afl.language.loader import SourceLoader
 from afl.language.source import (
     CompilerInput,
     FileOrigin,
     MavenOrigin,
     MongoDBOrigin,
     SourceEntry,
+    SourceLoader,
     SourceRegistry,
 )
 from afl.runtime.program.block import POLICIES

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from programs import programs
 
 from afl.language import CompileError, ParseError, compile_source, emit_dict, parse
+from afl.language.format_lines import Piece, pieces
 from afl.language.formatter import format_source
-from afl.language.formatting.tokens import Piece, pieces
 
 
 def ids(node: Any, key: str = "") -> list[str]:

@@ -11,9 +11,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static
 
-from afl.fleet.answers import RunView
-from afl.fleet.parameters import bind, shown
-from afl.fleet.workflow import Parameter, ParameterKind, Workflow
+from afl.fleet.messages import RunView
+from afl.fleet.workflow import Parameter, ParameterKind, Workflow, bind, shown
 from afl.kernel.errors import InputError
 
 _ESCAPE: list[BindingType] = [Binding("escape", "leave", "Close")]

@@ -11,7 +11,7 @@ from afl.cli.console import duration
 from afl.cli.fleet_graph import COLOURS, status_text
 from afl.cli.fleet_ui.rows import Row
 from afl.cli.tables import shortened
-from afl.fleet.answers import RunView
+from afl.fleet.messages import RunView
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet.fleet_overview import Overview

@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
-from afl.fleet.answers import FileProblem
+from afl.fleet.messages import FileProblem
 
 _KEYS = (
     ("Everywhere", ""),

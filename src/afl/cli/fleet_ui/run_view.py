@@ -10,7 +10,7 @@ from textual.widgets import RichLog, Static
 
 from afl.cli.fleet_graph import graph, summary
 from afl.cli.fleet_lines import line_text
-from afl.fleet.answers import LogLine
+from afl.fleet.messages import LogLine
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet.fleet_dag import RunStanding, task_lines

@@ -21,8 +21,8 @@ from afl.dashboard.pages.fleet_part import FLEET
 from afl.dashboard.pages.parts import ask_soon, of_part
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import flash_redirect, fragment, page
+from afl.fleet.messages import Status
 from afl.fleet.requests import ListAgents, ListRuns, WatchRun
-from afl.fleet.statuses import Status
 from afl.fleet.workflow import ParameterKind, Workflow
 from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.fleet import fleet

@@ -14,8 +14,8 @@ from afl.dashboard.pages.fleet_part import FLEET
 from afl.dashboard.pages.parts import ask_soon, of_part
 from afl.dashboard.rendering import ENVIRONMENT
 from afl.dashboard.streams import apart, event_stream
-from afl.fleet.answers import LogLine
 from afl.fleet.errors import PrincipalAway, RequestRefused
+from afl.fleet.messages import LogLine
 from afl.kernel.errors import NotFoundError
 from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet import LogFilter, LogQuery

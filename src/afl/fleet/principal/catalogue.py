@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from afl.fleet.parameters import bind
+from afl.fleet.errors import Problem
 from afl.fleet.principal.runs import Order
-from afl.fleet.problems import Problem
-from afl.fleet.workflow import Workflow
+from afl.fleet.workflow import Workflow, bind
 from afl.fleet.workflow_folder import WorkflowFolder
-from afl.fleet.workflow_wire import encode_workflow, needs_of, to_reference_wire
+from afl.fleet.workflow_json import encode_workflow, needs_of, to_reference_wire
 from afl.kernel.codec import encode_rows
 from afl.kernel.ids import sortable_id
 

@@ -8,11 +8,10 @@ from itertools import groupby, islice
 
 import msgspec
 
-from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.errors import ProtocolError
-from afl.fleet.log_frame import LogFrame, cleaned
+from afl.fleet.messages import LogLine, LogPage, LogRecord
 from afl.fleet.principal.store import LOGS, Change, Q, logs_topic
-from afl.fleet.records import LogRecord
+from afl.fleet.protocol import LogFrame, cleaned
 from afl.fleet.requests import GetLogs, QueryLogs
 from afl.kernel.database import Row, Transaction
 

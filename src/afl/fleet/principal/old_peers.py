@@ -1,35 +1,38 @@
-"""Agents of the reference: they fetch without a lease, name their runs themselves, and tell one status at a time.
+"""Agents of the reference: they fetch without a lease, name their runs themselves, and report one status at a time.
 
-A fetch is held for them as if it were leased. The first status of an instance that nobody knows binds it to the oldest
-fetch of that agent and workflow; one without a fetch is taken in as a run of its own, so that it is watched too.
+A fetch is held for them as if it were leased. The first status of an unknown instance binds it to the oldest fetch of
+that agent and workflow; one without a fetch is recorded as a run of its own, so that it is monitored too.
 """
 
 from __future__ import annotations
 
-from afl.fleet.parameters import rendered_workflow
-from afl.fleet.principal.reports import apply_run
+from afl.fleet.errors import RequestRefused
+from afl.fleet.messages import AgentStatus, Status, TaskRecord, encode_answer
+from afl.fleet.principal import logs, runs, views
+from afl.fleet.principal.context import Answer, Desk
+from afl.fleet.principal.registry import incarnation_of
+from afl.fleet.principal.reports import apply_run, put_task, put_task_status
 from afl.fleet.principal.runs import claim, get_run, note
 from afl.fleet.principal.store import Change, Q
-from afl.fleet.principal.tasks import put_task, put_task_status
-from afl.fleet.records import TaskRecord
-from afl.fleet.requests import AgentTaskStatus, AgentWorkflowStatus
-from afl.fleet.statuses import Status
-from afl.fleet.workflow_wire import decode_workflow, to_reference_wire
+from afl.fleet.protocol import OK, PONG, server_error, success
+from afl.fleet.requests import (
+    AgentTaskStatus,
+    AgentWorkflowStatus,
+    FetchWorkflow,
+    GetRecentStatuses,
+    GetRegisteredAgents,
+    ListWorkflows,
+    Ping,
+    QueryLogs,
+    RegisterAgent,
+    RunTask,
+)
+from afl.fleet.workflow import rendered_workflow
+from afl.fleet.workflow_json import decode_workflow, to_reference_wire
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row
+from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
-
-_OLD = "old:"
-
-
-def incarnation_of(agent_id: str) -> str:
-    """Old agents have no incarnation; one of that name is the same as long as it is heard."""
-    return f"{_OLD}{agent_id}"
-
-
-def is_old(incarnation: str) -> bool:
-    """Whether that is an agent of the reference."""
-    return incarnation.startswith(_OLD)
 
 
 def fetch(change: Change, agent_id: str) -> Row | None:
@@ -108,3 +111,78 @@ def _adopted(change: Change, request: AgentWorkflowStatus) -> Row:
         run_id = sortable_id()  # a run of another agent has that name
         change.tx.run(Q.adopt_run, run_id=run_id, **values)
     return get_run(change, run_id)
+
+
+async def ping(desk: Desk, request: Ping) -> Answer:
+    return Answer(PONG)
+
+
+async def list_workflows(desk: Desk, request: ListWorkflows) -> Answer:
+    await desk.catalogue.look()
+    return Answer(success(desk.catalogue.listing))
+
+
+async def run_task(desk: Desk, request: RunTask) -> Answer:
+    workflow = await desk.catalogue.find(request.workflow_id)
+    if workflow is None:
+        raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
+    order = desk.catalogue.order(workflow, "RUNTASK")
+    await desk.enqueue(order)
+    return Answer(OK)
+
+
+async def register_agent(desk: Desk, request: RegisterAgent) -> Answer:
+    """The heartbeat of an old agent."""
+    desk.registry.seen(request.agent_id, incarnation_of(request.agent_id))
+    await desk.change(lambda change: heartbeat(change, request.agent_id))
+    return Answer(OK)
+
+
+async def fetch_workflow(desk: Desk, request: FetchWorkflow) -> Answer:
+    run = await desk.change(lambda change: fetch(change, request.agent_id))
+    if run is None:
+        return Answer(OK)
+    run_id, epoch = run["run_id"], run["epoch"]
+    return Answer(
+        success(workflow_of(run)),
+        lambda: desk.change(lambda change: runs.unclaim(change, run_id, epoch)),
+    )
+
+
+async def workflow_status(desk: Desk, request: AgentWorkflowStatus) -> Answer:
+    try:
+        await desk.change(lambda change: report_workflow(change, request))
+    except StoreError as error:
+        return Answer(server_error(f"Failed to update workflow statuses: {error}"))
+    return Answer(OK)
+
+
+async def task_status(desk: Desk, request: AgentTaskStatus) -> Answer:
+    try:
+        await desk.change(lambda change: report_task(change, request))
+    except StoreError as error:
+        return Answer(server_error(f"Failed to update task statuses: {error}"))
+    return Answer(OK)
+
+
+async def query_logs(desk: Desk, request: QueryLogs) -> Answer:
+    now = desk.store.wall()
+    lines = await desk.store.read_soon(lambda tx: encode_answer(logs.query(tx, request, now)))
+    return Answer(success(lines))
+
+
+async def recent_statuses(desk: Desk, request: GetRecentStatuses) -> Answer:
+    return Answer(success(encode_answer(await desk.store.read_soon(views.recent_statuses))))
+
+
+async def registered_agents(desk: Desk, request: GetRegisteredAgents) -> Answer:
+    running = await desk.store.read_soon(views.running_by_agent)
+    found = [
+        AgentStatus(
+            agent_id=agent.agent_id,
+            last_ping_timestamp=agent.last_seen * 1000,
+            running_tasks=running.get(agent.agent_id, 0),
+        )
+        for agent in desk.registry.agents
+    ]
+    return Answer(success(encode_answer(found)))

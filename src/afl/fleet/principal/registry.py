@@ -14,6 +14,18 @@ from afl.kernel.database import Transaction
 _FORGET_MS = 86_400_000
 _SAVE_MS = 60_000
 
+_OLD = "old:"
+
+
+def incarnation_of(agent_id: str) -> str:
+    """Old agents have no incarnation; one of that name is the same as long as it is heard."""
+    return f"{_OLD}{agent_id}"
+
+
+def is_old(incarnation: str) -> bool:
+    """Whether that is an agent of the reference."""
+    return incarnation.startswith(_OLD)
+
 
 @dataclass(slots=True)
 class Agent:

@@ -1,23 +1,87 @@
-"""What agents say of their runs and tasks, and the heartbeat that keeps their holds.
+"""Reports of agents on their runs and tasks, and the heartbeat that renews their leases.
 
-A report counts when it carries the run's epoch. CRASHED, which the principal decided alone, gives way to any such
-report; another end stays. What does not count is kept in the history as late.
+A report counts when it carries the epoch of the run. CRASHED, which the principal decided by itself, is replaced by any
+such report; another final status stays. A report that does not count is kept in the history as late.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from afl.fleet.answers import Commands
-from afl.fleet.log_frame import cleaned
-from afl.fleet.principal.crashes import crash
-from afl.fleet.principal.runs import finish, note, start
+from afl.fleet.messages import Commands, LogRecord, RunRecord, Status, TaskRecord
+from afl.fleet.principal.logs import Block, append, block_of_record
+from afl.fleet.principal.runs import finish, note, requeue, start
 from afl.fleet.principal.store import Change, Q
-from afl.fleet.principal.tasks import put_task, put_task_status
-from afl.fleet.records import RunRecord, TaskRecord
-from afl.fleet.statuses import Status
+from afl.fleet.protocol import cleaned
+from afl.fleet.requests import Ship
 from afl.kernel.bounds import cut
 from afl.kernel.database import Row, Transaction
+
+
+def put_task(change: Change, record: TaskRecord) -> None:
+    """The task as it stands now."""
+    final = record.status.is_final
+    change.tx.run(
+        Q.put_task,
+        run_id=record.run_id,
+        task_id=record.task_id,
+        task_instance_id=record.task_instance_id,
+        epoch=record.epoch,
+        status=record.status.value,
+        attempt=record.attempt,
+        exit_code=record.exit_code,
+        error=cut(cleaned(record.error)),
+        started_at=record.at if record.status is Status.RUNNING else None,
+        ended_at=record.at if final else None,
+    )
+    change.tx.run(Q.touch_run, run_id=record.run_id)
+    change.notify_run(record.run_id)
+
+
+def put_task_status(change: Change, record: TaskRecord, instance_id: str, *, late: bool) -> None:
+    """A row of the history."""
+    change.tx.run(
+        Q.add_task_status,
+        task_id=record.task_id,
+        task_instance_id=record.task_instance_id,
+        workflow_instance_id=instance_id,
+        status=record.status.value,
+        timestamp_ms=record.at,
+        run_id=record.run_id,
+        epoch=record.epoch,
+        exit_code=record.exit_code,
+        late=int(late),
+    )
+
+
+def crash(change: Change, run: Row, error: str) -> Status:
+    """What the run is now; PENDING when it is queued again. Nobody asks for a cancelled run again."""
+    _crash_tasks(change, run)
+    if run["cancel_reason"] is not None:
+        finish(change, run, Status.CANCELLED, error=error)
+        return Status.CANCELLED
+    if run["requeued"] < run["requeues"]:
+        note(change, run, Status.CRASHED)
+        requeue(change, run, run["requeued"] + 1)
+        return Status.PENDING
+    finish(change, run, Status.CRASHED, error=error)
+    return Status.CRASHED
+
+
+def _crash_tasks(change: Change, run: Row) -> None:
+    for task in change.tx.all(Q.crash_tasks, run_id=run["run_id"], at=change.at):
+        record = TaskRecord(
+            seq=0,
+            run_id=run["run_id"],
+            epoch=run["epoch"],
+            task_id=task["task_id"],
+            task_instance_id=task["task_instance_id"],
+            status=Status.CRASHED,
+            at=change.at,
+        )
+        put_task_status(change, record, run["instance_id"], late=False)
 
 
 def report_run(change: Change, record: RunRecord, agent_id: str, incarnation: str) -> None:
@@ -110,3 +174,43 @@ def _note_stranger(change: Change, record: RunRecord, agent_id: str) -> None:
         epoch=record.epoch,
         late=1,
     )
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Cargo:
+    """What was stored of one SHIP, to be acknowledged and published."""
+
+    acked: int
+    blocks: list[Block] = field(default_factory=list)
+
+
+def store_records(change: Change, ship: Ship) -> Cargo:
+    """Store what is new up to the first gap. What the sender no longer has cannot be waited for."""
+    stream = {"incarnation": ship.incarnation, "stream": ship.stream}
+    row = change.tx.one(Q.open_stream, **stream)
+    assert row is not None
+    before: int = row["acked"]
+    if ship.oldest > before + 1:
+        _log.warning(
+            "records %d to %d of %s went to another store", before + 1, ship.oldest - 1, ship.incarnation
+        )
+    cargo = Cargo(max(before, ship.oldest - 1))
+    for record in ship.records:
+        if record.seq <= cargo.acked:
+            continue
+        if record.seq != cargo.acked + 1:
+            break
+        cargo.acked = record.seq
+        if isinstance(record, LogRecord):
+            cargo.blocks.append(block_of_record(record))
+        elif isinstance(record, RunRecord):
+            report_run(change, record, ship.agent_id, ship.incarnation)
+        else:
+            report_task(change, record)
+    append(change, cargo.blocks)
+    if cargo.acked != before:
+        change.tx.run(Q.set_acked, acked=cargo.acked, **stream)
+    return cargo

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 
-from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.context import Desk
 from afl.fleet.principal.store import Change, Q
 from afl.kernel.errors import StoreError
 from afl.kernel.isolation import STORE_TROUBLE, Isolation

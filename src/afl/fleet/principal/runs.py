@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.fleet.errors import RequestRefused
+from afl.fleet.messages import Status
 from afl.fleet.principal.store import Change, Q
-from afl.fleet.statuses import Status
 from afl.kernel.codec import encode
 from afl.kernel.database import Row
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from afl.fleet.principal import runs
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.context import Desk
 from afl.fleet.principal.store import Change, Notifications
 from afl.fleet.workflow import Overlap, Workflow
 from afl.kernel.database import Transaction

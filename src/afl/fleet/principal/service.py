@@ -10,17 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from afl.fleet.principal.api import answer
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.desk import Desk
-from afl.fleet.principal.intake import Intake
+from afl.fleet.principal.context import Desk
+from afl.fleet.principal.log_sockets import Intake, Publisher
 from afl.fleet.principal.monitor import Monitor
-from afl.fleet.principal.publisher import Publisher
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import Retention
 from afl.fleet.principal.scheduler import Scheduler
 from afl.fleet.principal.sockets import Counter, Sockets
 from afl.fleet.principal.store import FleetStore
+from afl.fleet.principal.verbs import answer
 from afl.fleet.security import check_bind, load_principal_keys
 from afl.fleet.settings import FleetSettings, expanded
 from afl.kernel.cancelling import cancel_and_wait

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from afl.fleet.principal.desk import Answer
+from afl.fleet.principal.context import Answer
 from afl.fleet.protocol import client_error
 from afl.fleet.security import Gate, PrincipalKeys
 from afl.fleet.settings import FleetSettings

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from afl.fleet.answers import RecentStatus, RunDetail, RunView, TaskView
+from afl.fleet.messages import RecentStatus, RunDetail, RunView, Status, TaskView
 from afl.fleet.principal.store import Q
 from afl.fleet.requests import ListRuns
-from afl.fleet.statuses import Status
 from afl.kernel.codec import decode
 from afl.kernel.database import Row, Transaction
 

@@ -1,7 +1,8 @@
-"""Rule methods for signatures, declarations, namespaces and the program."""
+"""Rule methods for signatures, declarations, namespaces and the program, and the parser of doc comments."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from lark import Token
 from afl.language.ast.blocks import Body, PromptBlock
 from afl.language.ast.declarations import (
     Declaration,
+    DocComment,
+    DocEntry,
     EventFacetDecl,
     FacetDecl,
     FacetSig,
@@ -26,7 +29,26 @@ from afl.language.ast.declarations import (
 from afl.language.ast.expressions import MixinSig
 from afl.language.builder.base import Children
 from afl.language.builder.statements import StatementBuilder, body_of
-from afl.language.doc_comments import parse_doc
+
+_TAG = re.compile(r"(?:^|(?<=\s))@(param|returns?)\s+")
+
+
+def parse_doc(comment: str) -> DocComment:
+    """The description and tags of a comment; a tag's text runs on to the next tag."""
+    description, *tagged = _TAG.split(_unwrapped(comment))
+    doc = DocComment(description.strip())
+    for tag, text in zip(tagged[::2], tagged[1::2], strict=True):
+        name, _, rest = text.partition(" ")
+        entry = DocEntry(name.strip(), " ".join(rest.split()))
+        (doc.params if tag == "param" else doc.returns).append(entry)
+    return doc
+
+
+def _unwrapped(comment: str) -> str:
+    """The text without the comment marks and the star that leads each line."""
+    inner = comment.removeprefix("/**").removesuffix("*/")
+    return "\n".join(line.strip().removeprefix("*").strip() for line in inner.split("\n"))
+
 
 FacetT = TypeVar("FacetT", FacetDecl, EventFacetDecl, WorkflowDecl)
 

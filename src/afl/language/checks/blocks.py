@@ -17,11 +17,10 @@ from afl.language.ast.blocks import (
     clauses,
 )
 from afl.language.ast.expressions import Expression
-from afl.language.checks.calls import Calls
+from afl.language.checks.calls import Calls, Yields
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
 from afl.language.checks.scopes import Scope, step, variable
-from afl.language.checks.yields import Yields
 from afl.language.names import Symbol
 from afl.language.types import BOOLEAN, ENTRY, MAP, STRING, UNKNOWN, Type
 from afl.language.yield_targets import YieldScope

@@ -1,21 +1,68 @@
-"""Declarations: signatures, types, defaults, prompts, implicits and imports."""
+"""Declarations: unique names, signatures, types, defaults, prompts, implicits and imports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from afl.kernel.near_names import some
 from afl.language.ast.blocks import PromptBlock, StepStmt, clauses
 from afl.language.ast.declarations import ArrayType, ImplicitDecl, Namespace, Parameter, SchemaDecl, TypeExpr
-from afl.language.checks import uniqueness
+from afl.language.ast.expressions import MixinSig
+from afl.language.ast.node import ASTNode
 from afl.language.checks.blocks import CAUGHT, Blocks
 from afl.language.checks.calls import Receiver
 from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope
-from afl.language.names import EVENT_FACET, FACETS, PRELUDE_NAMESPACE, SCHEMA, Symbol
+from afl.language.names import EVENT_FACET, FACET, FACETS, PRELUDE_NAMESPACE, SCHEMA, WORKFLOW, Symbol
 from afl.language.types import BUILTINS, Type, assignable
 from afl.language.yield_targets import YieldScope
+
+
+def check_unique_names(context: Context) -> None:
+    """Declarations per namespace, fields per schema, implicits per namespace."""
+    order = {kind: number for number, kind in enumerate((FACET, EVENT_FACET, WORKFLOW, SCHEMA))}
+    first: dict[str, Symbol] = {}
+    for symbol in sorted(context.names.symbols, key=lambda one: order[one.kind]):
+        previous = first.setdefault(symbol.full_name, symbol)
+        if previous is not symbol:
+            _report(context, symbol.kind, symbol.name, symbol.node, previous.node)
+        if isinstance(symbol.node, SchemaDecl):
+            check_unique(context, "schema field", ((field.name, field) for field in symbol.node.fields))
+    implicits: dict[str, list[tuple[str, ASTNode]]] = {}
+    for namespace, implicit in context.implicits():
+        implicits.setdefault(namespace, []).append((implicit.name, implicit))
+    for members in implicits.values():
+        check_unique(context, "implicit", members)
+
+
+def check_unique(context: Context, kind: str, named: Iterable[tuple[str, ASTNode]]) -> None:
+    """Report every name that was there before."""
+    seen: dict[str, ASTNode] = {}
+    for name, node in named:
+        if name in seen:
+            _report(context, kind, name, node, seen[name])
+        else:
+            seen[name] = node
+
+
+def _report(context: Context, kind: str, name: str, node: ASTNode, previous: ASTNode) -> None:
+    line = previous.location.line if previous.location is not None else None
+    message = f"Duplicate {kind} name '{name}' (previously defined at line {line})"
+    context.error(node, "DUPLICATE_NAME", message)
+
+
+def check_aliases(context: Context, mixins: Iterable[MixinSig], taken: Iterable[str]) -> None:
+    """An alias is read like a parameter, so it may not be called like one."""
+    used = set(taken)
+    for mixin in mixins:
+        if mixin.alias is None:
+            continue
+        if mixin.alias in used:
+            message = f"Mixin alias '{mixin.alias}' conflicts with a parameter, return or other alias"
+            context.error(mixin, "MIXIN_ALIAS_NAME_CONFLICT", message)
+        used.add(mixin.alias)
+
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)(?:\.[A-Za-z0-9_.]*)?\}")
 
@@ -69,10 +116,10 @@ class Declarations:
 
     def _check_signature(self, symbol: Symbol) -> None:
         params, returns = symbol.params, symbol.returns or []
-        uniqueness.check(self._context, "parameter", ((one.name, one) for one in params))
-        uniqueness.check(self._context, "return", ((one.name, one) for one in returns))
+        check_unique(self._context, "parameter", ((one.name, one) for one in params))
+        check_unique(self._context, "return", ((one.name, one) for one in returns))
         taken = {one.name for one in [*params, *returns]}
-        uniqueness.check_aliases(self._context, symbol.mixins, taken)
+        check_aliases(self._context, symbol.mixins, taken)
         for param in [*params, *returns]:
             self._check_param(param, symbol.namespace)
         scope = Scope(

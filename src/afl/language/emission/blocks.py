@@ -22,8 +22,7 @@ from afl.language.ast.blocks import (
 from afl.language.ast.declarations import ArrayType, Parameter, TypeExpr
 from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
 from afl.language.ast.node import ASTNode
-from afl.language.emission.expressions import ExpressionEmitter, Json, Locate
-from afl.language.emission.ids import path_id
+from afl.language.emission.expressions import ExpressionEmitter, Json, Locate, path_id
 from afl.language.names import Names, Symbol
 from afl.language.yield_targets import YieldScope
 

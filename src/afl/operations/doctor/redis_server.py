@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from afl.coordination.client import open_client
+from afl.coordination.connections import open_client
 from afl.kernel.clock import wall_ms
 from afl.kernel.setting_kinds import mask_url
 from afl.operations.doctor.finding import Finding, error, fine, warning

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from afl.fleet.answers import AgentView, FileProblem, LogLine, LogPage, RunView
 from afl.fleet.client import Client
-from afl.fleet.dotenv import missing_dotenv
-from afl.fleet.errors import PrincipalAway, RequestRefused
-from afl.fleet.problems import suggestion
+from afl.fleet.errors import PrincipalAway, RequestRefused, suggestion
+from afl.fleet.messages import AgentView, FileProblem, LogLine, LogPage, RunView, Status
 from afl.fleet.requests import (
     CancelRun,
     CheckWorkflows,
@@ -23,10 +21,9 @@ from afl.fleet.requests import (
     ListRuns,
     RunWorkflow,
 )
-from afl.fleet.settings import FleetSettings, load_fleet_settings
-from afl.fleet.statuses import Status
+from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.fleet.workflow import Workflow
-from afl.fleet.workflow_wire import from_wire
+from afl.fleet.workflow_json import from_wire
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.fleet.fleet_dag import RunStanding, standing

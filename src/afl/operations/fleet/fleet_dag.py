@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from afl.fleet.answers import RunDetail, RunView, TaskView
-from afl.fleet.statuses import Status
+from afl.fleet.messages import RunDetail, RunView, Status, TaskView
 from afl.fleet.workflow import Workflow
-from afl.fleet.workflow_wire import decode_workflow
+from afl.fleet.workflow_json import decode_workflow
 from afl.kernel.dag import Dag
 from afl.kernel.errors import InputError
 

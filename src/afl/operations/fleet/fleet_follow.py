@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 
-from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway
+from afl.fleet.messages import LogLine, LogPage
 from afl.fleet.requests import GetLogs, WatchRun
 from afl.fleet.settings import FleetSettings
 from afl.kernel.cancelling import cancel_and_wait

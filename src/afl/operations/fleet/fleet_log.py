@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from afl.fleet.answers import LogLine, LogPage
 from afl.fleet.client import Client
-from afl.fleet.log_frame import read_mark
+from afl.fleet.messages import LogLine, LogPage
+from afl.fleet.protocol import read_mark
 from afl.operations.fleet.fleet import LogFilter, LogQuery, show_run
 from afl.operations.parameters import Limit
 

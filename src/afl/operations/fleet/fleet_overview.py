@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from afl.fleet.answers import AgentView, FileProblem, RunView
 from afl.fleet.client import Client
-from afl.fleet.statuses import Status
+from afl.fleet.messages import AgentView, FileProblem, RunView, Status
 from afl.fleet.workflow import Workflow
 from afl.operations.fleet import fleet
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from afl.fleet.dotenv import read_dotenv
-from afl.fleet.problems import Problem
+from afl.fleet.errors import Problem
 from afl.fleet.security import make_client_keys, make_keys
-from afl.fleet.settings import FLEET_SETTINGS, FleetSettings
+from afl.fleet.settings import FLEET_SETTINGS, FleetSettings, read_dotenv
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_folder import WorkflowFolder
 from afl.kernel.errors import InputError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from afl.fleet.answers import RunView
 from afl.fleet.client import Client
+from afl.fleet.messages import RunView
 from afl.fleet.workflow import Task, Workflow
-from afl.fleet.workflow_wire import to_wire
+from afl.fleet.workflow_json import to_wire
 from afl.operations.fleet.fleet import show_run, start, workflows
 from afl.operations.fleet.fleet_dag import TaskLine
 

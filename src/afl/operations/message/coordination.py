@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from afl.coordination.breaker_config import CircuitBreakerConfig
-from afl.coordination.client import open_client
+from afl.coordination.connections import open_client
 from afl.coordination.keys import named_agent
 from afl.coordination.models import AgentId, DeadLetter, QueueStatistics
 from afl.coordination.redis_breaker import RedisBreaker, known_breakers
-from afl.coordination.redis_coordinator import RedisMessageCoordinator
+from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name

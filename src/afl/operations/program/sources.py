@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from afl.kernel.errors import InputError
-from afl.language.loader import SourceLoader
-from afl.language.source import CompilerInput, FileOrigin, SourceEntry
+from afl.language.source import CompilerInput, FileOrigin, SourceEntry, SourceLoader
 
 STDIN = "<stdin>"
 _FILE_ID = "file://"

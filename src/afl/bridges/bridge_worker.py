@@ -1,6 +1,6 @@
-"""The traffic of one kind: what is new is begun, what has ended is settled, what nobody waits for is called off.
+"""The worker of one bridge: starts new external tasks, settles ended ones, cancels those that nobody waits for.
 
-It looks when something notifies, and now and then in any case: every notice may be lost.
+It runs on notifications, and at an interval in any case: every notification may be lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Opening, Refused
-from afl.bridges.errands import Errands
+from afl.bridges.external_tasks import Errands
 from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms

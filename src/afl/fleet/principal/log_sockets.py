@@ -1,15 +1,15 @@
-"""Log lines of old agents: whatever has arrived is stored in one commit, and then published."""
+"""Log lines between sockets and the store: those of old agents are received, all are published to subscribers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from afl.fleet.errors import ProtocolError
-from afl.fleet.log_frame import LogFrame, parse_log_frame
-from afl.fleet.principal.desk import Desk
+from afl.fleet.principal.context import Desk
 from afl.fleet.principal.logs import Block, append, blocks_of_frames
+from afl.fleet.protocol import SOH, LogFrame, parse_log_frame
 from afl.fleet.zeromq import zmq
 from afl.kernel.backoff import Backoff
 from afl.kernel.errors import StoreError, StoreUnavailable
@@ -83,3 +83,35 @@ def _parsed(raw: list[bytes]) -> list[LogFrame]:
         except ProtocolError as error:
             _log.warning("a log line was dropped: %s", error)
     return found
+
+
+class Publisher:
+    """Sends what somebody subscribed to; without subscribers a line costs nothing.
+
+    A topic is the beginning of the frame, so `etl` gets `etl.daily` too, and `etl` followed by 0x01 does not.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._topics: set[bytes] = set()
+
+    async def publish(self, blocks: Iterable[Block]) -> None:
+        """A subscriber that is too slow misses lines, and finds them in the store."""
+        self._receive()
+        if not self._topics:
+            return
+        for block in blocks:
+            head = SOH.join(block.names).encode("utf-8", "replace")
+            if any(head.startswith(topic) or topic.startswith(head) for topic in self._topics):
+                for frame in block.frames():
+                    self._socket.send(frame.frame(), zmq.NOBLOCK)
+                await asyncio.sleep(0)  # many lines must not hold up who asks meanwhile
+
+    def _receive(self) -> None:
+        """Who subscribed to what since the last time."""
+        while self._socket.poll(0):
+            frame = self._socket.recv(zmq.NOBLOCK)
+            if frame[:1] == b"\x01":
+                self._topics.add(frame[1:])
+            elif frame[:1] == b"\x00":
+                self._topics.discard(frame[1:])

@@ -1,12 +1,103 @@
-"""What our own verbs answer, as JSON after SUCCESS. Times are milliseconds since the epoch."""
+"""What peers of a fleet send each other: statuses, the records of agents, and the answers to our own verbs.
+
+Records form one ordered stream per agent, numbered from 1 without a gap; a record is JSON with a `kind`, and the
+principal stores each number of a stream once. Answers are JSON after SUCCESS. Times are milliseconds since the epoch.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from afl.fleet.statuses import Status
+from afl.kernel.bounds import Integer, Moment, Name, Position, Text
+
+
+class Status(StrEnum):
+    """The first six are the reference's; old peers never see the last two."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"  # a run that `overlap: queue` holds until the one before it has ended
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CRASHED = "CRASHED"
+    SKIPPED = "SKIPPED"  # tasks alone: something it depends on failed
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows, unless the run is queued again; CRASHED may be corrected once."""
+        return self in FINAL
+
+    @property
+    def for_old_peers(self) -> Status:
+        """The nearest of the six words that an old peer can read."""
+        return Status.FAILED if self in (Status.SKIPPED, Status.CANCELLED) else self
+
+
+FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELLED})
+OLD = frozenset(Status) - {Status.SKIPPED, Status.CANCELLED}
+
+
+class Level(StrEnum):
+    """How a line of output is marked; the reference's words."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"  # standard output
+    WARNING = "WARNING"
+    ERROR = "ERROR"  # standard error
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="run", omit_defaults=True):
+    """A run has a new status; `at` is the agent's wall clock in milliseconds."""
+
+    seq: Position
+    run_id: Name
+    epoch: Position
+    status: Status
+    at: Moment
+    error: str = ""  # cut where it is stored
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="task", omit_defaults=True):
+    """A task of a run has a new status. A retried task keeps its id and gets another instance id."""
+
+    seq: Position
+    run_id: Name
+    epoch: Position
+    task_id: Name
+    task_instance_id: Name
+    status: Status
+    at: Moment
+    attempt: Position = 1
+    exit_code: Integer | None = None
+    error: str = ""  # cut where it is stored
+
+
+class LogRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="log", omit_defaults=True):
+    """Lines that one stream of a task wrote at about the same time.
+
+    `lines` is a JSON array of `count` strings. It stays raw JSON on its way from the spool to the table, which is
+    what makes a hundred thousand lines cheap: `msgspec.Raw(msgspec.json.encode(list_of_lines))`.
+    """
+
+    seq: Position
+    run_id: Name
+    epoch: Position
+    workflow_id: Name
+    workflow_name: Text
+    task_name: Text
+    task_instance_id: Name
+    at: Moment
+    level: Level
+    count: Position
+    lines: msgspec.Raw
+
+
+Record: TypeAlias = RunRecord | TaskRecord | LogRecord
+
 
 T = TypeVar("T")
 

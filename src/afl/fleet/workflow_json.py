@@ -1,4 +1,4 @@
-"""The JSON of a workflow on the wire: what the reference sends, and our own keys only where they say something."""
+"""The JSON of a workflow between peers: the keys of the reference, and our own where they differ from their default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errands of a store: what is open, what has ended without the other side knowing it, and how one is settled."""
+"""The external tasks of a store: those that are open, those that ended here first, and settling one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
-from afl.runtime.entities import (
-    LogDefinition,
-    NoteType,
-    RunnerState,
-    TaskDefinition,
-    TaskHold,
-    TaskState,
-)
+from afl.runtime.entities import LogDefinition, NoteType, RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluation.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
