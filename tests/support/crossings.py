@@ -54,11 +54,11 @@ class Crossing:
         self._stack.close()
 
     def host(
-        self, answering: Mapping[str, Callable[..., Any]] | None = None, **openings: Any
+        self, answering: Mapping[str, Callable[..., Any]] | None = None, **factories: Any
     ) -> BridgeService:
         """A process that hosts bridges, as far as the store can tell; `openings` replace the usual ones."""
         service = bridge_service(self.store, self.settings, Offer(answering=answering or {}), sweeps=True)
-        service._openings.update(openings)
+        service._factories.update(factories)
         service.start()
         self._hosts.append(service)
         return service

@@ -1,7 +1,7 @@
-"""Errands for conversational agents: an errand is one turn, and the turn's correlation is the errand's id.
+"""External tasks for conversational agents: a task is one turn, whose correlation id is the id of the task.
 
-What the turn is told is the facet's prompt with the step's parameters; its result must have the fields of the return
-clause. The deliverable's fields are text, and read as the clause's types.
+The instruction of the turn is the facet's prompt with the step's parameters; its result must have the fields of the
+return clause. The fields of the deliverable are text, and are parsed as the types of the clause.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused, chosen, described, typed
+from afl.bridges.bridge import (
+    Bridge,
+    ExternalTask,
+    Host,
+    NotReady,
+    Outcome,
+    Refused,
+    declared_values,
+    field_descriptions,
+    typed_values,
+)
 from afl.kernel import codec
 from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.errors import AgentFlowError, PayloadError
@@ -38,8 +48,8 @@ _STOPPED = "nobody waits for it any more"
 
 
 @dataclass(frozen=True)
-class TurnsPlace:
-    """Where the turns are: the store's own database, the bus, and the project of the agents."""
+class TurnsConnection:
+    """The database, the bus and the project of the turns."""
 
     database: Database
     bus: str = "local"
@@ -52,26 +62,26 @@ class AgentBridge(Bridge):
 
     kind = "agent"
 
-    def __init__(self, host: Host, place: TurnsPlace) -> None:
+    def __init__(self, host: Host, place: TurnsConnection) -> None:
         self._host = host
         self._place = place
         self._agents: Agents | None = None
-        self._opening = asyncio.Lock()
-        self._hearing: Subscription | None = None
-        self._turns: dict[str, str] = {}  # errands by the turns that are known to work on them
-        self._telling: set[asyncio.Task[None]] = set()
+        self._open_lock = asyncio.Lock()
+        self._subscription: Subscription | None = None
+        self._turns: dict[str, str] = {}  # ids of external tasks by the id of their turn
+        self._settling: set[asyncio.Task[None]] = set()
 
-    async def begin(self, errand: Errand) -> None:
+    async def start(self, external: ExternalTask) -> None:
         agents = await self._open()
-        text = _instruction(errand)
+        text = _instruction(external)
         try:
             turn = await agents.send(
-                errand.to,
+                external.to,
                 text,
-                fields=described(errand),
-                correlation_id=errand.id,
-                channel=(errand.task.bridge or {}).get("channel") or "public",
-                traceparent=traceparent_of_task(errand.task),
+                fields=field_descriptions(external),
+                correlation_id=external.id,
+                channel=(external.task.bridge or {}).get("channel") or "public",
+                traceparent=traceparent_of_task(external.task),
             )
         except ProtocolViolation as violation:
             if violation.code is ErrorCode.UNKNOWN_AGENT:
@@ -79,42 +89,44 @@ class AgentBridge(Bridge):
                     f"{violation}; a worker that has this agent in its module brings it (`afl turns worker MODULE`)"
                 ) from violation
             raise Refused(str(violation), str(violation.code)) from violation
-        self._turns[turn.agent_turn_id] = errand.id
+        self._turns[turn.agent_turn_id] = external.id
 
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
         agents = await self._open()
-        endings: list[Ending] = []
-        for start in range(0, len(errands), _READ_AT_ONCE):
-            page = errands[start : start + _READ_AT_ONCE]
-            found = await agents.engine.database.run("read", partial(self._found, errands=page))
-            for errand, turn_id, delivered in found:
-                self._turns[turn_id] = errand.id
+        outcomes: list[Outcome] = []
+        for start in range(0, len(externals), _READ_AT_ONCE):
+            page = externals[start : start + _READ_AT_ONCE]
+            found = await agents.engine.database.run("read", partial(self._found, externals=page))
+            for external, turn_id, delivered in found:
+                self._turns[turn_id] = external.id
                 if delivered is not None:
-                    endings.append(_ending(errand, delivered))
-        return endings
+                    outcomes.append(_outcome(external, delivered))
+        return outcomes
 
-    async def keep(self, errands: Sequence[Errand]) -> None:
-        wanted = {errand.id for errand in errands}
-        self._turns = {turn: errand_id for turn, errand_id in self._turns.items() if errand_id in wanted}
+    async def retain(self, externals: Sequence[ExternalTask]) -> None:
+        wanted = {external.id for external in externals}
+        self._turns = {
+            turn: external_id for turn, external_id in self._turns.items() if external_id in wanted
+        }
 
-    async def cancel(self, errand_id: str, to: str) -> bool:
+    async def cancel(self, external_id: str, to: str) -> bool:
         agents = await self._open()
-        row = await agents.engine.database.run("read", lambda tx: self._row(tx, errand_id))
+        row = await agents.engine.database.run("read", lambda tx: self._row(tx, external_id))
         if row is None:
             return False
         await agents.stop(TurnRef(self._place.project, row["agent_id"], row["agent_turn_id"]), _STOPPED)
         return True
 
     async def close(self) -> None:
-        for task in self._telling:
+        for task in self._settling:
             task.cancel()
-        if self._hearing is not None:
-            await self._hearing.close()
+        if self._subscription is not None:
+            await self._subscription.close()
         if self._agents is not None:
             await self._agents.engine.close()
 
     async def _open(self) -> Agents:
-        async with self._opening:
+        async with self._open_lock:
             if self._agents is None:
                 place = self._place
                 engine = await asyncio.to_thread(
@@ -122,50 +134,50 @@ class AgentBridge(Bridge):
                 )
                 self._agents = Agents(await _started(engine), place.project)
                 subject = event_subject(place.project, "*", "*", "task")
-                self._hearing = await self._agents.engine.bus.subscribe([subject], self._receive)
-                self._host.wake()  # what ended before we listened
+                self._subscription = await self._agents.engine.bus.subscribe([subject], self._receive)
+                self._host.wake()  # some turns may have ended before the subscription
             return self._agents
 
     async def _receive(self, message: Message) -> None:
-        """The end of some turn; one that we do not know is found by looking."""
+        """Handle the end of a turn; polling finds those of unknown turns."""
         turn_id = message.payload.get("agent_turn_id")
-        errand_id = self._turns.get(turn_id) if isinstance(turn_id, str) else None
-        if errand_id is not None:
-            task = asyncio.ensure_future(self._tell(errand_id))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+        external_id = self._turns.get(turn_id) if isinstance(turn_id, str) else None
+        if external_id is not None:
+            task = asyncio.ensure_future(self._settle_turn(external_id))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
 
-    async def _tell(self, errand_id: str) -> None:
+    async def _settle_turn(self, external_id: str) -> None:
         try:
-            errand = await self._host.errand(errand_id)
-            for ending in [] if errand is None else await self._ending_of(errand):
-                await self._host.settle(ending)
+            external = await self._host.find(external_id)
+            for outcome in [] if external is None else await self._outcome_of(external):
+                await self._host.settle(outcome)
         except AgentFlowError as error:
-            _log.debug("the end of %s is found by looking: %s", errand_id, error)
+            _log.debug("the end of %s is left to polling: %s", external_id, error)
 
-    async def _ending_of(self, errand: Errand) -> list[Ending]:
+    async def _outcome_of(self, external: ExternalTask) -> list[Outcome]:
         agents = await self._open()
-        found = await agents.engine.database.run("read", lambda tx: self._found(tx, [errand]))
-        return [_ending(errand, delivered) for errand, _, delivered in found if delivered is not None]
+        found = await agents.engine.database.run("read", lambda tx: self._found(tx, [external]))
+        return [_outcome(external, delivered) for external, _, delivered in found if delivered is not None]
 
     def _found(
-        self, tx: Transaction, errands: Sequence[Errand]
-    ) -> list[tuple[Errand, str, Delivered | None]]:
-        """Those that have a turn, with the turn and what it delivered, if it did."""
+        self, tx: Transaction, externals: Sequence[ExternalTask]
+    ) -> list[tuple[ExternalTask, str, Delivered | None]]:
+        """The tasks that have a turn, each with its turn and what the turn delivered."""
         found = []
-        for errand in errands:
-            row = self._row(tx, errand.id)
+        for external in externals:
+            row = self._row(tx, external.id)
             if row is not None:
                 turn_id = row["agent_turn_id"]
-                found.append((errand, turn_id, self._delivered(tx, turn_id)))
+                found.append((external, turn_id, self._delivered(tx, turn_id)))
         return found
 
-    def _row(self, tx: Transaction, errand_id: str) -> Row | None:
+    def _row(self, tx: Transaction, external_id: str) -> Row | None:
         return tx.one(
             inbox.Q.enqueued_row,
             project=self._place.project,
             type=str(MessageType.TURN),
-            correlation=errand_id,
+            correlation=external_id,
         )
 
     def _delivered(self, tx: Transaction, turn_id: str) -> Delivered | None:
@@ -177,32 +189,36 @@ class AgentBridge(Bridge):
 
 
 async def _started(engine: L0Engine) -> L0Engine:
-    """A bus that is away costs latency only."""
+    """Start the engine; without its bus, on a local one, which costs latency only."""
     try:
         await engine.start(relay=False)
         return engine
     except BusUnavailable as error:
-        _log.warning("%s; ends of turns are found by looking", error)
+        _log.warning("%s; ends of turns are found by polling", error)
         await engine.close()
         alone = L0Engine(engine.database, LocalBus(engine.database), engine.limits)
         await alone.start(relay=False)
         return alone
 
 
-def _instruction(errand: Errand) -> str:
+def _instruction(external: ExternalTask) -> str:
     try:
-        if errand.facet is None:
-            return codec.encode(errand.parameters, what="the parameters")
-        prompt = facet_prompt(errand.facet, errand.parameters, system=" ")
+        if external.facet is None:
+            return codec.encode(external.parameters, what="the parameters")
+        prompt = facet_prompt(external.facet, external.parameters, system=" ")
     except PayloadError as error:
         raise Refused(str(error), "PayloadError") from error
-    told = str((errand.task.bridge or {}).get("instructions") or "")
+    told = str((external.task.bridge or {}).get("instructions") or "")
     return "\n\n".join(part for part in (told, prompt.system.strip(), prompt.text) if part)
 
 
-def _ending(errand: Errand, delivered: Delivered) -> Ending:
+def _outcome(external: ExternalTask, delivered: Delivered) -> Outcome:
     if not delivered.succeeded:
         why = delivered.error or delivered.text
         kind = delivered.error_code or str(delivered.status)
-        return Ending(errand.id, error=f"the turn of agent {errand.to} {delivered.status}: {why}", kind=kind)
-    return Ending(errand.id, result=typed(errand, chosen(errand, dict(delivered.fields))))
+        return Outcome(
+            external.id, error=f"the turn of agent {external.to} {delivered.status}: {why}", kind=kind
+        )
+    return Outcome(
+        external.id, result=typed_values(external, declared_values(external, dict(delivered.fields)))
+    )

@@ -1,8 +1,8 @@
-"""A marked function as a Consumer calls it.
+"""A function marked by `@answers`, as a Consumer calls it.
 
-The function's parameters are the message's payload; it may ask for `message` beside them, whose `message_id` is the
-same on every attempt. It answers with a map, a dataclass or a pydantic model. Whatever it raises is tried again, as
-the coordinator's options say; PermanentFailure is not.
+The parameters of the function are the payload of the message; it may take `message` as well, whose `message_id` is
+the same on every attempt. It returns a map, a dataclass or a pydantic model. An exception is retried as the options
+of the coordinator say; PermanentFailure is not retried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def agent_of(name: str) -> AgentId:
     return AgentId(type=kind, instance=instance or None)
 
 
-class Answerer:
+class AnswerHandler:
     """One function and the agent it answers for."""
 
     def __init__(self, agent: str, function: Callable[..., Any]) -> None:

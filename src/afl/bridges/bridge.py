@@ -25,11 +25,11 @@ from afl.runtime.program.values import TypeSpec, type_text
 class NotReady(
     AgentFlowError, hint="Start or repair the other side that is named; the step goes on by itself."
 ):
-    """The other side cannot take an errand now; it is offered again until it can."""
+    """The external system cannot accept a task now; the start is retried until it can."""
 
 
 class Refused(AgentFlowError, hint="Correct the workflow or the other side, then `afl retry RUN`."):
-    """The other side will never take an errand; `kind` is the error's name in the workflow."""
+    """The external system will never accept a task; `kind` is the name of the error in the workflow."""
 
     def __init__(self, text: str, kind: str) -> None:
         super().__init__(text)
@@ -37,15 +37,15 @@ class Refused(AgentFlowError, hint="Correct the workflow or the other side, then
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """A task as the other side is given it. `id` is its name over there, `to` says who or what does it there."""
+class ExternalTask:
+    """A task for an external system. `id` is its id there, `to` names the agent, workflow or queue that runs it."""
 
     task: TaskDefinition
     id: str
     to: str
     facet: Declaration | None = None
-    seconds_left: float | None = None  # until its timeout; None: it has none
-    seconds_to_wait: float = 0.0  # before this attempt begins
+    seconds_left: float | None = None  # until its timeout; None: no timeout
+    seconds_to_wait: float = 0.0  # before this attempt starts
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -53,13 +53,13 @@ class Errand:
 
     @property
     def returns(self) -> tuple[Field, ...] | None:
-        """What must come back; None: whatever it be."""
+        """The declared results; None: any."""
         return self.facet.returns if self.facet is not None else None
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What came of an errand: a result, or else an error and the name a workflow knows it by."""
+class Outcome:
+    """The end of an external task: a result, or an error with the name that the workflow knows it by."""
 
     id: str
     result: dict[str, Any] | None = None
@@ -68,82 +68,82 @@ class Ending:
 
 
 class Host(Protocol):
-    """Who keeps a bridge open: what a bridge that hears of an ending by itself needs of it."""
+    """What a bridge needs of the service that hosts it."""
 
-    async def errand(self, errand_id: str) -> Errand | None:
-        """The open errand of an id, None if it is over; NotFoundError if there never was one in this store."""
+    async def find(self, external_id: str) -> ExternalTask | None:
+        """The open external task of an id, None if it has ended; NotFoundError if this store never had it."""
 
-    async def settle(self, ending: Ending) -> None:
-        """Let the step go on. What is over already stays as it is."""
+    async def settle(self, outcome: Outcome) -> None:
+        """Store the outcome and continue the step. A task that has ended stays as it is."""
 
-    async def queued(self, errand_id: str, reason: str) -> None:
-        """Tell in the run's log why nobody over there takes up an errand that is begun; empty: somebody does."""
+    async def queued(self, external_id: str, reason: str) -> None:
+        """Write to the log of the run why a started task is still queued there; empty: it is not any more."""
 
     def wake(self) -> None:
-        """Look at everything soon."""
+        """Poll everything soon."""
 
 
 class Bridge(ABC):
-    """One kind of other side. Every method may be called again after a failure, by this process or another."""
+    """A connection to one kind of external system. Every method may be called again after a failure, by any process."""
 
     kind: ClassVar[str]
     renews: ClassVar[bool] = (
-        False  # whether errands are begun again now and then, since the other side may lose some
+        False  # whether tasks are started again at intervals, since the external system may lose some
     )
 
     @abstractmethod
-    async def begin(self, errand: Errand) -> None:
-        """Have it worked on; what is begun already stays one piece of work. NotReady, or Refused."""
+    async def start(self, external: ExternalTask) -> None:
+        """Start a task; starting it again has no effect. Raises NotReady or Refused."""
 
     @abstractmethod
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-        """What has ended among these."""
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+        """The outcomes of those that have ended."""
 
     @abstractmethod
-    async def keep(self, errands: Sequence[Errand]) -> None:
-        """These are all the open ones of this kind; forget about others."""
+    async def retain(self, externals: Sequence[ExternalTask]) -> None:
+        """Forget every task but these, which are all the open ones of this kind."""
 
     @abstractmethod
-    async def cancel(self, errand_id: str, to: str) -> bool:
-        """Nobody waits for it any more; False if it is not known there."""
+    async def cancel(self, external_id: str, to: str) -> bool:
+        """Cancel a task that nothing waits for; False if it is unknown there."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of connections. The work goes on."""
+        """Close connections. The external work continues."""
 
 
-Opening = Callable[[Host], "Bridge"]
+BridgeFactory = Callable[[Host], "Bridge"]
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TRUTHS = {"true": True, "false": False}
 
 
-def described(errand: Errand) -> dict[str, str] | None:
-    """The fields that must come back, by name, each with its type and what the doc comment says; None: no clause."""
-    if errand.facet is None or errand.returns is None:
+def field_descriptions(external: ExternalTask) -> dict[str, str] | None:
+    """The declared results by name, each with its type and doc comment; None without a return clause."""
+    if external.facet is None or external.returns is None:
         return None
-    doc = errand.facet.ast.get("doc") or {}
+    doc = external.facet.ast.get("doc") or {}
     said = {each["name"]: str(each.get("description") or "") for each in doc.get("returns") or []}
     return {
         field.name: f"{type_text(field.type)}; {said[field.name]}"
         if said.get(field.name)
         else type_text(field.type)
-        for field in errand.returns
+        for field in external.returns
     }
 
 
-def typed(errand: Errand, texts: dict[str, str]) -> dict[str, Any]:
-    """Values from a side that knows text alone. What is not as the type says stays text, and is refused as such."""
-    kinds = {field.name: field.type for field in errand.returns or ()}
+def typed_values(external: ExternalTask, texts: dict[str, str]) -> dict[str, Any]:
+    """Text values as the types of the return clause; text that does not parse stays text, and validation rejects it."""
+    kinds = {field.name: field.type for field in external.returns or ()}
     return {name: _read(text, kinds.get(name, "String")) for name, text in texts.items()}
 
 
-def chosen(errand: Errand, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of the values that the return clause names; all of them where there is none."""
-    if errand.returns is None:
+def declared_values(external: ExternalTask, values: dict[str, Any]) -> dict[str, Any]:
+    """The values that the return clause declares; all of them without a clause."""
+    if external.returns is None:
         return values
-    names = {field.name for field in errand.returns}
+    names = {field.name for field in external.returns}
     return {name: value for name, value in values.items() if name in names}
 
 

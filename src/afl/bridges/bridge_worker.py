@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Sequence
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Opening, Refused
-from afl.bridges.external_tasks import Errands
+from afl.bridges.bridge import Bridge, BridgeFactory, ExternalTask, Host, NotReady, Outcome, Refused
+from afl.bridges.external_tasks import ExternalTasks
 from afl.kernel import crashpoint
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
@@ -23,50 +23,48 @@ from afl.runtime.evaluation.elsewhere import earlier_ids, elsewhere_id
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 16
-_FEW = 1_000  # open errands that are all read whenever it rings; of more only the new ones
-_AGAIN_SECONDS = 30.0  # when errands are begun again on a side that may lose some
-_UNHEARD_MS = (
-    30_000  # how long a call-off is repeated to a side that knows nothing: a beginning may be on its way
-)
-_SILENT_MS = 5_000  # what waits for less than this needs no word about it
-_EASE = 5.0  # looking at all that is open, which only finds what was not heard of, takes a fifth of the time at most
+_FEW = 1_000  # up to so many open tasks are all read on every notification; of more, only the new ones
+_AGAIN_SECONDS = 30.0  # between two starts of the same tasks on a system that may lose some
+_CANCEL_REPEAT_MS = 30_000  # how long an unknown task is canceled again: its start may be on its way
+_QUIET_MS = 5_000  # a task that waits for less than this gets no log line
+_EASE = 5.0  # polling everything, which only finds missed events, takes a fifth of the time at most
 _RETRY = Backoff(0.2, cap=10.0)
 
 
-class Lane:
-    """One kind of bridge of one host. The bridge itself is opened when there is something for it."""
+class BridgeWorker:
+    """Runs one kind of bridge for one host. The bridge is opened when there is a first task for it."""
 
     def __init__(
-        self, kind: str, opening: Opening, errands: Errands, host: Host, poll_seconds: float
+        self, kind: str, factory: BridgeFactory, externals: ExternalTasks, host: Host, poll_seconds: float
     ) -> None:
         self.kind = kind
-        self._opening = opening
-        self._errands = errands
+        self._factory = factory
+        self._externals = externals
         self._host = host
         self._poll = poll_seconds
         self._bridge: Bridge | None = None
         self._notified = asyncio.Event()
-        self._swept = self._renewed = self._look_next = -1e9
+        self._swept = self._renewed = self._poll_next = -1e9
         self._many = False
         self._newest = ""
-        self._begun: set[str] = set()
-        self._parted: set[str] = set()
+        self._started_ids: set[str] = set()
+        self._previous_canceled: set[str] = set()
         self._blocked: set[str] = set()
-        self._in_vain: set[str] = set()  # tasks that were called off without anybody there knowing of them
-        self.reasons: dict[str, str] = {}  # why tasks could not be begun, by their ids
+        self._cancel_sent: set[str] = set()  # tasks whose cancel was sent and that were unknown there
+        self.reasons: dict[str, str] = {}  # why tasks could not be started, by task id
         self._noted: dict[str, str] = {}
         self._due: float | None = None
-        self._apart = Isolation(_log, f"the bridge to {kind}")
+        self._isolation = Isolation(_log, f"the bridge to {kind}")
 
     def open(self) -> Bridge:
         if self._bridge is None:
-            self._bridge = self._opening(self._host)
+            self._bridge = self._factory(self._host)
         return self._bridge
 
     def notify(self, *, all_of_it: bool = False) -> None:
-        """Look soon, at what is new or at everything."""
+        """Run soon, for new tasks or for all."""
         if all_of_it:
-            self._swept = self._look_next = -1e9
+            self._swept = self._poll_next = -1e9
         self._notified.set()
 
     async def close(self) -> None:
@@ -78,161 +76,165 @@ class Lane:
         while True:
             self._notified.clear()
             try:
-                await self._round()
+                await self._run_once()
                 failures = 0
-            except Exception as error:  # a lane that ended would leave its steps waiting for ever
+            except Exception as error:  # a worker that ended would leave its steps waiting for ever
                 failures += 1
                 known = isinstance(error, (AgentFlowError, OSError))
-                _log.warning("the bridge to %s fails, trying again: %s", self.kind, error, exc_info=not known)
+                _log.warning("the bridge to %s failed, retrying: %s", self.kind, error, exc_info=not known)
                 await asyncio.sleep(_RETRY.delay(failures))
             try:
-                async with asyncio.timeout(self._patience()):
+                async with asyncio.timeout(self._wait_seconds()):
                     await self._notified.wait()
             except TimeoutError:
                 continue
 
-    def _patience(self) -> float:
+    def _wait_seconds(self) -> float:
         wait = self._swept + self._poll - time.monotonic()
         return max(0.0, wait if self._due is None else min(wait, self._due))
 
-    async def _round(self) -> None:
+    async def _run_once(self) -> None:
         sweep = time.monotonic() >= self._swept + self._poll
         after = "" if sweep or not self._many else self._newest
-        ended = await self._errands.ended(self.kind)
-        errands = await self._errands.open(self.kind, after)
-        if self._bridge is None and not ended and not errands:
+        ended = await self._externals.ended(self.kind)
+        externals = await self._externals.open(self.kind, after)
+        if self._bridge is None and not ended and not externals:
             self._swept = time.monotonic()
             return
         bridge = self.open()
         if sweep:
             self._swept = time.monotonic()
-            self._sweep(bridge, errands)
-            await bridge.keep(errands)
-        await self._call_off(bridge, ended)
-        await self._begin(bridge, errands)
-        if sweep and time.monotonic() >= self._look_next:
+            self._sweep(bridge, externals)
+            await bridge.retain(externals)
+        await self._cancel_ended(bridge, ended)
+        await self._start(bridge, externals)
+        if sweep and time.monotonic() >= self._poll_next:
             begun = time.monotonic()
-            await self._settle(bridge, errands)
-            self._look_next = time.monotonic() + _EASE * (time.monotonic() - begun)
+            await self._settle(bridge, externals)
+            self._poll_next = time.monotonic() + _EASE * (time.monotonic() - begun)
 
-    def _sweep(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
-        """Forget what is over."""
-        self._many = len(errands) > _FEW
-        wanted = {errand.id for errand in errands}
-        self._begun &= wanted
-        self._parted &= wanted
+    def _sweep(self, bridge: Bridge, externals: Sequence[ExternalTask]) -> None:
+        """Forget tasks that have ended."""
+        self._many = len(externals) > _FEW
+        wanted = {external.id for external in externals}
+        self._started_ids &= wanted
+        self._previous_canceled &= wanted
         self._blocked.clear()
-        self._in_vain.clear()
-        uuids = {errand.task.uuid for errand in errands}
+        self._cancel_sent.clear()
+        uuids = {external.task.uuid for external in externals}
         self._noted = {uuid: reason for uuid, reason in self._noted.items() if uuid in uuids}
         for uuid in self.reasons.keys() - uuids:
             del self.reasons[uuid]
         if bridge.renews and self._swept >= self._renewed + _AGAIN_SECONDS:
             self._renewed = self._swept
-            self._begun.clear()
+            self._started_ids.clear()
 
-    async def _begin(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
-        if errands:
-            self._newest = max(self._newest, errands[-1].task.uuid)
-        waiting = [errand.seconds_to_wait for errand in errands if errand.seconds_to_wait > 0]
+    async def _start(self, bridge: Bridge, externals: Sequence[ExternalTask]) -> None:
+        if externals:
+            self._newest = max(self._newest, externals[-1].task.uuid)
+        waiting = [external.seconds_to_wait for external in externals if external.seconds_to_wait > 0]
         self._due = min(waiting) if waiting else None
-        new = await self._errands.may_begin(
-            [errand for errand in errands if errand.id not in self._begun and errand.to not in self._blocked]
+        new = await self._externals.startable(
+            [
+                external
+                for external in externals
+                if external.id not in self._started_ids and external.to not in self._blocked
+            ]
         )
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(errand: Errand) -> bool:
+        async def one(external: ExternalTask) -> bool:
             async with gate:
-                return await self._begin_one(bridge, errand)
+                return await self._start_one(bridge, external)
 
-        begun = await asyncio.gather(*(one(errand) for errand in new), return_exceptions=True)
+        begun = await asyncio.gather(*(one(external) for external in new), return_exceptions=True)
         for problem in begun:
-            if isinstance(problem, BaseException):  # the store is away
+            if isinstance(problem, BaseException):  # the store is unavailable
                 raise problem
-        fresh = [errand for errand, is_begun in zip(new, begun, strict=True) if is_begun]
-        await self._settle(bridge, fresh)  # it may have been begun, and have ended, before we knew of it
-        await self._check(bridge, fresh)
+        fresh = [external for external, is_begun in zip(new, begun, strict=True) if is_begun]
+        await self._settle(bridge, fresh)  # another process may have started it, and it may have ended since
+        await self._cancel_settled(bridge, fresh)
 
-    async def _begin_one(self, bridge: Bridge, errand: Errand) -> bool:
-        """Whether it is begun now."""
-        if errand.to in self._blocked:
+    async def _start_one(self, bridge: Bridge, external: ExternalTask) -> bool:
+        """Whether it is started now."""
+        if external.to in self._blocked:
             return False
         try:
             if (
-                errand.task.failures and errand.id not in self._parted
-            ):  # the attempt before may still be at work
-                await bridge.cancel(earlier_ids(errand.task)[0], errand.to)
-                self._parted.add(errand.id)
-            if errand.seconds_to_wait > 0:
+                external.task.failures and external.id not in self._previous_canceled
+            ):  # the previous attempt may still run
+                await bridge.cancel(earlier_ids(external.task)[0], external.to)
+                self._previous_canceled.add(external.id)
+            if external.seconds_to_wait > 0:
                 return False
             crashpoint.reach("bridge.begin")
-            await bridge.begin(errand)
+            await bridge.start(external)
             crashpoint.reach("bridge.begun")
         except NotReady as reason:
-            await self._put_off(errand, str(reason))
+            await self._postpone(external, str(reason))
             return False
         except Refused as refused:
-            await self._errands.settle(Ending(errand.id, error=str(refused), kind=refused.kind))
+            await self._externals.settle(Outcome(external.id, error=str(refused), kind=refused.kind))
             return False
         except StoreError:
             raise
-        except Exception as error:  # one that cannot be begun must not keep the others waiting
-            await self._stumble(errand, error)
+        except Exception as error:  # one task that cannot be started must not delay the others
+            await self._start_failed(external, error)
             return False
-        self._begun.add(errand.id)
-        self.reasons.pop(errand.task.uuid, None)
-        if wall_ms() - errand.task.created > _SILENT_MS:
-            await self._errands.note_begun(errand)
+        self._started_ids.add(external.id)
+        self.reasons.pop(external.task.uuid, None)
+        if wall_ms() - external.task.created > _QUIET_MS:
+            await self._externals.note_started(external)
         return True
 
-    async def _stumble(self, errand: Errand, error: Exception) -> None:
+    async def _start_failed(self, external: ExternalTask, error: Exception) -> None:
         known = isinstance(error, (AgentFlowError, OSError))
-        if self.reasons.get(errand.task.uuid) != str(error):
-            _log.warning("%s cannot be begun, trying again: %s", errand.id, error, exc_info=not known)
-        await self._wait(errand, str(error))
+        if self.reasons.get(external.task.uuid) != str(error):
+            _log.warning("%s cannot be started, retrying: %s", external.id, error, exc_info=not known)
+        await self._wait(external, str(error))
 
-    async def _put_off(self, errand: Errand, reason: str) -> None:
-        """What goes to the same place is not tried before the next sweep either."""
-        self._blocked.add(errand.to)
-        await self._wait(errand, reason)
+    async def _postpone(self, external: ExternalTask, reason: str) -> None:
+        """Other tasks for the same target are not started before the next sweep either."""
+        self._blocked.add(external.to)
+        await self._wait(external, reason)
 
-    async def _wait(self, errand: Errand, reason: str) -> None:
-        """It is offered again at the next sweep; why it waits is told once."""
-        self.reasons[errand.task.uuid] = reason
-        if wall_ms() - errand.task.created > _SILENT_MS and self._noted.get(errand.task.uuid) != reason:
-            self._noted[errand.task.uuid] = reason
-            await self._errands.note_waiting(errand, reason)
+    async def _wait(self, external: ExternalTask, reason: str) -> None:
+        """Start it again at the next sweep; the reason is logged once."""
+        self.reasons[external.task.uuid] = reason
+        if wall_ms() - external.task.created > _QUIET_MS and self._noted.get(external.task.uuid) != reason:
+            self._noted[external.task.uuid] = reason
+            await self._externals.note_waiting(external, reason)
 
-    async def _settle(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
-        for ending in await bridge.look(errands) if errands else []:
-            with self._apart.item(f"the end of {ending.id}"):
-                await self._errands.settle(ending)
+    async def _settle(self, bridge: Bridge, externals: Sequence[ExternalTask]) -> None:
+        for outcome in await bridge.poll(externals) if externals else []:
+            with self._isolation.item(f"the end of {outcome.id}"):
+                await self._externals.settle(outcome)
 
-    async def _check(self, bridge: Bridge, errands: Sequence[Errand]) -> None:
-        """What ended while it was being begun may have been called off before it was there."""
-        if not errands:
+    async def _cancel_settled(self, bridge: Bridge, externals: Sequence[ExternalTask]) -> None:
+        """A task that ended while it was being started may have been canceled before it existed there."""
+        if not externals:
             return
-        still = await self._errands.still_open([errand.id for errand in errands])
-        for errand in errands:
-            if errand.id not in still and await bridge.cancel(errand.id, errand.to):
-                await self._errands.told(errand.task)  # asked again, the other side would know nothing of it
+        still = await self._externals.still_open([external.id for external in externals])
+        for external in externals:
+            if external.id not in still and await bridge.cancel(external.id, external.to):
+                await self._externals.told(external.task)  # a second cancel would find it unknown
 
-    async def _call_off(self, bridge: Bridge, ended: Sequence[TaskDefinition]) -> None:
+    async def _cancel_ended(self, bridge: Bridge, ended: Sequence[TaskDefinition]) -> None:
         for task in ended:
-            if task.uuid in self._in_vain:
+            if task.uuid in self._cancel_sent:
                 continue
-            self._in_vain.add(task.uuid)
+            self._cancel_sent.add(task.uuid)
             try:
                 known = await self._cancel(bridge, task)
             except (NotReady, StoreError):
                 raise
-            except Exception as error:  # nor must one that cannot be called off
-                _log.warning("%s cannot be called off, trying again: %s", elsewhere_id(task), error)
+            except Exception as error:  # nor must one that cannot be canceled
+                _log.warning("%s cannot be canceled, retrying: %s", elsewhere_id(task), error)
                 continue
-            if known or wall_ms() - task.updated > _UNHEARD_MS:
-                await self._errands.told(task)
+            if known or wall_ms() - task.updated > _CANCEL_REPEAT_MS:
+                await self._externals.told(task)
 
     async def _cancel(self, bridge: Bridge, task: TaskDefinition) -> bool:
-        """Whether anybody there knew of it."""
+        """Whether the task was known there."""
         ids, to = [elsewhere_id(task), *earlier_ids(task)[:1]], task.via.partition(":")[2]
-        return any([await bridge.cancel(errand_id, to) for errand_id in ids])
+        return any([await bridge.cancel(external_id, to) for external_id in ids])

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused, chosen
+from afl.bridges.bridge import Bridge, ExternalTask, Host, NotReady, Outcome, Refused, declared_values
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
 from afl.fleet.messages import Level, LogLine, RunDetail, Status, TaskView
@@ -28,11 +28,11 @@ from afl.kernel.trace_ids import traceparent_of
 from afl.runtime.monitoring.tracing import traceparent_of_task
 
 
-def tell(errand: Errand, detail: RunDetail) -> None:
-    """The run and the last attempt of each of its tasks that began."""
+def tell(external: ExternalTask, detail: RunDetail) -> None:
+    """Report the run and the last attempt of each of its started tasks as spans of the trace."""
     if not telemetry.is_tracing():
         return
-    run, workflow_id = detail.run, errand.task.workflow_id
+    run, workflow_id = detail.run, external.task.workflow_id
     own = traceparent_of(workflow_id, f"fleet {run.run_id}")  # its id alone is that of the task
     ended = run.ended_at or run.created_at
     about: dict[str, telemetry.Attribute] = {
@@ -43,7 +43,7 @@ def tell(errand: Errand, detail: RunDetail) -> None:
     begun = run.started_at or run.created_at
     place = {**about, "afl.fleet.agent": run.agent_id, "afl.attempt": run.attempt}
     telemetry.report(
-        Ended("afl.fleet.run", own, traceparent_of_task(errand.task), begun, ended, problem, place)
+        Ended("afl.fleet.run", own, traceparent_of_task(external.task), begun, ended, problem, place)
     )
     for task in detail.tasks:
         if task.started_at is not None:
@@ -56,11 +56,11 @@ def tell(errand: Errand, detail: RunDetail) -> None:
 
 _log = logging.getLogger(__name__)
 
-_WATCHED = 200  # runs that are watched at a time; the others are looked at now and then
+_WATCHED = 200  # runs that are watched at a time; the others are polled
 _WATCH_MS = 10_000
-_QUEUED_MS = 3_000  # for a run that no agent takes
+_QUEUED_MS = 3_000  # for a run that no agent has taken
 _AGAIN_SECONDS = 1.0
-_LAST_LINES = 50  # among them the line with the output is looked for
+_LAST_LINES = 50  # the line with the result is among these
 _SHOWN_LINES = 5
 _KINDS = {
     Status.FAILED: "FleetFailed",
@@ -79,40 +79,40 @@ class FleetBridge(Bridge):
         self._client = AsyncClient(settings)
         self._watching: dict[str, asyncio.Task[None]] = {}
 
-    async def begin(self, errand: Errand) -> None:
-        request = RunWorkflow(workflow_id=errand.to, params=_parameters(errand), run_id=errand.id)
+    async def start(self, external: ExternalTask) -> None:
+        request = RunWorkflow(workflow_id=external.to, params=_parameters(external), run_id=external.id)
         try:
             await self._client.call(request)
         except PrincipalAway as away:
             raise NotReady(f"{away}; `afl fleet principal` starts one") from away
         except RequestRefused as refused:
-            if not await self._is_there(errand.id):  # it may have begun before the file was changed
-                raise Refused(f"the fleet refuses {errand.to}: {refused}", "FleetRefused") from refused
-        self._watch(errand.id)
+            if not await self._is_there(external.id):  # it may have started before the file was changed
+                raise Refused(f"the fleet refuses {external.to}: {refused}", "FleetRefused") from refused
+        self._watch(external.id)
 
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-        """A run that is watched tells of its end by itself."""
-        endings = []
-        for errand in errands:
-            if errand.id not in self._watching:
-                detail = await self._detail(errand.id)
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+        """Poll the runs that are not watched; the end of a watched run is received."""
+        outcomes = []
+        for external in externals:
+            if external.id not in self._watching:
+                detail = await self._detail(external.id)
                 if detail is not None and detail.run.status.is_final:
-                    endings.append(await self._ending(errand, detail))
+                    outcomes.append(await self._outcome(external, detail))
                 elif detail is not None:
-                    self._watch(errand.id)
-        return endings
+                    self._watch(external.id)
+        return outcomes
 
-    async def keep(self, errands: Sequence[Errand]) -> None:
-        for run_id in self._watching.keys() - {errand.id for errand in errands}:
+    async def retain(self, externals: Sequence[ExternalTask]) -> None:
+        for run_id in self._watching.keys() - {external.id for external in externals}:
             self._watching.pop(run_id).cancel()
 
-    async def cancel(self, errand_id: str, to: str) -> bool:
-        watching = self._watching.pop(errand_id, None)
+    async def cancel(self, external_id: str, to: str) -> bool:
+        watching = self._watching.pop(external_id, None)
         if watching is not None:
             watching.cancel()
-        detail = await self._detail(errand_id)
+        detail = await self._detail(external_id)
         if detail is not None and not detail.run.status.is_final:
-            await self._client.call(CancelRun(errand_id, "its step does not wait for it any more"))
+            await self._client.call(CancelRun(external_id, "its step does not wait for it any more"))
         return detail is not None
 
     async def close(self) -> None:
@@ -140,20 +140,22 @@ class FleetBridge(Bridge):
             try:
                 detail = await self._client.call(WatchRun(run_id, version, patience_ms))
                 if detail.run.status.is_final:
-                    errand = await self._host.errand(run_id)
-                    if errand is not None:
-                        await self._host.settle(await self._ending(errand, detail))
+                    external = await self._host.find(run_id)
+                    if external is not None:
+                        await self._host.settle(await self._outcome(external, detail))
                     return
                 version = detail.run.version
-                if detail.run.waits == waits != told:  # at two looks in a row: an agent may just be starting
+                if (
+                    detail.run.waits == waits != told
+                ):  # the same reason twice in a row: an agent may just be starting
                     told = waits
                     await self._host.queued(run_id, f"run {run_id} waits: {waits}" if waits else "")
                 waits = detail.run.waits
                 patience_ms = _QUEUED_MS if waits else _WATCH_MS
-            except RequestRefused:  # it is not there; looking finds out whether it should be
+            except RequestRefused:  # unknown there; polling decides whether to start it
                 return
             except (AgentFlowError, OSError) as error:
-                _log.debug("run %s is not seen: %s", run_id, error)
+                _log.debug("run %s cannot be watched: %s", run_id, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _detail(self, run_id: str) -> RunDetail | None:
@@ -167,29 +169,29 @@ class FleetBridge(Bridge):
     async def _is_there(self, run_id: str) -> bool:
         return await self._detail(run_id) is not None
 
-    async def _ending(self, errand: Errand, detail: RunDetail) -> Ending:
-        tell(errand, detail)
+    async def _outcome(self, external: ExternalTask, detail: RunDetail) -> Outcome:
+        tell(external, detail)
         if detail.run.status is not Status.COMPLETED:
             kind = _KINDS.get(detail.run.status, "FleetFailed")
-            return Ending(errand.id, error=await self._reason(errand, detail), kind=kind)
+            return Outcome(external.id, error=await self._reason(external, detail), kind=kind)
         own = {
             "status": detail.run.status.value,
             "run_id": detail.run.run_id,
             "exit_code": max((task.exit_code or 0 for task in detail.tasks), default=0),
         }
         printed: dict[str, Any] = {}
-        wanted = None if errand.returns is None else {field.name for field in errand.returns} - own.keys()
+        wanted = None if external.returns is None else {field.name for field in external.returns} - own.keys()
         if wanted is None or wanted:
             for task in sorted(detail.tasks, key=lambda task: task.ended_at or 0):
                 printed |= _printed(await self._lines(detail, task, _LAST_LINES))
-        if errand.returns is None:
-            return Ending(errand.id, result=printed)
-        return Ending(errand.id, result=chosen(errand, own | printed))
+        if external.returns is None:
+            return Outcome(external.id, result=printed)
+        return Outcome(external.id, result=declared_values(external, own | printed))
 
-    async def _reason(self, errand: Errand, detail: RunDetail) -> str:
-        """Which task failed and what it wrote last."""
+    async def _reason(self, external: ExternalTask, detail: RunDetail) -> str:
+        """The task that failed and its last lines."""
         run = detail.run
-        text = f"fleet run {run.run_id} of {errand.to} is {run.status.value}"
+        text = f"fleet run {run.run_id} of {external.to} is {run.status.value}"
         about = run.cancel_reason if run.status is Status.CANCELLED else run.error
         failed = next((task for task in detail.tasks if task.status in (Status.FAILED, Status.CRASHED)), None)
         if failed is None:
@@ -203,11 +205,11 @@ class FleetBridge(Bridge):
         return (await self._client.call(request)).lines
 
 
-def _parameters(errand: Errand) -> dict[str, Any]:
-    """A run takes texts, numbers and truths; one that is null is left to the workflow's default."""
+def _parameters(external: ExternalTask) -> dict[str, Any]:
+    """A run takes text, numbers and booleans; a null is left to the default of the workflow."""
     return {
         name: codec.encode(value, what=f"parameter {name}") if isinstance(value, (list, dict)) else value
-        for name, value in errand.parameters.items()
+        for name, value in external.parameters.items()
         if value is not None
     }
 

@@ -1,8 +1,8 @@
-"""Errands for agents that take messages: an errand is one request, and the message's id is the errand's id.
+"""External tasks for agents that receive messages: a task is one request, whose message id is the id of the task.
 
-The step's parameters are the payload; the response's payload is what comes back. Responses come into one queue that
-all bridges of a project share, and are acknowledged when the step has gone on: one that its reader died with is read
-by another. A request that became a dead letter fails its step, and so does a response that is only an `error`.
+The parameters of the step are the payload; the payload of the response is the result. Responses arrive in one queue
+that all bridges of a project share, and are acknowledged when the outcome is stored: if a reader dies, another reads
+the response. A request that becomes a dead letter fails its step, as does a response that is only an `error`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from afl.bridges.answering import Answerer, agent_of
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
+from afl.bridges.answering import AnswerHandler, agent_of
+from afl.bridges.bridge import Bridge, ExternalTask, Host, NotReady, Outcome, Refused
 from afl.coordination.connections import open_client
 from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
@@ -38,9 +38,9 @@ from afl.runtime.monitoring.tracing import traceparent_of_task
 
 _log = logging.getLogger(__name__)
 
-SENDER = "afl-bridge"  # whose queue the responses come into; its instance is the project
-DEDUP_SECONDS = 7 * 86_400.0  # how long the other side knows that it has seen an errand
-_YOUNG_MS = DEDUP_SECONDS * 1000 * 0.9  # within it an errand may be sent again without being doubled
+SENDER = "afl-bridge"  # the queue of the responses; its instance is the project
+DEDUP_SECONDS = 7 * 86_400.0  # how long a request that is sent again is recognized as a duplicate
+_YOUNG_MS = DEDUP_SECONDS * 1000 * 0.9  # within it a task may be sent again without being duplicated
 _LETTERS = 100
 _RETRY = Backoff(0.2, cap=5.0)
 _TOO_MUCH_FOR_NOW = "queue full"
@@ -53,7 +53,7 @@ def memory() -> QueueCoordinator:
 
 
 def server(url: str, prefix: str = "ao") -> tuple[QueueCoordinator, Callable[[], Awaitable[None]]]:
-    """Queues of a Redis server, and what ends the connection."""
+    """Queues of a Redis server, and the call that closes the connection."""
     redis = open_client(url)
     return RedisMessageCoordinator(redis, prefix, dedup_window=DEDUP_SECONDS), redis.aclose
 
@@ -61,13 +61,11 @@ def server(url: str, prefix: str = "ao") -> tuple[QueueCoordinator, Callable[[],
 class MessageBridge(Bridge):
     """`with Message("translator")`. `answering` are the functions of this process that answer, by agent.
 
-    `mine` says whether this process is the one to send to an agent; always, where there is a server for all.
+    `mine` says whether this process sends to an agent; with a server, every process does.
     """
 
     kind = "message"
-    renews = (
-        True  # a server may lose its last second with its power; what is sent again is known there, or is new
-    )
+    renews = True  # a server may lose its last second in a power failure; duplicates are dropped there
 
     def __init__(
         self,
@@ -86,12 +84,12 @@ class MessageBridge(Bridge):
         self._me = AgentId(type=SENDER, instance=project)
         self._mine = mine
         self._done = done
-        self._sent: set[str] = set()  # by this process, and still open
+        self._sent: set[str] = set()  # sent by this process, and still open
         self._consumers = [
             Consumer(
                 coordinator,
                 agent_of(agent),
-                Answerer(agent, function),
+                AnswerHandler(agent, function),
                 concurrency=concurrency,
                 visibility_timeout=visible_seconds,
             )
@@ -103,45 +101,45 @@ class MessageBridge(Bridge):
         for consumer in self._consumers:
             consumer.start()
 
-    async def begin(self, errand: Errand) -> None:
-        if self._mine is not None and not await asyncio.to_thread(self._mine, errand.to):
+    async def start(self, external: ExternalTask) -> None:
+        if self._mine is not None and not await asyncio.to_thread(self._mine, external.to):
             raise NotReady(
-                f"no function of a live process answers for {errand.to}: `afl agent MODULE` with "
-                f'@answers("{errand.to}") does, and with AFL_REDIS any process that reaches the server'
+                f"no function of a live process answers for {external.to}: `afl agent MODULE` with "
+                f'@answers("{external.to}") does, and with AFL_REDIS any process that reaches the server'
             )
-        if self._may_be_forgotten(errand):
+        if self._is_past_dedup_window(external):
             return
         try:
             result = await self._coordinator.send_message(
                 self._me,
-                agent_of(errand.to),
-                self._request(errand),
-                ttl_seconds=None if errand.seconds_left is None else max(errand.seconds_left, 0.001),
+                agent_of(external.to),
+                self._request(external),
+                ttl_seconds=None if external.seconds_left is None else max(external.seconds_left, 0.001),
             )
         except CoordinatorInputError as error:
             raise Refused(str(error), "MessageRefused") from error
         except MessageCoordinatorError as error:
             raise NotReady(str(error)) from error
         if not result.delivered:
-            why = f"the queue of {errand.to} does not take the message: {result.error}"
+            why = f"the queue of {external.to} does not take the message: {result.error}"
             raise NotReady(why) if result.error == _TOO_MUCH_FOR_NOW else Refused(why, "MessageRefused")
-        self._sent.add(errand.id)
+        self._sent.add(external.id)
 
-    def _may_be_forgotten(self, errand: Errand) -> bool:
-        """Whether the request was sent so long ago that, sent again, it would be another one over there.
+    def _is_past_dedup_window(self, external: ExternalTask) -> bool:
+        """Whether the request was sent so long ago that a repetition would not be recognized as a duplicate.
 
-        A task is `updated` when an attempt of it can begin. Queues of this process know what this process has sent.
+        A task is `updated` when an attempt can start. In-memory queues know what this process has sent.
         """
-        old = wall_ms() - errand.task.updated > _YOUNG_MS
-        return old and (self._mine is None or errand.id in self._sent)
+        old = wall_ms() - external.task.updated > _YOUNG_MS
+        return old and (self._mine is None or external.id in self._sent)
 
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-        """Dead letters; responses come by themselves, unless their readers died with them again and again."""
-        by_agent: dict[str, dict[str, Errand]] = defaultdict(dict)
-        for errand in errands:
-            by_agent[errand.to][errand.id] = errand
-        mine = {errand.id: errand for errand in errands}
-        endings = [
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+        """Outcomes from dead letters; responses are received, unless their readers died too often."""
+        by_agent: dict[str, dict[str, ExternalTask]] = defaultdict(dict)
+        for external in externals:
+            by_agent[external.to][external.id] = external
+        mine = {external.id: external for external in externals}
+        outcomes = [
             _answered(mine[message.correlation_id or ""], message.payload)
             for letter in await self._letters(self._me)
             if letter.queue_message is not None
@@ -150,68 +148,70 @@ class MessageBridge(Bridge):
         for agent, open_ones in by_agent.items():
             for letter in await self._letters(agent_of(agent)):
                 if letter.message_id in open_ones:
-                    endings.append(_dead(agent, str(letter.message_id), letter))
-        return endings
+                    outcomes.append(_dead(agent, str(letter.message_id), letter))
+        return outcomes
 
-    async def keep(self, errands: Sequence[Errand]) -> None:
-        """Go on being the one who sends to these agents."""
-        self._sent &= {errand.id for errand in errands}
-        for agent in {errand.to for errand in errands}:
+    async def retain(self, externals: Sequence[ExternalTask]) -> None:
+        """Keep the claim to send to these agents."""
+        self._sent &= {external.id for external in externals}
+        for agent in {external.to for external in externals}:
             if self._mine is not None:
                 await asyncio.to_thread(self._mine, agent)
 
-    async def cancel(self, errand_id: str, to: str) -> bool:
+    async def cancel(self, external_id: str, to: str) -> bool:
         try:
-            return await self._coordinator.withdraw(agent_of(to), errand_id)
-        except CoordinatorInputError:  # a name that no queue can have: it was refused
+            return await self._coordinator.withdraw(agent_of(to), external_id)
+        except CoordinatorInputError:  # not a valid queue name: it was refused
             return False
 
     async def close(self) -> None:
         for consumer in self._consumers:
-            with suppress(MessageCoordinatorError):  # the server is away: what is in hand returns by itself
+            with suppress(
+                MessageCoordinatorError
+            ):  # the server is unavailable: reserved messages return by themselves
                 await consumer.stop(grace=0.0)
         await self._coordinator.close()
         if self._done is not None:
             await self._done()
 
-    def _request(self, errand: Errand) -> AgentMessage:
-        level = (errand.task.bridge or {}).get("priority", MessagePriority.NORMAL.value)
+    def _request(self, external: ExternalTask) -> AgentMessage:
+        level = (external.task.bridge or {}).get("priority", MessagePriority.NORMAL.value)
         return AgentMessage(
-            message_id=errand.id,
+            message_id=external.id,
             sender=self._me,
-            recipient=agent_of(errand.to),
+            recipient=agent_of(external.to),
             message_type=MessageType.REQUEST,
-            payload=errand.parameters,
+            payload=external.parameters,
             priority=next((each for each in _LEVELS if level >= each.value), MessagePriority.LOW),
             routing=RoutingKey(
-                topic=errand.task.name, tags=[f"traceparent={traceparent_of_task(errand.task)}"]
+                topic=external.task.name, tags=[f"traceparent={traceparent_of_task(external.task)}"]
             ),
-            correlation_id=errand.id,
+            correlation_id=external.id,
         )
 
     async def _receive(self, received: ReceivedMessage) -> None:
-        """A response; it is acknowledged when this returns."""
+        """Handle a response; it is acknowledged when this returns."""
         message = received.message
         if message.message_type is not MessageType.RESPONSE or message.correlation_id is None:
-            _log.warning("a message of %s is no response: %s", message.sender, message.message_id)
+            _log.warning("a message of %s is not a response: %s", message.sender, message.message_id)
             return
         failures = 0
         while True:
             try:
-                errand = await self._host.errand(message.correlation_id)
-                if errand is not None:
-                    await self._host.settle(_answered(errand, message.payload))
+                external = await self._host.find(message.correlation_id)
+                if external is not None:
+                    await self._host.settle(_answered(external, message.payload))
                 return
-            except StoreError as error:  # to give it back would count as an attempt, and there are few
+            except StoreError as error:  # a nack would count as an attempt, and there are few
                 failures += 1
-                _log.warning("an answer waits for the store: %s", error)
+                _log.warning("a response waits for the store: %s", error)
                 await asyncio.sleep(_RETRY.delay(failures))
 
     async def _letters(self, agent: AgentId) -> list[DeadLetter]:
         try:
             if not (await self._coordinator.statistics(agent)).dead:
                 return []
-        except CoordinatorInputError:  # a name that no queue can have
+        except CoordinatorInputError:  # not a valid queue name
             return []
         found: list[DeadLetter] = []
         while page := await self._coordinator.dead_letters.list(agent, _LETTERS, len(found)):
@@ -219,24 +219,24 @@ class MessageBridge(Bridge):
         return found
 
 
-def _answered(errand: Errand, payload: dict[str, Any]) -> Ending:
+def _answered(external: ExternalTask, payload: dict[str, Any]) -> Outcome:
     error = payload.get("error")
-    declared = {field.name for field in errand.returns or ()}
+    declared = {field.name for field in external.returns or ()}
     if error is None or "error" in declared:
-        return Ending(errand.id, result=payload)
+        return Outcome(external.id, result=payload)
     if isinstance(error, Mapping):
-        return Ending(
-            errand.id,
+        return Outcome(
+            external.id,
             error=str(error.get("message") or error),
             kind=str(error.get("type") or "MessageFailed"),
         )
-    return Ending(errand.id, error=str(error), kind="MessageFailed")
+    return Outcome(external.id, error=str(error), kind="MessageFailed")
 
 
-def _dead(agent: str, errand_id: str, letter: DeadLetter) -> Ending:
+def _dead(agent: str, external_id: str, letter: DeadLetter) -> Outcome:
     last = letter.queue_message.last_error if letter.queue_message is not None else None
     attempts = letter.queue_message.delivery_attempts if letter.queue_message is not None else 0
     times = f" after {attempts} attempts" if attempts > 1 else ""
-    return Ending(
-        errand_id, error=f"{agent} did not answer{times}: {last or letter.reason}", kind="DeadLetter"
+    return Outcome(
+        external_id, error=f"{agent} did not answer{times}: {last or letter.reason}", kind="DeadLetter"
     )

@@ -1,4 +1,4 @@
-"""One line of configuration in place of a mixin: which facets are done elsewhere, and where.
+"""Configuration instead of a mixin: which facets are handled by which external system.
 
     "bridges": {"news.Research": "agent:researcher", "Approve": "human:finance"}
 
@@ -19,13 +19,13 @@ KINDS = tuple(BRIDGES.values())
 
 @dataclass(frozen=True)
 class Rules:
-    """`via` by the name of a facet; a dotless name means every namespace's."""
+    """`via` by the name of a facet; a name without a dot matches in every namespace."""
 
     vias: dict[str, str]
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, Any]]) -> Rules:
-        """From the setting; SettingError says which line is wrong."""
+        """Parse the setting; SettingError names the wrong line."""
         vias = dict(pairs)
         for name, via in vias.items():
             kind, _, to = via.partition(":") if isinstance(via, str) else ("", "", "")
@@ -40,5 +40,5 @@ class Rules:
         return list(self.vias)
 
     def via(self, facet: str) -> str | None:
-        """Where the tasks of a facet go: by its full name, else by its short one."""
+        """Where the tasks of a facet go: by its full name, else by its short name."""
         return self.vias.get(facet) or self.vias.get(facet.rpartition(".")[2])

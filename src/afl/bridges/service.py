@@ -1,7 +1,7 @@
-"""BridgeService: the bridges that a process hosts, on a thread with a loop of its own.
+"""BridgeService: the bridges that a process hosts, on a thread with its own event loop.
 
-Any number of processes may host the same bridges; each begins and settles what it finds, and the ids and fences see
-to it that everything happens once.
+Any number of processes may host the same bridges; each starts and settles what it finds, and ids and fences ensure
+that everything happens once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from afl.bridges.bridge import Ending, Errand, Opening
-from afl.bridges.bridge_worker import Lane
-from afl.bridges.external_tasks import Errands
+from afl.bridges.bridge import BridgeFactory, ExternalTask, Outcome
+from afl.bridges.bridge_worker import BridgeWorker
+from afl.bridges.external_tasks import ExternalTasks
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
 from afl.kernel.cancelling import cancel_and_wait
@@ -46,16 +46,16 @@ _NEEDS = {
 
 
 class BridgeService:
-    """Hosts bridges from `start` to `stop`. `openings` make them, by kind; those in `eager` are made at once.
+    """Hosts bridges from `start` to `stop`. `factories` create them, by kind; those in `eager` are created at once.
 
-    `rules` say which facets are handed over by configuration. With `sweeps` it also looks after timeouts, for a
-    process that has no worker to do that.
+    `rules` say which facets are handed over by configuration. With `sweeps` it also expires leases and timeouts, for a
+    process without a worker.
     """
 
     def __init__(
         self,
         evaluator: Evaluator,
-        openings: Mapping[str, Opening],
+        factories: Mapping[str, BridgeFactory],
         *,
         rules: Rules | None = None,
         task_list: str = "default",
@@ -65,43 +65,45 @@ class BridgeService:
     ) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
-        self._openings = dict(openings)
+        self._factories = dict(factories)
         self._rules = rules or Rules({})
         self._task_list = task_list
         self._poll = poll_seconds
         self._eager = eager
         self._sweeps = sweeps
         self._strays = StrayClaims(self._store, task_list, lambda name: self._rules.via(name) is not None)
-        self._apart = Isolation(_log, "the bridge service")
+        self._isolation = Isolation(_log, "the bridge service")
         self._stopping = False
         self._subscription: Subscription | None = None
-        self._lanes: list[Lane] = []
+        self._workers: list[BridgeWorker] = []
         self._up = threading.Event()
         self._thread = JoinableThread(self._serve, "afl-bridges")
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of other sides that this process reaches."""
-        return list(self._openings)
+        """The kinds of external systems that this process reaches."""
+        return list(self._factories)
 
-    def looks_after(self, task: TaskDefinition) -> bool:
-        """Whether an open task can be expected to be answered without a handler: its bridge is here, and open."""
+    def expects_result(self, task: TaskDefinition) -> bool:
+        """Whether an open task can complete without a handler: its bridge is hosted here and accepts it."""
         via = task.via or self._rules.via(task.name) or ""
-        return via.partition(":")[0] in self._openings and not self.reason(task)
+        return via.partition(":")[0] in self._factories and not self.reason(task)
 
     def reason(self, task: TaskDefinition) -> str:
-        """Why a task could not be begun; empty: it is, or will be in a moment."""
+        """Why a task could not be started; empty: it is started, or will be soon."""
         kind = task.via.partition(":")[0]
-        if kind not in ("", _PEOPLE) and kind not in self._openings:
+        if kind not in ("", _PEOPLE) and kind not in self._factories:
             return f"this process has no bridge to it; {_NEEDS.get(kind, 'nobody has one')}"
-        return next((lane.reasons[task.uuid] for lane in self._lanes if task.uuid in lane.reasons), "")
+        return next(
+            (worker.reasons[task.uuid] for worker in self._workers if task.uuid in worker.reasons), ""
+        )
 
     def start(self) -> None:
         self._thread.start()
         self._up.wait()
 
     def stop(self) -> None:
-        """Let go; whatever is under way elsewhere goes on, and other hosts or the next one settle it."""
+        """Stop hosting; external work continues, and other hosts or the next one settle it."""
         self._stopping = True
         if self._subscription is not None:
             self._subscription.wake()
@@ -118,18 +120,18 @@ class BridgeService:
 
     # -- for the bridges --------------------------------------------------------------------------------------
 
-    async def errand(self, errand_id: str) -> Errand | None:
-        return await self._errands.find(errand_id)
+    async def find(self, external_id: str) -> ExternalTask | None:
+        return await self._externals.find(external_id)
 
-    async def settle(self, ending: Ending) -> None:
-        await self._errands.settle(ending)
+    async def settle(self, outcome: Outcome) -> None:
+        await self._externals.settle(outcome)
 
-    async def queued(self, errand_id: str, reason: str) -> None:
-        await self._errands.note_queued(errand_id, reason)
+    async def queued(self, external_id: str, reason: str) -> None:
+        await self._externals.note_queued(external_id, reason)
 
     def wake(self) -> None:
-        for lane in self._lanes:
-            lane.notify(all_of_it=True)
+        for worker in self._workers:
+            worker.notify(all_of_it=True)
 
     # -- the thread -------------------------------------------------------------------------------------------
 
@@ -140,74 +142,75 @@ class BridgeService:
                     asyncio.run(self._main())
                 except Exception as error:  # bridges that ended would leave their steps waiting for ever
                     known = isinstance(error, StoreError)
-                    _log.warning("the bridges fail, beginning again: %s", error, exc_info=not known)
+                    _log.warning("the bridges failed, restarting: %s", error, exc_info=not known)
                     time.sleep(_SWEEP_SECONDS)
         finally:
             self._up.set()
 
     async def _main(self) -> None:
-        self._errands = Errands(self._evaluator)
-        self._tasks_rang = asyncio.Event()
-        self._lanes = [
-            Lane(kind, opening, self._errands, self, self._poll) for kind, opening in self._openings.items()
+        self._externals = ExternalTasks(self._evaluator)
+        self._tasks_notified = asyncio.Event()
+        self._workers = [
+            BridgeWorker(kind, factory, self._externals, self, self._poll)
+            for kind, factory in self._factories.items()
         ]
         with self._store.listen(self._topics()) as subscription:
             self._subscription = subscription
-            chores = [asyncio.create_task(each) for each in self._chores()]
+            jobs = [asyncio.create_task(each) for each in self._jobs()]
             try:
                 self._up.set()
                 await self._handle(subscription)
             finally:
-                await self._end(chores)
+                await self._end(jobs)
 
     async def _handle(self, subscription: Subscription) -> None:
         while not self._stopping:
             notified = await subscription.wait_async(self._poll)
             if tasks_topic(self._task_list) in notified:
-                self._tasks_rang.set()
+                self._tasks_notified.set()
             if not notified.isdisjoint((ELSEWHERE_TOPIC, CANCEL_TOPIC)):
-                for lane in self._lanes:
-                    lane.notify()
+                for worker in self._workers:
+                    worker.notify()
 
-    async def _end(self, chores: list[asyncio.Task[None]]) -> None:
-        await cancel_and_wait(chores)
+    async def _end(self, jobs: list[asyncio.Task[None]]) -> None:
+        await cancel_and_wait(jobs)
         try:
-            for lane in self._lanes:
-                await self._close(lane)
+            for worker in self._workers:
+                await self._close(worker)
         finally:
-            self._errands.close()
+            self._externals.close()
 
-    async def _close(self, lane: Lane) -> None:
+    async def _close(self, worker: BridgeWorker) -> None:
         try:
             async with asyncio.timeout(_CLOSING_SECONDS):
-                await lane.close()
-        except TimeoutError:  # whoever stops must not wait for the other side
-            _log.warning("the bridge to %s does not end; it is left as it is", lane.kind)
+                await worker.close()
+        except TimeoutError:  # `stop` must not wait for the external system
+            _log.warning("the bridge to %s does not close in time", worker.kind)
 
     def _topics(self) -> list[str]:
         own = [ELSEWHERE_TOPIC, CANCEL_TOPIC]
         return [*own, tasks_topic(self._task_list)] if self._rules.names else own
 
-    def _chores(self) -> list[Coroutine[Any, Any, None]]:
-        for lane in self._lanes:
-            if lane.kind in self._eager:
-                lane.open()
-        chores = [lane.run() for lane in self._lanes]
+    def _jobs(self) -> list[Coroutine[Any, Any, None]]:
+        for worker in self._workers:
+            if worker.kind in self._eager:
+                worker.open()
+        jobs = [worker.run() for worker in self._workers]
         if self._rules.names:
-            chores.append(self._again(self._hand_over, self._poll, self._tasks_rang))
+            jobs.append(self._repeat(self._hand_over, self._poll, self._tasks_notified))
         if self._sweeps:
-            chores.append(self._again(self._sweep, _SWEEP_SECONDS, asyncio.Event()))
-        return chores
+            jobs.append(self._repeat(self._sweep, _SWEEP_SECONDS, asyncio.Event()))
+        return jobs
 
-    async def _again(self, chore: Callable[[], None], seconds: float, notified: asyncio.Event) -> None:
-        """Something for the store: every so often, and when it notifies."""
+    async def _repeat(self, job: Callable[[], None], seconds: float, notified: asyncio.Event) -> None:
+        """Run a job on the store at an interval and on notifications."""
         while True:
             notified.clear()
             try:
-                await self._errands.perform(chore)
-            except Exception as error:  # the next round may go well, and nobody else does it
+                await self._externals.perform(job)
+            except Exception as error:  # the next run may succeed, and no other process does it
                 known = isinstance(error, AgentFlowError)
-                _log.warning("a chore of the bridges fails, trying again: %s", error, exc_info=not known)
+                _log.warning("a job of the bridges failed, retrying: %s", error, exc_info=not known)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await notified.wait()
@@ -216,7 +219,7 @@ class BridgeService:
         reclaim(self._evaluator)
 
     def _hand_over(self) -> None:
-        """Tasks that configuration sends elsewhere are claimed as a handler's are, and let go of at once."""
+        """Claim tasks that configuration hands over as a handler would, and release them to the bridge."""
         self._strays.give_back()
         try:
             with claiming():
@@ -236,9 +239,9 @@ class BridgeService:
                 return
 
     def _hand_over_one(self, task: TaskDefinition) -> None:
-        """One that cannot be handed over goes back, and holds up no other."""
+        """A task that cannot be handed over is returned, and does not delay others."""
         via, done = self._rules.via(task.name), False
-        with self._apart.item(f"task {task.uuid}"):
+        with self._isolation.item(f"task {task.uuid}"):
             if via is not None:
                 crashpoint.reach("bridge.hand_over")
                 self._store.hand_over(task, via)

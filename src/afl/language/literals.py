@@ -35,12 +35,6 @@ def _replacement(match: re.Match[str]) -> str:
     return _SIMPLE.get(match[3], match[0])
 
 
-def encode_string(text: str) -> str:
-    """A literal that decodes to `text`."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
-
-
 def decode_integer(spelling: str) -> int:
     """The value of a run of digits; ValueError beyond 64 bits, which no store keeps exactly."""
     if len(spelling.lstrip("0")) > 19 or (value := int(spelling)) > MAX_INTEGER:

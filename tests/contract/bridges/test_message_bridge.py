@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from support.crossings import Crossing, Gate
 from support.eventually import eventually
 
-from afl.bridges.bridge import Ending, Errand
+from afl.bridges.bridge import ExternalTask, Outcome
 from afl.bridges.message import DEDUP_SECONDS, SENDER, MessageBridge
 from afl.bridges.service import BridgeService
 from afl.coordination import AgentId, AgentMessage, InMemoryMessageCoordinator, PermanentFailure
@@ -72,14 +72,14 @@ class Office:
     def trail(self, agent: AgentId = TRANSLATOR) -> list[AuditEntry]:
         """What happened to the queue of an agent."""
 
-        async def look() -> list[AuditEntry]:
+        async def poll() -> list[AuditEntry]:
             redis = Redis.from_url(self.url) if self.url is not None else None
             found = await self._coordinator(redis).audit_trail(agent)
             if redis is not None:
                 await redis.aclose()
             return found
 
-        return asyncio.run(look())
+        return asyncio.run(poll())
 
     def sent(self) -> list[str]:
         return [line.message_id for line in self.trail() if line.event == "sent"]
@@ -228,10 +228,10 @@ def test_an_answer_whose_reader_died_is_read_by_the_next(office: Office) -> None
     """The response is there, and nobody has settled it: as if the host had died in between."""
 
     class Dying:
-        async def errand(self, errand_id: str) -> Errand | None:
+        async def find(self, external_id: str) -> ExternalTask | None:
             raise ConnectionError("dead before it was stored")
 
-        async def settle(self, ending: Ending) -> None:
+        async def settle(self, outcome: Outcome) -> None:
             raise ConnectionError("dead before it was stored")
 
     answering = {"translator": lambda **given: {"text": "salut", "letters": 5}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.crossings import program
 
-from afl.bridges.bridge import Errand, chosen, described, typed
+from afl.bridges.bridge import ExternalTask, declared_values, field_descriptions, typed_values
 from afl.runtime.entities import TaskDefinition
 
 SOURCE = """
@@ -19,9 +19,9 @@ workflow W() andThen { f = F() }
 """
 
 
-def errand(name: str) -> Errand:
+def external(name: str) -> ExternalTask:
     task = TaskDefinition("t", name, "", "w", "", "s")
-    return Errand(task, "t", "somebody", program(SOURCE).declaration(name))
+    return ExternalTask(task, "t", "somebody", program(SOURCE).declaration(name))
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def errand(name: str) -> Errand:
     ],
 )
 def test_text_as_values(field: str, text: str, value: Any) -> None:
-    assert typed(errand("F"), {field: text}) == {field: value}
+    assert typed_values(external("F"), {field: text}) == {field: value}
 
 
 def test_fields_are_described_by_type_and_comment() -> None:
-    asked = described(errand("F"))
+    asked = field_descriptions(external("F"))
     assert asked is not None
     assert (asked["n"], asked["x"], asked["list"]) == ("Long; how many", "Double", "[Long]")
-    assert described(errand("G")) is None
+    assert field_descriptions(external("G")) is None
 
 
 def test_only_what_the_clause_names_is_taken() -> None:
     given = {"n": 1, "more": 2}
-    assert chosen(errand("F"), given) == {"n": 1}
-    assert chosen(errand("G"), given) == given
+    assert declared_values(external("F"), given) == {"n": 1}
+    assert declared_values(external("G"), given) == given

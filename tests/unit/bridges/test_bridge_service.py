@@ -1,4 +1,4 @@
-"""Hosts of bridges over an other side that fails, forgets and is late: every errand is done once, or called off."""
+"""Hosts of bridges over an other side that fails, forgets and is late: every task is done once, or canceled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from support.crossings import Crossing
 from support.eventually import eventually
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host, NotReady, Refused
+from afl.bridges.bridge import Bridge, ExternalTask, Host, NotReady, Outcome, Refused
 from afl.kernel.database import Query
 from afl.operations.run.control import cancel, pause
 from afl.operations.run.runs import RunReport
@@ -37,26 +37,26 @@ class Side:
     """What is known over there, whoever hosts a bridge to it."""
 
     guard: threading.Lock = field(default_factory=threading.Lock)
-    begun: dict[str, int] = field(default_factory=dict)  # errand -> how often somebody asked for it
+    begun: dict[str, int] = field(default_factory=dict)  # external task -> how often somebody asked for it
     works: dict[str, int] = field(
         default_factory=dict
-    )  # errand -> its parameter: the pieces of work there are
-    ended: dict[str, Ending] = field(default_factory=dict)
+    )  # external task -> its parameter: the pieces of work there are
+    ended: dict[str, Outcome] = field(default_factory=dict)
     off: list[str] = field(default_factory=list)
     forgets: bool = False  # what was called off: nobody knows of it any more
-    problem: Callable[[Errand], None] | None = None
+    problem: Callable[[ExternalTask], None] | None = None
 
-    def take(self, errand: Errand) -> None:
+    def take(self, external: ExternalTask) -> None:
         with self.guard:
-            self.begun[errand.id] = self.begun.get(errand.id, 0) + 1
+            self.begun[external.id] = self.begun.get(external.id, 0) + 1
             if self.problem is not None:
-                self.problem(errand)
-            self.works.setdefault(errand.id, errand.parameters["n"])
+                self.problem(external)
+            self.works.setdefault(external.id, external.parameters["n"])
 
     def finish(self) -> None:
         with self.guard:
-            for errand_id, n in self.works.items():
-                self.ended.setdefault(errand_id, Ending(errand_id, result={"m": n * 2}))
+            for external_id, n in self.works.items():
+                self.ended.setdefault(external_id, Outcome(external_id, result={"m": n * 2}))
 
 
 class SideBridge(Bridge):
@@ -65,17 +65,17 @@ class SideBridge(Bridge):
     def __init__(self, host: Host, side: Side) -> None:
         self._side = side
 
-    async def begin(self, errand: Errand) -> None:
-        self._side.take(errand)
+    async def start(self, external: ExternalTask) -> None:
+        self._side.take(external)
 
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-        return [self._side.ended[errand.id] for errand in errands if errand.id in self._side.ended]
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+        return [self._side.ended[external.id] for external in externals if external.id in self._side.ended]
 
-    async def keep(self, errands: Sequence[Errand]) -> None: ...
+    async def retain(self, externals: Sequence[ExternalTask]) -> None: ...
 
-    async def cancel(self, errand_id: str, to: str) -> bool:
-        known = errand_id in self._side.works and not (self._side.forgets and errand_id in self._side.off)
-        self._side.off.append(errand_id)
+    async def cancel(self, external_id: str, to: str) -> bool:
+        known = external_id in self._side.works and not (self._side.forgets and external_id in self._side.off)
+        self._side.off.append(external_id)
         return known
 
     async def close(self) -> None: ...
@@ -111,8 +111,8 @@ def test_several_hosts_make_one_piece_of_work_of_each(crossing: Crossing) -> Non
 def test_what_is_not_ready_is_offered_again(crossing: Crossing) -> None:
     side = Side()
 
-    def refuse(errand: Errand) -> None:
-        if side.begun[errand.id] < 4:
+    def refuse(external: ExternalTask) -> None:
+        if side.begun[external.id] < 4:
             raise NotReady("tomorrow")
 
     side.problem = refuse
@@ -128,8 +128,8 @@ def test_what_is_not_ready_is_offered_again(crossing: Crossing) -> None:
 def test_a_mistake_in_a_bridge_does_not_end_it(crossing: Crossing, problem: Exception) -> None:
     side = Side()
 
-    def stumble(errand: Errand) -> None:
-        if side.begun[errand.id] == 1:
+    def stumble(external: ExternalTask) -> None:
+        if side.begun[external.id] == 1:
             raise problem
 
     side.problem = stumble
@@ -144,8 +144,8 @@ def test_one_end_that_cannot_be_settled_holds_up_no_other(crossing: Crossing) ->
     side = Side()
 
     class Garrulous(SideBridge):
-        async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-            return [Ending("nobody's", result={}), *await super().look(errands)]
+        async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+            return [Outcome("nobody's", result={}), *await super().poll(externals)]
 
     crossing.host(agent=partial(Garrulous, side=side))
     run = crossing.submit(source(), {"ns": [1, 2]})
@@ -175,8 +175,8 @@ def test_a_run_that_cannot_be_read_holds_up_no_other(
 def test_what_is_refused_fails_the_step_or_is_tried_again_as_the_workflow_says(crossing: Crossing) -> None:
     side = Side()
 
-    def refuse(errand: Errand) -> None:
-        if not errand.task.failures:
+    def refuse(external: ExternalTask) -> None:
+        if not external.task.failures:
             raise Refused("not you", "Rude")
 
     side.problem = refuse
@@ -198,13 +198,13 @@ def test_what_is_refused_fails_the_step_or_is_tried_again_as_the_workflow_says(c
 def test_what_ends_while_it_is_begun_is_called_off(
     crossing: Crossing, monkeypatch: pytest.MonkeyPatch, forgets: bool
 ) -> None:
-    """The cancel comes first over there, where nobody knows the errand yet. It is known to be over at once."""
-    monkeypatch.setattr("afl.bridges.bridge_worker._UNHEARD_MS", 1e9)
+    """The cancel comes first over there, where nobody knows the task yet. It is known to be over at once."""
+    monkeypatch.setattr("afl.bridges.bridge_worker._CANCEL_REPEAT_MS", 1e9)
     side = Side(forgets=forgets)
 
-    def cancel_first(errand: Errand) -> None:
+    def cancel_first(external: ExternalTask) -> None:
         if not side.works:
-            cancel(crossing.store, errand.task.workflow_id)
+            cancel(crossing.store, external.task.workflow_id)
 
     side.problem = cancel_first
     host(crossing, side)
@@ -219,7 +219,7 @@ def test_a_cancel_that_nobody_over_there_knows_of_is_repeated_for_a_while(
 ) -> None:
     side = Side()
 
-    def never(errand: Errand) -> None:
+    def never(external: ExternalTask) -> None:
         raise NotReady("never")
 
     side.problem = never
@@ -230,17 +230,17 @@ def test_a_cancel_that_nobody_over_there_knows_of_is_repeated_for_a_while(
     uuid = crossing.task(run).uuid
     eventually(lambda: side.off.count(uuid) >= 3)
     assert not crossing.is_told(run)
-    monkeypatch.setattr("afl.bridges.bridge_worker._UNHEARD_MS", 0)
+    monkeypatch.setattr("afl.bridges.bridge_worker._CANCEL_REPEAT_MS", 0)
     eventually(lambda: crossing.is_told(run))
 
 
 def test_why_something_waits_is_in_the_log_until_it_is_begun(
     crossing: Crossing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afl.bridges.bridge_worker._SILENT_MS", 0)
+    monkeypatch.setattr("afl.bridges.bridge_worker._QUIET_MS", 0)
     side, ready = Side(), threading.Event()
 
-    def refuse(errand: Errand) -> None:
+    def refuse(external: ExternalTask) -> None:
         if not ready.is_set():
             raise NotReady("nobody is at home")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from afl.bridges.bridge import Ending, Errand
+from afl.bridges.bridge import ExternalTask, Outcome
 from afl.bridges.message import DEDUP_SECONDS, MessageBridge, memory
 from afl.coordination.models import AgentId
 from afl.kernel.clock import wall_ms
@@ -14,16 +14,16 @@ LONG_AGO = wall_ms() - round(DEDUP_SECONDS * 2000)
 
 
 class NoHost:
-    async def errand(self, errand_id: str) -> Errand | None:
+    async def find(self, external_id: str) -> ExternalTask | None:
         return None
 
-    async def settle(self, ending: Ending) -> None: ...
+    async def settle(self, outcome: Outcome) -> None: ...
 
     def wake(self) -> None: ...
 
 
 def sent(updated: int) -> int:
-    """How many requests there are after one errand of a task that was created long ago was begun."""
+    """How many requests there are after one external task that was created long ago was started."""
 
     async def begun() -> int:
         coordinator = memory()
@@ -39,7 +39,7 @@ def sent(updated: int) -> int:
             updated=updated,
             via="message:translator",
         )
-        await bridge.begin(Errand(task, "task-1-1", "translator"))
+        await bridge.start(ExternalTask(task, "task-1-1", "translator"))
         waiting = (await coordinator.statistics(AgentId(type="translator"))).ready
         await bridge.close()
         return waiting

@@ -175,7 +175,7 @@ def _runner(
         handlers,
         concurrency=concurrency,
         observer=observer,
-        awaits=bridges.looks_after if bridges is not None else None,
+        awaits=bridges.expects_result if bridges is not None else None,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from afl.bridges.bridge import Bridge, Host, Opening
+from afl.bridges.bridge import Bridge, BridgeFactory, Host
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
 from afl.kernel.errors import AgentFlowError
@@ -67,16 +67,16 @@ def bridge_service(
 ) -> BridgeService:
     """The bridges that the settings and the installed extras allow; it has not started."""
     on_server = uses_redis(settings)
-    openings: dict[str, Opening] = {}
+    factories: dict[str, BridgeFactory] = {}
     if isinstance(store, SqlStore):
-        openings["agent"] = lambda host: _agent_bridge(host, store, settings)
+        factories["agent"] = lambda host: _agent_bridge(host, store, settings)
     if _installed("zmq"):
-        openings["fleet"] = _fleet_bridge
+        factories["fleet"] = _fleet_bridge
     if _installed("pydantic") and (_installed("redis") or not on_server):
-        openings["message"] = lambda host: _message_bridge(host, store, settings, offer)
+        factories["message"] = lambda host: _message_bridge(host, store, settings, offer)
     return BridgeService(
         Evaluator(store),
-        openings,
+        factories,
         rules=Rules.of(settings.bridges),
         task_list=settings.task_list,
         poll_seconds=settings.poll_interval_ms / 1000,
@@ -142,7 +142,7 @@ class TurnStaff:
 def _agent_bridge(host: Host, store: SqlStore, settings: Settings) -> Bridge:
     module = importlib.import_module("afl.bridges.agent")
     limits = importlib.import_module("afl.operations.turn.turns").limits_of(settings)
-    place = module.TurnsPlace(store.database, settings.bus, settings.project, limits)
+    place = module.TurnsConnection(store.database, settings.bus, settings.project, limits)
     return _bridge(module.AgentBridge(host, place))
 
 

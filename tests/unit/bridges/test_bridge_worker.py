@@ -1,4 +1,4 @@
-"""One errand that cannot be begun, called off or looked at keeps no other waiting; many cost no more than they must."""
+"""One external task that cannot be started, canceled or polled delays no other; many cost no more than they must."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support.crossings import Crossing
 from support.eventually import eventually
 
-from afl.bridges.bridge import Bridge, Ending, Errand, Host
+from afl.bridges.bridge import Bridge, ExternalTask, Host, Outcome
 from afl.operations.run.control import cancel, pause, unpause
 from afl.runtime.memory_store import MemoryStore
 
@@ -20,7 +20,7 @@ workflow W(n: Long) => (m: Long) andThen {
     yield W(m = done.m)
 }
 """
-BAD = 13  # the parameter of an errand that is nothing but trouble
+BAD = 13  # the parameter of the external task that fails
 
 
 class Trouble(Exception):
@@ -28,7 +28,7 @@ class Trouble(Exception):
 
 
 class Side(Bridge):
-    """Another side on which the bad errand raises where `fails` says; what is begun there has ended."""
+    """Another side on which the bad task raises where `fails` says; what is begun there has ended."""
 
     kind = "agent"
 
@@ -38,32 +38,32 @@ class Side(Bridge):
         self.calls: list[tuple[str, str]] = []
         self.done = True
 
-    def act(self, name: str, errand_id: str) -> None:
-        self.calls.append((name, errand_id))
-        if name in self.fails and self.known.get(errand_id, BAD) == BAD:
+    def act(self, name: str, external_id: str) -> None:
+        self.calls.append((name, external_id))
+        if name in self.fails and self.known.get(external_id, BAD) == BAD:
             raise Trouble(name)
 
-    async def begin(self, errand: Errand) -> None:
-        if errand.parameters["n"] != BAD:
-            self.known[errand.id] = errand.parameters["n"]
-        self.act("begin", errand.id)
-        self.known[errand.id] = errand.parameters["n"]
+    async def start(self, external: ExternalTask) -> None:
+        if external.parameters["n"] != BAD:
+            self.known[external.id] = external.parameters["n"]
+        self.act("begin", external.id)
+        self.known[external.id] = external.parameters["n"]
 
-    async def look(self, errands: Sequence[Errand]) -> list[Ending]:
-        self.calls += [("look", errand.id) for errand in errands]
-        ended = [errand for errand in errands if self.done and self.known.get(errand.id, BAD) != BAD]
-        return [Ending(errand.id, result={"m": self.known[errand.id]}) for errand in ended]
+    async def poll(self, externals: Sequence[ExternalTask]) -> list[Outcome]:
+        self.calls += [("look", external.id) for external in externals]
+        ended = [external for external in externals if self.done and self.known.get(external.id, BAD) != BAD]
+        return [Outcome(external.id, result={"m": self.known[external.id]}) for external in ended]
 
-    async def keep(self, errands: Sequence[Errand]) -> None: ...
+    async def retain(self, externals: Sequence[ExternalTask]) -> None: ...
 
-    async def cancel(self, errand_id: str, to: str) -> bool:
-        self.act("cancel", errand_id)
-        return errand_id in self.known
+    async def cancel(self, external_id: str, to: str) -> bool:
+        self.act("cancel", external_id)
+        return external_id in self.known
 
     async def close(self) -> None: ...
 
-    def count(self, name: str, errand_id: str) -> int:
-        return self.calls.count((name, errand_id))
+    def count(self, name: str, external_id: str) -> int:
+        return self.calls.count((name, external_id))
 
 
 @pytest.fixture
