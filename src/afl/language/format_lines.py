@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<name>[A-Za-z_]\w*(?:\.\w+)*)
     | (?P<value>\$(?:\.\w+)+|\d+\.\d+(?:[eE][+-]?\d+)?|\d+)
-    | (?P<operator>=>|\+\+|\|\||&&|==|!=|>=|<=|[-+*/%<>!=])
+    | (?P<operator>=>|\+\+|\|\||&&|==|!=|>=|<=|[-+*/%<>!=?])
     | (?P<open>\#\{|[({\[])
     | (?P<close>[)}\]])
     | (?P<mark>[,:;.])
@@ -45,13 +45,24 @@ class Piece:
 def pieces(text: str) -> Iterator[Piece]:
     """Everything in the text but white space."""
     line, line_start, end = 1, 0, 0
+    questions = [0]  # conditional expressions whose ':' is still to come, in each open bracket
     for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "open":
+            questions.append(0)
+        elif kind == "close" and len(questions) > 1:
+            questions.pop()
+        elif match[0] == "?":
+            questions[-1] += 1
+        elif match[0] == ":" and questions[-1]:
+            questions[-1] -= 1
+            kind = "operator"
         gap = text.count("\n", end, match.start())
         if gap:
             line += gap
             line_start = text.rfind("\n", 0, match.start()) + 1
         found = match[0].rstrip() if match.lastgroup == "line_comment" else match[0]
-        yield Piece(match.lastgroup or "", found, line, match.start() - line_start + 1, gap)
+        yield Piece(kind, found, line, match.start() - line_start + 1, gap)
         inner = match[0].count("\n")
         if inner:
             line += inner

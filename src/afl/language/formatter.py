@@ -13,7 +13,7 @@ from afl.language.parser import AFLParser
 WIDTH = 100
 INDENT = "    "
 
-_WORD_OPERATORS = frozenset({"in", "not", "contains", "startsWith", "endsWith", "case"})
+_WORD_OPERATORS = frozenset({"if", "in", "not", "contains", "startsWith", "endsWith", "case"})
 _PAIRS = {"(": ")", "[": "]", "#{": "}"}
 
 
@@ -141,7 +141,8 @@ def _spaced(earlier: Piece | None, before: Piece, piece: Piece) -> bool:
     if piece.kind == "close":
         return piece.text == "}" and before.text == "}"
     if piece.text in ("(", "["):
-        return not _is_operand(before)
+        is_function = before.text == "contains" and (earlier is None or not _is_operand(earlier))
+        return not (_is_operand(before) or is_function)
     return not _is_sign(earlier, before)
 
 

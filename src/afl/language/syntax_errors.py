@@ -149,7 +149,7 @@ def expectation(error: UnexpectedInput) -> str:
         words.append("a declaration")
         accepted -= _DECLARATIONS | {"NAMESPACE", "USES"}
     if "OP" in accepted:
-        accepted -= {"DOT", "LSQB"}
+        accepted -= {"DOT", "LSQB", "QMARK", "LPAR", "FOR"}
     words += sorted(_WORDS.get(terminal, f"'{terminal.lower()}'") for terminal in accepted)
     return f"Expected {_listed(words)}" if words else "Nothing can follow here"
 

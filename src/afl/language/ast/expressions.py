@@ -78,8 +78,45 @@ class MapLiteral(ASTNode):
     entries: list[MapEntry] = field(default_factory=list)
 
 
+@dataclass
+class ConditionalExpr(ASTNode):
+    """`condition ? then : otherwise`; only one of the two is evaluated."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass
+class FunctionExpr(ASTNode):
+    """`len(x)`: a function of the language."""
+
+    name: str
+    args: list[Expression] = field(default_factory=list)
+
+
+@dataclass
+class Comprehension(ASTNode):
+    """`[element for variable in iterable if condition]`."""
+
+    element: Expression
+    variable: str
+    iterable: Expression
+    condition: Expression | None = None
+
+
 Expression: TypeAlias = (
-    Literal | Reference | ConcatExpr | BinaryExpr | UnaryExpr | IndexExpr | ArrayLiteral | MapLiteral
+    Literal
+    | Reference
+    | ConcatExpr
+    | BinaryExpr
+    | UnaryExpr
+    | IndexExpr
+    | ArrayLiteral
+    | MapLiteral
+    | ConditionalExpr
+    | FunctionExpr
+    | Comprehension
 )
 
 

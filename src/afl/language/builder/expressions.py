@@ -10,7 +10,10 @@ from lark import Token
 from afl.language.ast.declarations import ArrayType, TypeExpr, TypeRef
 from afl.language.ast.expressions import (
     ArrayLiteral,
+    Comprehension,
+    ConditionalExpr,
     Expression,
+    FunctionExpr,
     IndexExpr,
     Literal,
     MapEntry,
@@ -121,7 +124,32 @@ class ExpressionBuilder(BaseBuilder):
         run += children[1:]
         return run
 
-    def expr(self, children: Children) -> Expression:
+    def conditional(self, children: Children) -> ConditionalExpr:
+        condition, _, then, _, otherwise = children
+        node = ConditionalExpr(condition, then, otherwise, location=self.between(condition, otherwise))
+        self.deepen(node, (condition, then, otherwise), MAX_EXPRESSION_DEPTH)
+        return node
+
+    def function(self, children: Children) -> FunctionExpr:
+        name, args = self.plain(children[0], "A function name"), children[2]
+        node = FunctionExpr(name, args, location=self.between(children[0], children[3]))
+        self.deepen(node, args, MAX_EXPRESSION_DEPTH)
+        return node
+
+    def comprehension(self, children: Children) -> Comprehension:
+        element, name, iterable = children[1], children[3], children[5]
+        condition = children[7] if len(children) > 7 else None
+        node = Comprehension(
+            element,
+            self.plain(name, "A variable"),
+            iterable,
+            condition,
+            location=self.between(children[0], children[-1]),
+        )
+        self.deepen(node, (element, iterable, condition), MAX_EXPRESSION_DEPTH)
+        return node
+
+    def binary(self, children: Children) -> Expression:
         run = children[0]
         tree = fold(run, self._chained)
         added = sum(1 for operator in run[1::2] if operator.value != "++") or 1

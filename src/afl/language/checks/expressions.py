@@ -8,8 +8,11 @@ from typing import Any
 from afl.language.ast.expressions import (
     ArrayLiteral,
     BinaryExpr,
+    Comprehension,
     ConcatExpr,
+    ConditionalExpr,
     Expression,
+    FunctionExpr,
     IndexExpr,
     Literal,
     MapLiteral,
@@ -18,7 +21,8 @@ from afl.language.ast.expressions import (
 )
 from afl.language.checks import operators
 from afl.language.checks.context import Context
-from afl.language.checks.scopes import Binding, Scope
+from afl.language.checks.scopes import Binding, Scope, variable
+from afl.language.functions import FUNCTIONS, fits
 from afl.language.types import (
     BOOLEAN,
     DOUBLE,
@@ -53,6 +57,9 @@ class Expressions:
             IndexExpr: self._index,
             ArrayLiteral: self._array,
             MapLiteral: self._map,
+            ConditionalExpr: self._conditional,
+            FunctionExpr: self._function,
+            Comprehension: self._comprehension,
         }
 
     def infer(self, node: Expression, scope: Scope) -> Type:
@@ -103,6 +110,54 @@ class Expressions:
         if not index.is_open and index not in (INT, LONG):
             self._context.error(node, "TYPE_INDEX", f"Type error: a list is indexed by an Int, got {index}")
         return target.element
+
+    def _conditional(self, node: ConditionalExpr, scope: Scope) -> Type:
+        self._require_boolean(node.condition, scope, "the condition before '?'")
+        return common([self.infer(node.then, scope), self.infer(node.otherwise, scope)])
+
+    def _require_boolean(self, node: Expression, scope: Scope, what: str) -> None:
+        kind = self.infer(node, scope)
+        if not kind.is_open and kind != BOOLEAN:
+            self._context.error(node, "TYPE_CONDITION", f"Type error: {what} must be a Boolean, got {kind}")
+
+    # ---- functions and comprehensions
+
+    def _function(self, node: FunctionExpr, scope: Scope) -> Type:
+        arguments = [self.infer(arg, scope) for arg in node.args]
+        function = FUNCTIONS.get(node.name)
+        if function is None:
+            self._context.error(
+                node,
+                "FUNCTION_UNKNOWN",
+                f"There is no function '{node.name}'; facets are called by a step of their own",
+                self._context.suggest(node.name, lambda: FUNCTIONS),
+            )
+            return UNKNOWN
+        most = None if function.variadic else len(function.parameters)
+        if len(arguments) < function.required or (most is not None and len(arguments) > most):
+            message = f"Wrong number of arguments, {len(arguments)}: the function is {function.signature}"
+            self._context.error(node, "FUNCTION_ARGUMENTS", message)
+            return UNKNOWN
+        for position, (argument, given) in enumerate(zip(node.args, arguments, strict=True)):
+            kind = function.kind(position)
+            if kind is not None and not fits(given, kind):
+                self._context.error(
+                    argument,
+                    "TYPE_FUNCTION_ARGUMENT",
+                    f"Type error: argument {position + 1} of {function.signature} must be {kind}, got {given}",
+                )
+        return function.result(arguments)
+
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Type:
+        source = self.infer(node.iterable, scope)
+        if not source.is_open and not source.is_array and source != MAP:
+            message = f"Type error: '{node.variable}' runs over a list or a map, got {source}"
+            self._context.error(node.iterable, "TYPE_COMPREHENSION", message)
+        inner = scope.inner()
+        inner.bindings[node.variable] = variable(ENTRY if source == MAP else source.element or UNKNOWN)
+        if node.condition is not None:
+            self._require_boolean(node.condition, inner, "the condition after 'if'")
+        return array_of(self.infer(node.element, inner))
 
     # ---- references
 

@@ -10,8 +10,11 @@ from uuid import UUID
 from afl.language.ast.expressions import (
     ArrayLiteral,
     BinaryExpr,
+    Comprehension,
     ConcatExpr,
+    ConditionalExpr,
     Expression,
+    FunctionExpr,
     IndexExpr,
     Literal,
     MapLiteral,
@@ -40,6 +43,9 @@ class ExpressionEmitter:
             IndexExpr: self._index,
             ArrayLiteral: self._array,
             MapLiteral: self._map,
+            ConditionalExpr: self._conditional,
+            FunctionExpr: self._function,
+            Comprehension: self._comprehension,
         }
 
     def handles(self, node: object) -> bool:
@@ -80,6 +86,25 @@ class ExpressionEmitter:
     def _map(self, node: MapLiteral) -> Json:
         entries = [{"key": entry.key, "value": self.convert(entry.value)} for entry in node.entries]
         return {"type": "MapLiteral", "entries": entries}
+
+    def _conditional(self, node: ConditionalExpr) -> Json:
+        parts = {name: self.convert(getattr(node, name)) for name in ("condition", "then", "otherwise")}
+        return self._located({"type": "ConditionalExpr", **parts}, node.location)
+
+    def _function(self, node: FunctionExpr) -> Json:
+        data = {"type": "FunctionExpr", "name": node.name, "args": [self.convert(arg) for arg in node.args]}
+        return self._located(data, node.location)
+
+    def _comprehension(self, node: Comprehension) -> Json:
+        data = {
+            "type": "Comprehension",
+            "element": self.convert(node.element),
+            "variable": node.variable,
+            "iterable": self.convert(node.iterable),
+        }
+        if node.condition is not None:
+            data["condition"] = self.convert(node.condition)
+        return self._located(data, node.location)
 
     def _located(self, data: Json, location: SourceLocation | None) -> Json:
         where = self._locate(location)

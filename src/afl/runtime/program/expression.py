@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError
 from afl.runtime.errors import EvaluationError, UnresolvedReferenceError
 from afl.runtime.program import operators
+from afl.runtime.program.functions import FUNCTIONS
 
 FACET_REFERENCE = "_facet_ref"
 
@@ -25,6 +26,7 @@ class EvaluationContext:
     foreach_var: str | None = None
     foreach_value: Any = None
     step_id: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of comprehensions
 
 
 Evaluate = Callable[[EvaluationContext], Any]
@@ -58,6 +60,11 @@ def references(expr: Any) -> Iterable[tuple[str, ...]]:
         if isinstance(node, dict):
             if node.get("type") == "StepRef":
                 yield tuple(node.get("path", ()))
+            elif node.get("type") == "Comprehension":
+                pending.append(node.get("iterable"))
+                for inner in references([node.get("element"), node.get("condition")]):
+                    if inner[:1] != (node.get("variable"),):
+                        yield inner
             else:
                 pending.extend(value for value in node.values() if isinstance(value, (dict, list)))
         elif isinstance(node, list):
@@ -79,6 +86,15 @@ def render(expr: Any) -> str:
         return " ++ ".join(render(operand) for operand in expr.get("operands", []))
     if kind == "IndexExpr":
         return f"{render(expr.get('target'))}[{render(expr.get('index'))}]"
+    if kind == "ConditionalExpr":
+        return (
+            f"{render(expr.get('condition'))} ? {render(expr.get('then'))} : {render(expr.get('otherwise'))}"
+        )
+    if kind == "FunctionExpr":
+        return f"{expr.get('name')}({', '.join(render(arg) for arg in expr.get('args', []))})"
+    if kind == "Comprehension":
+        test = f" if {render(expr['condition'])}" if expr.get("condition") is not None else ""
+        return f"[{render(expr.get('element'))} for {expr.get('variable')} in {render(expr.get('iterable'))}{test}]"
     return operators.text_of(expr["value"]) if "value" in expr else str(kind)
 
 
@@ -139,6 +155,10 @@ def _step_ref(expr: dict[str, Any]) -> Evaluate:
     tail, rest = path[1:], path[2:]
 
     def evaluate(context: EvaluationContext) -> Any:
+        if name in context.variables:
+            return (
+                walk(context.variables[name], tail, reference, context) if tail else context.variables[name]
+            )
         if name == context.foreach_var:
             return walk(context.foreach_value, tail, reference, context) if tail else context.foreach_value
         try:
@@ -243,6 +263,69 @@ def _index(expr: dict[str, Any]) -> Evaluate:
     return evaluate
 
 
+def _conditional(expr: dict[str, Any]) -> Evaluate:
+    condition, then, otherwise = (
+        compile_expression(expr.get(key)) for key in ("condition", "then", "otherwise")
+    )
+
+    def evaluate(context: EvaluationContext) -> Any:
+        try:
+            chosen = operators.boolean(condition(context), "'?'")
+        except TypeError as problem:
+            raise _guard(expr, context, problem, "?") from problem
+        return then(context) if chosen else otherwise(context)
+
+    return evaluate
+
+
+def _function(expr: dict[str, Any]) -> Evaluate:
+    name, args = expr.get("name", ""), [compile_expression(arg) for arg in expr.get("args", [])]
+    apply = FUNCTIONS.get(name)
+
+    def evaluate(context: EvaluationContext) -> Any:
+        if apply is None:
+            raise EvaluationError(
+                render(expr), f"Unknown function: {name}", context.step_id, expr.get("location")
+            )
+        values = [arg(context) for arg in args]
+        try:
+            return apply(*values)
+        except _PROBLEMS as problem:
+            raise _failed(expr, context, f"{name}: {problem}") from problem
+
+    return evaluate
+
+
+def _comprehension(expr: dict[str, Any]) -> Evaluate:
+    element, iterable = compile_expression(expr.get("element")), compile_expression(expr.get("iterable"))
+    name = expr.get("variable", "")
+    test = None if expr.get("condition") is None else compile_expression(expr["condition"])
+
+    def evaluate(context: EvaluationContext) -> Any:
+        source = iterable(context)
+        if isinstance(source, dict):
+            source = [{"key": key, "value": value} for key, value in source.items()]
+        elif not isinstance(source, list):
+            kind = operators.type_name(source)
+            raise _failed(expr, context, f"'{name}' runs over a list or a map, got {kind}")
+        found = []
+        for value in source:
+            inner = replace(context, variables={**context.variables, name: value})
+            try:
+                wanted = test is None or operators.boolean(test(inner), "'if'")
+            except TypeError as problem:
+                raise _guard(expr, context, problem, "if") from problem
+            if wanted:
+                found.append(element(inner))
+        return found
+
+    return evaluate
+
+
+def _failed(expr: dict[str, Any], context: EvaluationContext, message: str) -> EvaluationError:
+    return EvaluationError(render(expr), message, context.step_id, expr.get("location"))
+
+
 _BUILDERS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {
     "String": _literal(""),
     "Int": _literal(0),
@@ -257,6 +340,9 @@ _BUILDERS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {
     "ArrayLiteral": lambda expr: _array(expr.get("elements", [])),
     "MapLiteral": _map,
     "IndexExpr": _index,
+    "ConditionalExpr": _conditional,
+    "FunctionExpr": _function,
+    "Comprehension": _comprehension,
 }
 
 
