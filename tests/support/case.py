@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass
 class Callee:
-    """Something a step can call; `optional` parameters have a default or an implicit."""
+    """Something a step can call; `optional` parameters have a default or an implicit.
+
+    `keeps_returns`: it has its returns after its catch ran, too.
+    """
 
     name: str
     params: dict[str, str]
@@ -17,6 +20,7 @@ class Callee:
     optional: frozenset[str] = frozenset()
     is_event: bool = False
     is_schema: bool = False
+    keeps_returns: bool = True
 
 
 @dataclass

@@ -137,10 +137,12 @@ class Writer:
         bodied = depth < 3 and self.rarely()
         if bodied:
             line += self._bodies(callee, name, owners, names, depth)
+        keeps_returns = callee.keeps_returns
         if depth < 3 and self.rarely():
-            line += self._catch(callee, name, owners, names, depth)
+            keeps_returns = self.rarely(2)
+            line += self._catch(callee, name, owners, names, depth, complete=keeps_returns)
         names.add(f"{name}.", callee.params)
-        if not bodied or callee.is_event or self.rarely():
+        if keeps_returns and (not bodied or callee.is_event or self.rarely()):
             names.add(f"{name}.", callee.returns)
         return line
 
@@ -165,10 +167,14 @@ class Writer:
             inner.add(self.pick(["$.", f"{name}."]), callee.returns)
         return inner
 
-    def _catch(self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int) -> str:
+    def _catch(
+        self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int, *, complete: bool
+    ) -> str:
         inner = names.without_inputs()
         inner.add(self.pick(["$.", f"{name}."]), {"error_type": "String"})
         inner.known.setdefault("Boolean", []).append(f'({name}.error contains "boom")')
+        if complete:
+            return f" catch {{\nyield {callee.name}({self.arguments(callee.returns, inner)})\n}}"
         return f" catch {self.block([callee, *owners], inner, depth + 1, ('when',))}"
 
     def _yields(self, owners: list[Callee], names: Names) -> list[str]:
@@ -221,6 +227,7 @@ class Writer:
         if blocks and self.rarely():
             caught = Names({"Boolean": ['($.error contains "boom")']})
             blocks += f"\ncatch {self.block([facet], caught, 2, ('when',))}"
+            facet.keeps_returns = False
         facet.source = f"{head}{blocks}"
         self._callees.append(facet)
 

@@ -124,7 +124,7 @@ def inline_bodies(draw: DrawFn, facet: Facet, facets: list[Facet], outer: Values
     values.add("$.", facet.params | facet.returns)
     inner = draw(steps(facets, values, f"{name}_", inline=False))
     yielded = f"yield {facet.name}({draw(arguments(facet.returns, values))})" if facet.returns else ""
-    tail = draw(st.sampled_from(["", " catch { }"]))
+    tail = draw(st.sampled_from(["", f" catch {{ {yielded} }}"]))
     return f" andThen {{\n{inner}\n{yielded}\n}}{tail}"
 
 

@@ -29,6 +29,24 @@ def body(text: str, params: str = "", returns: str = "") -> str:
 
 
 BROKEN = {
+    "a catch that does not provide what is used": (
+        body('a = Ask(q = "x") catch { } b = Ask(q = a.answer)'),
+        "CATCH_MISSING_RETURN",
+        "Step 'a' has no 'answer' after its catch ran, and 'a.answer' is used here",
+    ),
+    "a case of a catch that does not provide it": (
+        body(
+            'a = Ask(q = "x") catch when { case true => { yield Ask(answer = "") } case _ => { } } '
+            "b = Ask(q = a.answer)"
+        ),
+        "CATCH_MISSING_RETURN",
+        "Step 'a' has no 'answer' after its catch ran",
+    ),
+    "a catch of the facet": (
+        "event Try() => (r: Long) catch { } " + body("a = Try() b = N(a.r)"),
+        "CATCH_MISSING_RETURN",
+        "Step 'a' has no 'r' after its catch ran",
+    ),
     "duplicate facet": (
         "facet A() facet A()",
         "DUPLICATE_NAME",
@@ -373,6 +391,15 @@ def test_operators_refuse_what_they_cannot_work_on(expression: str) -> None:
 
 
 ACCEPTED = {
+    "a catch that provides what is used": body(
+        'a = Ask(q = "x") catch { yield Ask(answer = a.error) } b = Ask(q = a.answer)'
+    ),
+    "a parameter after a catch": body('a = Ask(q = "x") catch { } b = Ask(q = a.q)'),
+    "a catch that fails": body('a = Ask(q = "x") catch { sys.assert(false) } b = Ask(q = a.answer)'),
+    "a catch that provides it from a body": body(
+        'a = Ask(q = "x") catch { n = N(1) andThen { yield Ask(answer = "y") } } b = Ask(q = a.answer)'
+    ),
+    "inside its own body": body('a = Ask(q = "x") andThen { b = Ask(q = a.answer) } catch { }'),
     "widening": body("a = N(1) b = Opt(a.n + 1.5)"),
     "null fits everything": body("a = Two(null) b = Ask(q = null) c = Greet(user = null)"),
     "Json fits and yields everything": body("a = N($.j) b = N($.j.x.y[0]) c = N($.j + 1)", "j: Json"),

@@ -16,6 +16,7 @@ from afl.language.ast.blocks import (
     WhenBlock,
     clauses,
 )
+from afl.language.ast.declarations import SchemaDecl
 from afl.language.ast.expressions import Expression
 from afl.language.checks.calls import Calls, Yields
 from afl.language.checks.context import Context
@@ -144,13 +145,29 @@ class Blocks:
         scope.current = statement.name
         symbol, attributes = self.calls.check(statement.call, scope)
         scope.current = None
-        scope.bindings[statement.name] = step(symbol, attributes)
-        if statement.body is None and statement.catch is None:
-            return
         inner_targets = YieldScope(symbol, self._context.names, targets) if symbol is not None else None
+        scope.bindings[statement.name] = step(symbol, attributes)
+        missing = self._missing_returns(statement, symbol, inner_targets)
         inner = scope.with_inputs(attributes if symbol is not None else None)
         self.check_body(statement.body, inner, inner_targets)
         self._check_step_catch(statement, inner, symbol, attributes, inner_targets)
+        scope.bindings[statement.name] = step(symbol, attributes, missing)
+
+    def _missing_returns(
+        self, statement: StepStmt, symbol: Symbol | None, targets: YieldScope | None
+    ) -> frozenset[str]:
+        """The returns that a step lacks after its catch, or else its facet's, ran."""
+        if symbol is None or targets is None or isinstance(symbol.node, SchemaDecl):
+            return frozenset()
+        catch = statement.catch or symbol.node.catch
+        if catch is None:
+            return frozenset()
+        blocks = [case.block for case in catch.when.cases] if catch.when is not None else [catch.block]
+        returns = self._context.signatures.returns(symbol)
+        params = self._context.signatures.params(symbol)
+        needed = {name for name, slot in returns.items() if not slot.has_default and name not in params}
+        provided = [_yielded(block, symbol, targets) for block in blocks if block is not None]
+        return frozenset(name for name in needed if not all(name in each for each in provided))
 
     def _check_step_catch(
         self,
@@ -181,6 +198,24 @@ class Blocks:
 
     def _check_assert(self, statement: SysAssertStmt, scope: Scope) -> None:
         self._condition(statement.condition, scope, "SYS_ASSERT_NOT_BOOLEAN", "sys.assert condition")
+
+
+def _yielded(block: Block, owner: Symbol, targets: YieldScope) -> set[str]:
+    """The returns of `owner` that a block yields, in its nested blocks too; all of them if an assertion may fail it."""
+    found: set[str] = set()
+    for statement in block.yield_stmts:
+        target = targets.find(statement.call.name)
+        if target is not None and target.owner is owner:
+            first = [each.name for each in target.values()][:1]
+            found |= {arg.name or (first[0] if first else "") for arg in statement.call.args}
+    for step_ in block.steps:
+        if isinstance(step_, SysAssertStmt):
+            found |= {each.name for each in owner.returns or []}
+        elif isinstance(step_, StepStmt) and step_.call.name.rpartition(".")[2] != owner.name:
+            for part in clauses(step_.body):
+                inner = [case.block for case in part.when.cases] if part.when is not None else [part.block]
+                found = found.union(*(_yielded(each, owner, targets) for each in inner))
+    return found
 
 
 def _step_names(part: AndThenBlock) -> frozenset[str]:

@@ -201,6 +201,14 @@ class Expressions:
                 self._context.suggest(attribute, lambda: valid),
             )
             return UNKNOWN
+        if attribute in binding.missing:
+            lacking = ", ".join(f"{each} = ..." for each in sorted(binding.missing))
+            self._context.error(
+                node,
+                "CATCH_MISSING_RETURN",
+                f"Step '{name}' has no '{attribute}' after its catch ran, and '{_spelled(node)}' is used here",
+                f"end the catch with 'yield {binding.type.name.rpartition('.')[2]}({lacking})'",
+            )
         return self._follow(node, binding.attributes[attribute], 2)
 
     def _undefined(self, node: Reference, name: str, scope: Scope) -> None:

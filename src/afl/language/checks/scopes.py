@@ -11,19 +11,25 @@ from afl.language.types import UNKNOWN, Type, symbol_type
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A step (its attributes; None means any) or a foreach variable (its type)."""
+    """A step (its attributes; None means any) or a foreach variable (its type).
+
+    `missing` are the returns that a step does not have after its catch ran.
+    """
 
     type: Type
     attributes: Mapping[str, Type] | None = None
     is_step: bool = True
+    missing: frozenset[str] = frozenset()
 
 
 def variable(kind: Type) -> Binding:
     return Binding(kind, None, False)
 
 
-def step(symbol: Symbol | None, attributes: Mapping[str, Type] | None) -> Binding:
-    return Binding(symbol_type(symbol) if symbol is not None else UNKNOWN, attributes)
+def step(
+    symbol: Symbol | None, attributes: Mapping[str, Type] | None, missing: frozenset[str] = frozenset()
+) -> Binding:
+    return Binding(symbol_type(symbol) if symbol is not None else UNKNOWN, attributes, missing=missing)
 
 
 @dataclass
