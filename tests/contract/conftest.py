@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from store_records import KINDS, MANY, OpenStore
+from store_records import KINDS, OpenStore
 
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.stores.sql_store import few_rows
 
 
 @pytest.fixture(params=list(KINDS))
@@ -26,10 +25,8 @@ def open_store(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     if request.param == "sqlite":
         file = request.getfixturevalue("empty_sqlite_url")
         yield lambda: remember(SqliteStore(file))
-    elif request.param in ("postgres", MANY):
+    elif request.param == "postgres":
         url = request.getfixturevalue("empty_postgres_url")
-        if request.param == MANY:
-            request.getfixturevalue("monkeypatch").setattr(few_rows, "MOST", -1)
         yield lambda: remember(PostgresStore(url))
     else:
         url = request.getfixturevalue("empty_mongo_url")

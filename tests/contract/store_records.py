@@ -35,7 +35,6 @@ KINDS: dict[str, type[SqlStore | MongoStore]] = {
     "postgres": PostgresStore,
     "mongo": MongoStore,
 }
-MANY = "postgres-many"  # where every commit is stored as those of many rows are
 RUN = WorkflowId("run-1")
 LONG = 600_000  # a lease that does not end during a test
 SECONDS = 60.0  # after this long, what should have happened will not

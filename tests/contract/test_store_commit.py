@@ -12,9 +12,7 @@ from copy import copy
 
 import pytest
 from store_records import (
-    KINDS,
     LONG,
-    MANY,
     NOTHING,
     RUN,
     Everything,
@@ -39,8 +37,6 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import BlockProgress
 from afl.runtime.types import EventId, StepId, WorkflowId
-
-pytestmark = pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
 
 
 def test_everything_of_a_commit_is_stored(store: PersistenceAPI) -> None:

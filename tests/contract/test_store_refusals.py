@@ -11,9 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from store_records import (
-    KINDS,
     LONG,
-    MANY,
     NOTHING,
     RUN,
     Everything,
@@ -31,8 +29,6 @@ from afl.kernel.errors import FencedError, PayloadError, StoreConflict
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
-
-pytestmark = pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
 
 
 def test_a_commit_under_an_old_epoch_stores_nothing(store: PersistenceAPI) -> None:

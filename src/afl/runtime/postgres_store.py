@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.database import Row, Schema, Statement, connect
+from afl.kernel.database import Row, Schema, connect
 from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.stores.sql_store import SqlStore
-from afl.runtime.stores.sql_store.few_rows import is_small, statements
 from afl.runtime.stores.sql_store.run_rows import run_params
 from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
 from afl.runtime.stores.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
-from afl.runtime.stores.sql_store.store import ChangeRows, topics_of
+from afl.runtime.stores.sql_store.store import ChangeRows
 from afl.runtime.stores.sql_store.tables import Q
 
 FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=7)
@@ -36,26 +35,13 @@ class PostgresStore(SqlStore):
         if run is None:  # no fence to put first
             super().commit(changes)
             return
-        with _fencing(f"run {run.workflow_id} or one of its tasks"):
-            if self.database.pipelines and is_small(changes):
-                self._store_few(changes, run)
-            else:
-                self._store_many(changes, run)
-
-    def _store_few(self, changes: IterationChanges, run: RunDefinition) -> None:
-        topics = topics_of(changes)
-        notifications = [Statement(Q.notify, (topic,)) for topic in topics if self.notifier.carried_by_commit]
-        self.database.together([*statements(changes, run, self.lease_ms, self.run_lease_ms), *notifications])
-        if topics:
-            self.notifier.notified(topics)
-
-    def _store_many(self, changes: IterationChanges, run: RunDefinition) -> None:
         rows = ChangeRows(changes)
         if rows.keys:  # to be promoted, which takes more statements
             super().commit(changes)
             return
         described = codec.encode_rows(self._described(changes, run, rows))
-        self._stored(self.database.atomic(Q.commit_changes, changes=described), rows)
+        with _fencing(f"run {run.workflow_id} or one of its tasks"):
+            self._stored(self.database.atomic(Q.commit_changes, changes=described), rows)
 
     def _stored(self, answer: Sequence[Row], rows: ChangeRows) -> None:
         if not answer[0]["held"]:

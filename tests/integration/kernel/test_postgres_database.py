@@ -17,15 +17,14 @@ import pytest
 from conversation import SCRIPT, received, until
 from hypothesis import given
 from hypothesis import strategies as st
-from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, SET_ALL, ids, make_notes
+from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, ids, make_notes
 from support.postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import temporary_stack
-from afl.kernel.database import Database, Query, Statement, Transaction, connect
+from afl.kernel.database import Database, Query, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
 from afl.kernel.errors import (
-    FencedError,
     MissingExtraError,
     PayloadError,
     StoreConflict,
@@ -131,39 +130,6 @@ def test_a_single_statement_is_one_round_trip(shaky: Database, proxy: Proxy, way
     assert proxy.sends - before == 3
 
 
-def test_statements_together_are_prepared_once_and_one_transaction(postgres: Database) -> None:
-    make_notes(postgres)
-    note = Query.of("insert into notes (id, text) values (:id, pg_current_xact_id()::text)")
-    for first in (1, 3):
-        postgres.together([Statement(note, (first,), must_hit=True), Statement(note, (first + 1,))])
-    texts = [row["text"] for row in postgres.select(ALL)]
-    assert texts[0] == texts[1] != texts[2] == texts[3]
-    prepared = Query.of("select count(*) as found from pg_prepared_statements where name like 'afl_%'")
-    assert postgres.select(prepared)[0]["found"] == 2  # with the demand for a row, and without
-
-
-def test_what_is_prepared_is_prepared_once_whatever_fails(postgres: Database) -> None:
-    make_notes(postgres)
-    assert isinstance(postgres, PostgresDatabase)
-    postgres._pool.close()
-    postgres._pool._closed = False  # from here on there is one connection, which has never rolled back
-    postgres.together([Statement(ADD, (1, "a"))])
-    for _ in range(4):
-        postgres.select(PID)
-    postgres.read(lambda tx: tx.one(PID))
-    postgres.together([Statement(ADD, (2, "b"))])
-    for number in (3, 4):
-        with pytest.raises(StoreConflict):
-            postgres.together(
-                [Statement(SET_ALL, ("c",)), Statement(ADD, (1, "a")), Statement(SET, ("c", 1))]
-            )
-        postgres.together([Statement(ADD, (number, "b"))])
-    assert [row["text"] for row in postgres.select(ALL)] == ["a", "b", "b", "b"]
-    prepared = Query.of("select statement from pg_prepared_statements where name like 'afl_%' order by 1")
-    found = [row["statement"] for row in postgres.select(prepared)]
-    assert found == sorted(each.postgres_numbered for each in (ADD, PID, SET_ALL))
-
-
 def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str) -> None:
     name = f"latin_{uuid4().hex}"
     with psycopg.connect(postgres_url, autocommit=True) as admin:
@@ -171,61 +137,17 @@ def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str
         try:
             with connect(f"{postgres_url.rpartition('/')[0]}/{name}") as database:
                 make_notes(database)
-                database.together([Statement(ADD, (1, "für"))])
+                database.write(lambda tx: tx.many(ADD, [(1, "für")]))
                 database.atomic(ADD, id=2, text="für")
                 assert [row["text"] for row in database.select(ALL)] == ["für", "für"]
                 with pytest.raises(PayloadError):
-                    database.together([Statement(ADD, (3, "日"))])
+                    database.atomic(ADD, id=3, text="日")
         finally:
             admin.execute(f"drop database {name} with (force)".encode())
 
 
-@pytest.mark.parametrize("deliver", [True, False])
-def test_statements_together_whose_answer_is_lost_are_not_repeated(
-    shaky: Database, postgres: Database, proxy: Proxy, deliver: bool
-) -> None:
-    (row,) = shaky.select(PID)
-    proxy.cut_at, proxy.deliver = b"insert into notes", deliver
-    with pytest.raises(StoreUnavailable, match="look before you repeat it"):
-        shaky.together([Statement(ADD, (1, "a")), Statement(ADD, (2, "b"))])
-    until(lambda: not postgres.select(SESSION, pid=row["pid"]))
-    assert ids(postgres) == ([1, 2] if deliver else [])
-    shaky.together([Statement(ADD, (3, "c"))])
-    assert ids(postgres)[-1] == 3
-
-
-def test_a_pooler_gets_them_one_by_one(postgres_database: str, postgres: Database) -> None:
-    make_notes(postgres)
-    with Proxy(postgres_database, pooler=True) as pooler, connect(pooler.url) as database:
-        assert postgres.pipelines and not database.pipelines
-        database.together([Statement(ADD, (1, "a")), Statement(SET, ("b", 1), must_hit=True)])
-        with pytest.raises(FencedError):
-            database.together([Statement(ADD, (2, "a")), Statement(SET, ("b", 9), must_hit=True)])
-    assert ids(postgres) == [1]
-
-
-def test_of_two_that_wait_for_each_other_the_one_together_runs_again(postgres_database: str) -> None:
-    with connect(f"{postgres_database}?options=-c%20deadlock_timeout%3D20ms") as database:
-        make_notes(database)
-        database.together([Statement(ADD, (1, "0")), Statement(ADD, (2, "0"))])
-        crossing = threading.Thread(
-            target=lambda: database.together([Statement(SET, ("b", 2)), Statement(SET, ("b", 1))])
-        )
-
-        def work(tx: Transaction) -> None:
-            tx.run(SET, id=1, text="a")
-            if crossing.ident is None:
-                crossing.start()
-                until(lambda: bool(tx.all(BLOCKED)))
-            tx.run(SET, id=2, text="a")
-
-        database.write(work)
-        crossing.join()
-        assert {row["text"] for row in database.select(ALL)} in ({"a"}, {"b"})
-
-
-@pytest.mark.parametrize("way", ["single", "together"])
-def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(
+@pytest.mark.parametrize("way", ["single", "many"])
+def test_an_interrupt_in_the_middle_costs_the_statement_and_nothing_else(
     postgres: Database, way: str
 ) -> None:
     make_notes(postgres)
@@ -254,24 +176,13 @@ def test_an_interrupt_in_the_middle_costs_the_connection_and_nothing_else(
             if way == "single":
                 postgres.atomic(SET, id=1, text="b")
             else:
-                postgres.together([Statement(SET, ("b", 1)), Statement(ADD, (2, "b"))])
+                postgres.write(lambda tx: tx.many(SET, [{"id": 1, "text": "b"}, {"id": 2, "text": "b"}]))
     finally:
         signal.signal(signal.SIGUSR1, before)
     holder.join()
     assert ended.is_set()
-    postgres.together([Statement(ADD, (3, "c"))])
+    postgres.atomic(ADD, id=3, text="c")
     assert [(row["id"], row["text"]) for row in postgres.select(ALL)] == [(1, "held"), (3, "c")]
-
-
-def test_no_result_is_kept(postgres: Database) -> None:
-    assert isinstance(postgres, PostgresDatabase)
-    many = Query.of("select n from generate_series(1, 3) as n")
-    for _ in range(3):
-        assert [row["n"] for row in postgres.select(many)] == [1, 2, 3]
-    (connection,) = postgres._pool._idle
-    (known,) = connection.single._known.values()
-    assert known.name != b""
-    assert known._transformer.pgresult is None
 
 
 def test_a_statement_is_prepared_anew_when_its_table_was_altered(postgres: Database) -> None:
@@ -362,10 +273,10 @@ def test_a_lost_connection_is_called_so_on_every_thread(shaky: Database, proxy: 
 
 def test_a_connection_in_the_middle_of_a_pipeline_goes_to_nobody(postgres: Database) -> None:
     assert isinstance(postgres, PostgresDatabase)
-    connection = postgres._pool.take()
-    connection.pgconn.enter_pipeline_mode()
-    postgres._pool.give(connection)
-    assert connection.closed
+    session = postgres._pool.take()
+    session.connection.pgconn.enter_pipeline_mode()
+    postgres._pool.give(session)
+    assert session.connection.closed
     assert postgres.select(PID)
 
 
@@ -393,7 +304,7 @@ def test_values_arrive_as_they_are(
 
 
 def test_what_cannot_be_sent_is_refused(postgres: Database) -> None:
-    for wrong in ("a\0b", ["a", "b\0"], b"bytes", {"a": 1}, "\udcff", [b"b"], [["a"]], [{"a": 1}]):
+    for wrong in ("a\0b", ["a", "b\0"], "\udcff"):
         with pytest.raises(PayloadError, match="does not fit the store"):
             postgres.select(Query.of("select :value as value"), value=wrong)
 

@@ -4,17 +4,14 @@ from afl.kernel.database.address import DEFAULT_URL, connect
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.queries import Queries, Query, queries
 from afl.kernel.database.schema import Schema
-from afl.kernel.database.statement import FEW, Statement
 
 __all__ = [
     "DEFAULT_URL",
-    "FEW",
     "Database",
     "Queries",
     "Query",
     "Row",
     "Schema",
-    "Statement",
     "Transaction",
     "connect",
     "queries",

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
-from afl.kernel.database.statement import Statement
-from afl.kernel.errors import FencedError, StoreError
+from afl.kernel.errors import StoreError
 from afl.kernel.unraisable import failing
 
 if TYPE_CHECKING:
@@ -70,7 +69,6 @@ class Database(ABC):
     """One store. Safe to use from any thread, and after a fork."""
 
     dialect: Dialect
-    pipelines = False  # whether statements `together` are one round trip
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -114,10 +112,6 @@ class Database(ABC):
 
     def expect_passing(self) -> None:  # noqa: B027  # most have nothing to prepare
         """A hint: the next write of this process will be a passing one, and somebody will wait for it."""
-
-    def together(self, statements: Sequence[Statement]) -> None:
-        """A few statements that are a whole write transaction; FencedError if one had to hit a row and did not."""
-        self.write(lambda tx: _run_all(tx, statements))
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole read transaction."""
@@ -204,12 +198,6 @@ class Database(ABC):
         self._executor = None
         self._executor_guard = threading.Lock()
         self._after_fork()
-
-
-def _run_all(tx: Transaction, statements: Sequence[Statement]) -> None:
-    for each in statements:
-        if not tx.run(each.query, **each.named) and each.must_hit:
-            raise FencedError("a row is no longer ours; nothing was written")
 
 
 async def _settle(outcome: asyncio.Future[Any]) -> None:

@@ -31,7 +31,6 @@ misspelling.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,7 +80,6 @@ _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
 _LIST_MACROS = frozenset({"in", "each", "each_int"})
 
 _MACRO = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_PSYCOPG = re.compile(r"%\((\w+)\)s|%%")
 _PARAMETER = re.compile(r"::|:([A-Za-z_]\w*)")
 
 
@@ -143,12 +141,6 @@ def numbered(rendered: Rendered) -> str:
         return found[0] if found[1] is None else f"?{places[found[1]]}"
 
     return rewrite_code(rendered.text, lambda code: _PARAMETER.sub(number, code))
-
-
-def dollars(text: str, parameters: Sequence[str]) -> str:
-    """A query for psycopg with `$1`, `$2` ... instead, in the order of its parameters."""
-    places = {name: place for place, name in enumerate(parameters, start=1)}
-    return _PSYCOPG.sub(lambda found: f"${places[found[1]]}" if found[1] else "%", text)
 
 
 def _near(name: str, known: list[str]) -> str:

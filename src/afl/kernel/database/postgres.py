@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema, ensure
-from afl.kernel.database.statement import Statement
 from afl.kernel.errors import MissingExtraError, StoreUnavailable, pip_install
 from afl.kernel.presence import Presence
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import TransactionStatus
     from psycopg.rows import dict_row
+    from psycopg.types.array import ListDumper
+    from psycopg.types.numeric import Int8Dumper
 
-    from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost, unreachable, unreadable
-    from afl.kernel.database.postgres_pool import Connection, Pool
+    from afl.kernel.database.postgres_errors import STALE, TRY_AGAIN, failure, lost, unreachable, unreadable
+    from afl.kernel.database.postgres_pool import Connection, Pool, Session
     from afl.kernel.database.postgres_transaction import PostgresTransaction
     from afl.kernel.presence.postgres import SessionPresence
 except ModuleNotFoundError as missing:
@@ -33,8 +34,9 @@ except ModuleNotFoundError as missing:
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
 POOL_SIZE = 10
-# As TRY_AGAIN, and what was prepared before its table changed.
 ATTEMPTS = 5
+PREPARE_THRESHOLD = 1  # a statement is prepared when a session runs it for the second time
+PREPARED_MAX = 1000
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Statements are few, small and prepared: plan each once, and by its index, since a plan made on an empty table
@@ -70,7 +72,6 @@ class PostgresDatabase(Database):
         self._settings = _settings(url, self.name)
         self.pooled = True  # until proven otherwise: what is set on a pooler's session reaches strangers
         self.pooled = self._behind_pooler()
-        self.pipelines = not self.pooled
         self._pool = Pool(self.new_connection, POOL_SIZE)
         self._presence = SessionPresence(self)
         super().__init__(url)
@@ -85,10 +86,14 @@ class PostgresDatabase(Database):
     def new_connection(self) -> Connection:
         """A connection of the caller's own in autocommit, for LISTEN and locks; the caller closes it."""
         try:
-            connection = Connection.connect(**self._settings, autocommit=True, row_factory=dict_row)
+            connection = psycopg.connect(**self._settings, autocommit=True, row_factory=dict_row)
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
-        connection.furnish(prepares=not self.pooled)
+        connection.prepare_threshold = None if self.pooled else PREPARE_THRESHOLD
+        connection.prepared_max = PREPARED_MAX
+        # One type for every number: a statement is prepared once, and beside a small constant no number is too large.
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_dumper(tuple, ListDumper)
         try:
             if not self.pooled:
                 connection.execute(_PLANNING)
@@ -113,10 +118,10 @@ class PostgresDatabase(Database):
         return self._single(query, params, repeat_if_lost=True)
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
-        return self._repeat(lambda connection: self._transact(connection, _READ, work))
+        return self._repeat(lambda session: self._transact(session, _READ, work))
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        return self._repeat(lambda connection: self._transact(connection, _WRITE, work))
+        return self._repeat(lambda session: self._transact(session, _WRITE, work))
 
     def _close(self) -> None:
         self._presence.close()
@@ -126,35 +131,18 @@ class PostgresDatabase(Database):
         self._presence.forked()
         self._pool.forked()
 
-    def together(self, statements: Sequence[Statement]) -> None:
-        """In one round trip, where no pooler stands in between."""
-        if self.pooled:
-            super().together(statements)
-        else:
-            self._once(lambda connection: connection.together.run(statements), "several statements")
-
     def _single(self, query: Query, params: dict[str, Any], *, repeat_if_lost: bool) -> list[Row]:
-        return self._once(
-            lambda connection: connection.single.ask(query, params).rows,
-            f"query {query.name}",
-            repeat_if_lost=repeat_if_lost,
-        )
+        """A statement that is a transaction of its own."""
 
-    def _once(self, work: Callable[[Connection], T], what: str, *, repeat_if_lost: bool = False) -> T:
-        """Something that is a transaction of its own."""
-
-        def attempt(connection: Connection) -> T:
+        def attempt(session: Session) -> list[Row]:
             try:
-                return work(connection)
+                return session.all(query, params)
             except (psycopg.Error, UnicodeEncodeError) as error:
-                problem = failure(error, what, self.name)
-                if isinstance(error, TRY_AGAIN):
+                problem = failure(error, f"query {query.name}", self.name)
+                is_lost = lost(error, session.connection)
+                if isinstance(error, TRY_AGAIN) or (is_lost and repeat_if_lost):
                     raise _AgainError(problem, error) from error
-                if not lost(error, connection):
-                    raise problem from error
-                if repeat_if_lost:
-                    raise _AgainError(problem, error) from error
-                raise _unknown_outcome(self.name) from error
+                raise (_unknown_outcome(self.name) if is_lost else problem) from error
 
         thread = self._enter()
         try:
@@ -162,42 +150,47 @@ class PostgresDatabase(Database):
         finally:
             self._inside.discard(thread)
 
-    def _repeat(self, attempt: Callable[[Connection], T]) -> T:
+    def _repeat(self, attempt: Callable[[Session], T]) -> T:
         """Run it on a connection of the pool, and again for as long as the server asks for that."""
         for tried in range(1, ATTEMPTS + 1):
-            connection = self._pool.take()
+            session = self._pool.take()
             try:
-                return attempt(connection)
+                return attempt(session)
             except _AgainError as again:
+                if isinstance(again.reason, STALE):
+                    session.connection.close()
+                    self._pool.discard()
                 if tried == ATTEMPTS:
                     raise again.problem from again.reason
             finally:
-                self._pool.give(connection)
+                self._pool.give(session)
             time.sleep(
                 random.uniform(0, 0.01 * 2**tried)
             )  # apart, so that two in a deadlock do not meet again
         raise AssertionError("unreachable")
 
-    def _transact(self, connection: Connection, begin: str, work: Callable[[Transaction], T]) -> T:
-        tx = PostgresTransaction(connection, self.name)
+    def _transact(self, session: Session, begin: str, work: Callable[[Transaction], T]) -> T:
+        tx = PostgresTransaction(session, self.name)
         try:
             tx.begin(begin)
             result = work(tx)
             tx.check()
-            if begin is _WRITE:
-                self._commit(connection)
         except Exception as error:
             if tx.again:
                 raise _AgainError(error, error.__cause__) from error
             raise
         finally:
             tx.end()
-            _undo(connection)
+        if begin is _WRITE:
+            self._commit(session.connection)
+        else:
+            with suppress(psycopg.Error):  # the rows are read already
+                session.connection.commit()
         return result
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.single.say("COMMIT")
+            connection.commit()
         except psycopg.Error as error:
             if isinstance(error, TRY_AGAIN):
                 raise _AgainError(failure(error, "commit", self.name), error) from error
@@ -223,15 +216,6 @@ class _AgainError(Exception):
     def __init__(self, problem: Exception, reason: BaseException | None) -> None:
         super().__init__(str(problem))
         self.problem, self.reason = problem, reason
-
-
-def _undo(connection: Connection) -> None:
-    """Leave the connection without a transaction, or closed."""
-    if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-        try:
-            connection.single.say("ROLLBACK")
-        except psycopg.Error:
-            connection.close()
 
 
 def _unknown_outcome(store: str) -> StoreUnavailable:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
-from afl.kernel.database.postgres_prepared import StaleStatement
 from afl.kernel.errors import PayloadError, StoreConflict, StoreError, StoreUnavailable
 
-# The server undid the transaction, which may be run again.
-TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, StaleStatement)
+# A table was altered since a statement was prepared: the statement is refused in every session that prepared it.
+STALE = errors.FeatureNotSupported
+# The server rolled the transaction back, which may be run again.
+TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, STALE)
 _GOING_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.DatabaseDropped)
 
 

@@ -9,7 +9,7 @@ import psycopg
 
 from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.postgres_errors import TRY_AGAIN, failure, lost
-from afl.kernel.database.postgres_pool import Connection
+from afl.kernel.database.postgres_pool import Session
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import StoreError
 
@@ -17,33 +17,33 @@ _ERRORS = (psycopg.Error, UnicodeEncodeError)
 
 
 class PostgresTransaction(Transaction):
-    """What a transition sees of a connection. `again`: it failed by the moment, not by itself."""
+    """A transaction of one session. `again`: it failed for a reason that a second run may not meet."""
 
-    __slots__ = ("_connection", "_store", "again", "failed")
+    __slots__ = ("_session", "_store", "again", "failed")
 
     dialect = "postgres"
 
-    def __init__(self, connection: Connection, store: str) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, session: Session, store: str) -> None:
+        self._session: Session | None = session
         self._store = store
         self.failed = self.again = False
 
     def all(self, query: Query, /, **params: Any) -> list[Row]:
         try:
-            return self._open().single.ask(query, params).rows
+            return self._open().all(query, params)
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def one(self, query: Query, /, **params: Any) -> Row | None:
         try:
-            rows = self._open().single.ask(query, params).rows
+            rows = self._open().all(query, params)
             return rows[0] if rows else None
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def run(self, query: Query, /, **params: Any) -> int:
         try:
-            return self._open().single.ask(query, params).count
+            return self._open().run(query, params)
         except _ERRORS as error:
             self._fail(query.name, error)
 
@@ -52,13 +52,13 @@ class PostgresTransaction(Transaction):
         if not named:
             return 0
         try:
-            return self._open().together.many(query, named)
+            return self._open().many(query, named)
         except _ERRORS as error:
             self._fail(query.name, error)
 
     def begin(self, statement: str) -> None:
         try:
-            self._open().single.say(statement)
+            self._open().begin(statement)
         except psycopg.Error as error:
             self._fail("begin", error)
 
@@ -71,18 +71,18 @@ class PostgresTransaction(Transaction):
 
     def end(self) -> None:
         """From now on nobody can use this transaction by mistake."""
-        self._connection = None
+        self._session = None
 
-    def _open(self) -> Connection:
-        if self._connection is None:
+    def _open(self) -> Session:
+        if self._session is None:
             raise StoreError(
                 "this transaction is over; it cannot be used outside the function it was given to"
             )
-        return self._connection
+        return self._session
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
         self.failed = True
-        self.again = isinstance(error, TRY_AGAIN) or lost(error, self._open())
+        self.again = isinstance(error, TRY_AGAIN) or lost(error, self._open().connection)
         raise failure(error, f"query {name}", self._store) from error
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
 
-from afl.kernel.database.dialect import Dialect, dollars, numbered, render
+from afl.kernel.database.dialect import Dialect, numbered, render
 from afl.kernel.database.scan import statements
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
@@ -29,9 +29,6 @@ class Query:
         "now",
         "parameters",
         "postgres",
-        "postgres_hitting",
-        "postgres_numbered",
-        "postgres_parameters",
         "sqlite",
         "sqlite_numbered",
     )
@@ -42,27 +39,21 @@ class Query:
         str  # parameters by their number, the clock's last: takes rows that are tuples as they are
     )
     postgres: str
-    postgres_numbered: str  # the same for the server itself; made when it is first asked for
-    postgres_hitting: str  # the same again, failing by itself (division by zero) where it hits no row
-    postgres_parameters: tuple[str, ...]  # in the order of their numbers there
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
     now: bool
 
     def __init__(self, name: str, *, sqlite: str | None, postgres: str | None, where: str = "query") -> None:
         self.name = name
-        self.parameters, self.postgres_parameters, self.lists, self.now = (), (), (), False
+        self.parameters, self.lists, self.now = (), (), False
         if postgres is not None:
             rendered = render(_single(postgres, name, where), "postgres", f"{where}, query {name}")
-            self.postgres = rendered.text
-            self.parameters = self.postgres_parameters = rendered.parameters
+            self.postgres, self.parameters = rendered.text, rendered.parameters
         if sqlite is not None:
             rendered = render(_single(sqlite, name, where), "sqlite", f"{where}, query {name}")
             self.sqlite, self.parameters = rendered.text, rendered.parameters
             self.lists, self.now = rendered.lists, rendered.now
             self.sqlite_numbered = numbered(rendered)
-        if postgres is not None:
-            self.postgres_parameters = _in_order(self.postgres_parameters, self.parameters)
 
     @classmethod
     def of(cls, sql: str, *, name: str = "unnamed") -> Query:
@@ -70,14 +61,6 @@ class Query:
         return cls(name, sqlite=sql, postgres=sql)
 
     def __getattr__(self, missing: str) -> str:
-        if missing == "postgres_numbered":
-            self.postgres_numbered = dollars(self.postgres, self.postgres_parameters)
-            return self.postgres_numbered
-        if missing == "postgres_hitting":
-            self.postgres_hitting = (
-                f"with hit as ({self.postgres_numbered} returning 1) select 1 / count(*) from hit"
-            )
-            return self.postgres_hitting
         if missing in ("sqlite", "sqlite_numbered", "postgres"):
             raise InputError(
                 f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"
@@ -148,11 +131,6 @@ def _blocks(text: str, where: str) -> dict[str, str]:
             raise InputError(f"{where}: two queries are named {name}")
         blocks[name] = body
     return blocks
-
-
-def _in_order(names: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
-    """The same names; those that have a place in the order first."""
-    return (*(name for name in order if name in names), *(name for name in names if name not in order))
 
 
 def _single(sql: str, name: str, where: str) -> str:

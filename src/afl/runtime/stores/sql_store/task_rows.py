@@ -76,11 +76,6 @@ def is_plain(task: TaskDefinition) -> bool:
     return task.retry is None and task.bridge is None and bool(_policy_values(task) == _NO_POLICY)
 
 
-def is_new_plain(task: TaskDefinition) -> bool:
-    """Whether a new task has neither policies nor somebody elsewhere who does it."""
-    return not (_has_policy(task) or task.via)
-
-
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
     """The policies of a new task, if it has any; one with a concurrency key waits until it is promoted."""
     if not _has_policy(task):

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import FEW, Statement, Transaction
+from afl.kernel.database import Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
 from afl.runtime.events import mark_of
@@ -104,10 +104,10 @@ class TaskTables(Tables):
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
         rows = [{"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks]
-        if len(rows) > FEW:
-            self.database.write(lambda tx: tx.many(Q.start_task, rows))
+        if len(rows) == 1:
+            self.database.atomic(Q.start_task, **rows[0])
         elif rows:
-            self.database.together([Statement.of(Q.start_task, row) for row in rows])
+            self.database.write(lambda tx: tx.many(Q.start_task, rows))
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         def work(tx: Transaction, notifications: Notifications) -> list[bool]:

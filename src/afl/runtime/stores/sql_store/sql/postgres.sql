@@ -26,5 +26,3 @@ select pg_advisory_xact_lock(hashtextextended(:key, 7))
 select afl_commit_5(:changes::jsonb) as held
 -- name: commit_all
 select afl_commit_all_5(:batch::jsonb)
--- name: notify
-select pg_notify('afl_notify', :topic)
