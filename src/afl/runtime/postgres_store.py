@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.database import Row, Schema, connect
-from afl.kernel.errors import FencedError, StoreError
-from afl.runtime.entities import RunDefinition
+from afl.kernel.database import Schema, Transaction, connect
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.run_rows import run_params
 from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
 from afl.runtime.stores.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
-from afl.runtime.stores.sql_store.store import ChangeRows
+from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=7)
-_FENCED = "afl: fenced"  # what the function raises
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=8)
 _ID = STEP_VALUES.index("id")
 
 
@@ -30,48 +26,28 @@ class PostgresStore(SqlStore):
         super().__init__(connect(url))
         self.database.ensure(FUNCTIONS)
 
-    def commit(self, changes: IterationChanges) -> None:
-        run = changes.run
-        if run is None:  # no fence to put first
-            super().commit(changes)
+    def _write_batch(self, batch: Sequence[IterationChanges]) -> None:
+        commits = [CommitRows(changes) for changes in batch]
+        if any(rows.keys for rows in commits):  # to be promoted, which takes more statements
+            self._write_rows(commits)
             return
-        rows = ChangeRows(changes)
-        if rows.keys:  # to be promoted, which takes more statements
-            super().commit(changes)
-            return
-        described = codec.encode_rows(self._described(changes, run, rows))
-        with _fencing(f"run {run.workflow_id} or one of its tasks"):
-            self._stored(self.database.atomic(Q.commit_changes, changes=described), rows)
+        carried = self.notifier.carried_by_commit
+        described = [self._described(rows, rows.topics if carried else ()) for rows in commits]
+        self.database.atomic(Q.commit, batch=codec.encode_rows(described))
+        self.notifier.notified({topic for rows in commits for topic in rows.topics})
 
-    def _stored(self, answer: Sequence[Row], rows: ChangeRows) -> None:
-        if not answer[0]["held"]:
-            raise FencedError("the run is no longer ours; nothing was written")
-        if rows.topics:
-            self.notifier.notified(rows.topics)
+    def _write(self, tx: Transaction, rows: CommitRows) -> None:
+        tx.one(Q.commit, batch=codec.encode_rows([self._described(rows, ())]))
 
-    def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
-        prepared = [(changes, ChangeRows(changes)) for changes in batch]
-        if any(changes.run is None or rows.keys for changes, rows in prepared):
-            super()._commit_together(batch)
-            return
-        calls = [
-            self._described(changes, changes.run, rows)
-            for changes, rows in prepared
-            if changes.run is not None
-        ]
-        batched = codec.encode_rows(calls)
-        with _fencing("something"):
-            self.database.atomic(Q.commit_all, batch=batched)
-        self.notifier.notified({topic for _, rows in prepared for topic in rows.topics})
-
-    def _described(self, changes: IterationChanges, run: RunDefinition, rows: ChangeRows) -> dict[str, Any]:
+    def _described(self, rows: CommitRows, topics: Sequence[str]) -> dict[str, Any]:
         """One document for the function; what is not to be done is left out of it."""
         parts = {
-            "new": changes.new_run,
-            "over": run.is_over,
+            "new": rows.new_run,
+            "over": rows.run is not None and rows.run.is_over,
+            "run": _run(rows),
             "steps": rows.created_steps,
             "old_steps": {row[_ID]: row for row in rows.updated_steps},
-            "consumed": list(changes.consumed_events),
+            "consumed": rows.consumed_events,
             "events": [
                 dict(zip(EVENT_COLUMNS, row, strict=True))
                 for row in (*rows.created_events, *rows.updated_events)
@@ -82,25 +58,17 @@ class PostgresStore(SqlStore):
             "closed": {task["uuid"]: task for task in rows.updated_tasks},
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
-            "topics": rows.topics if self.notifier.carried_by_commit else (),
+            "topics": topics,
         }
         described = {name: part for name, part in parts.items() if part}
-        leases = {"lease_ms": self.lease_ms, "run_lease_ms": self.run_lease_ms}
-        return described | {"run": {**run_params(run), **_inputs(run, changes)}, **leases}
+        return described | {"lease_ms": self.lease_ms, "run_lease_ms": self.run_lease_ms}
 
 
-@contextmanager
-def _fencing(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (StoreError, FencedError) as error:
-        if isinstance(error, FencedError) or _FENCED in str(error):
-            raise FencedError(f"{what} was taken over; nothing was written") from error
-        raise
-
-
-def _inputs(run: RunDefinition, changes: IterationChanges) -> dict[str, str]:
-    """The inputs of a new run that has any; they are written once."""
-    return (
-        {"inputs": codec.encode(run.inputs, what="the input map")} if changes.new_run and run.inputs else {}
-    )
+def _run(rows: CommitRows) -> dict[str, Any]:
+    """The run as the function reads it; the inputs are written once."""
+    if rows.run is None:
+        return {}
+    params = run_params(rows.run)
+    if rows.new_run and rows.run.inputs:
+        params["inputs"] = codec.encode(rows.run.inputs, what="the input map")
+    return params

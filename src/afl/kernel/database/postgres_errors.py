@@ -5,8 +5,11 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
-from afl.kernel.errors import PayloadError, StoreConflict, StoreError, StoreUnavailable
+from afl.kernel.errors import FencedError, PayloadError, StoreConflict, StoreError, StoreUnavailable
 
+FENCED = (
+    "AF001"  # the SQLSTATE that our functions raise where a write misses the row that its epoch must hold
+)
 # A table was altered since a statement was prepared: the statement is refused in every session that prepared it.
 STALE = errors.FeatureNotSupported
 # The server rolled the transaction back, which may be run again.
@@ -19,9 +22,11 @@ def lost(error: Exception, connection: psycopg.Connection[dict[str, object]]) ->
     return connection.closed or isinstance(error, _GOING_AWAY)
 
 
-def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadError:
+def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadError | FencedError:
     """What went wrong, where, and what to do about it."""
     text = str(error).strip().partition("\n")[0]
+    if isinstance(error, psycopg.Error) and error.sqlstate == FENCED:
+        return FencedError(f"{doing}: {text}")
     if isinstance(error, psycopg.IntegrityError):
         return StoreConflict(f"{doing}: {text}")
     if isinstance(error, psycopg.DataError | UnicodeEncodeError):

@@ -60,26 +60,16 @@ class SqlStore(
         database.ensure(USAGE_SCHEMA)
 
     def commit(self, changes: IterationChanges) -> None:
-        rows = ChangeRows(changes)
-        self.notifying(lambda tx, notifications: self._commit(tx, notifications, changes, rows))
+        self._write_batch([changes])
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
         if len(batch) > 1:
             try:
-                self._commit_together(batch)
+                self._write_batch(batch)
                 return [None] * len(batch)
             except (FencedError, PayloadError, StoreConflict):
                 _log.debug("one of %d commits was refused; storing them one by one", len(batch))
         return [self._outcome(changes) for changes in batch]
-
-    def _commit_together(self, batch: Sequence[IterationChanges]) -> None:
-        prepared = [(changes, ChangeRows(changes)) for changes in batch]
-
-        def work(tx: Transaction, notifications: Notifications) -> None:
-            for changes, rows in prepared:
-                self._commit(tx, notifications, changes, rows)
-
-        self.notifying(work)
 
     def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
         try:
@@ -88,17 +78,29 @@ class SqlStore(
             return error
         return None
 
-    def _commit(
-        self, tx: Transaction, notifications: Notifications, changes: IterationChanges, rows: ChangeRows
-    ) -> None:
-        if changes.run is not None:
-            self._write_run(tx, changes.run, new=changes.new_run)
+    def _write_batch(self, batch: Sequence[IterationChanges]) -> None:
+        """All of them in one transaction."""
+        self._write_rows([CommitRows(changes) for changes in batch])
+
+    def _write_rows(self, commits: Sequence[CommitRows]) -> None:
+        def work(tx: Transaction, notifications: Notifications) -> None:
+            for rows in commits:
+                self._write(tx, rows)
+                promote(tx, rows.keys, notifications)
+                for topic in rows.topics:
+                    notifications.add(tx, topic)
+
+        self.notifying(work)
+
+    def _write(self, tx: Transaction, rows: CommitRows) -> None:
+        if rows.run is not None:
+            self._write_run(tx, rows.run, new=rows.new_run)
         if rows.created_steps:
             tx.many(Q.insert_step, rows.created_steps)
         if rows.updated_steps:
             tx.many(Q.update_step, rows.updated_steps)
-        if changes.consumed_events:
-            tx.run(Q.delete_events, ids=list(changes.consumed_events))
+        if rows.consumed_events:
+            tx.run(Q.delete_events, ids=rows.consumed_events)
         if rows.created_tasks:
             tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
         if rows.policies:
@@ -106,17 +108,13 @@ class SqlStore(
         if rows.elsewhere:
             tx.many(Q.set_elsewhere, rows.elsewhere)
         if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
-            raise FencedError(f"a task of {changes.run} is no longer held; nothing was written")
+            raise FencedError("a task is no longer held; nothing was written")
         if rows.created_events:
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:
             tx.many(Q.upsert_event, rows.updated_events)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
-        if rows.keys:
-            promote(tx, rows.keys, notifications)
-        for topic in rows.topics:
-            notifications.add(tx, topic)
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
@@ -143,10 +141,12 @@ class SqlStore(
         self.database.close()
 
 
-class ChangeRows:
+class CommitRows:
     """The rows of a commit, made before the transaction begins: encoding takes longer than writing."""
 
     def __init__(self, changes: IterationChanges) -> None:
+        self.run, self.new_run = changes.run, changes.new_run
+        self.consumed_events = list(changes.consumed_events)
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
         self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
@@ -167,7 +167,7 @@ class ChangeRows:
 
 
 def topics_of(changes: IterationChanges) -> list[str]:
-    """What the commit rings; a task with a concurrency key notifies when it is promoted."""
+    """The topics that the commit notifies; those of a task with a concurrency key follow when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
     run = changes.run

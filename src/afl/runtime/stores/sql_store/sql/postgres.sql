@@ -22,7 +22,5 @@ with mine as materialized (
 select uuid, epoch from mine
 -- name: lock_key
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
--- name: commit_changes
-select afl_commit_5(:changes::jsonb) as held
--- name: commit_all
-select afl_commit_all_5(:batch::jsonb)
+-- name: commit
+select afl_commit_6(:batch::jsonb)

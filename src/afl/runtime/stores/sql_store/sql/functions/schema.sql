@@ -1,12 +1,12 @@
--- A commit is one call and so one round trip, one transaction. The fence comes first: it answers false when the run's epoch
--- has passed on, and raises, so that all is undone, when a task that is to be closed is no longer held. Rows travel as
--- JSON maps of their columns, and steps, of which there are most, as lists; those that are to be changed under their ids. What
--- is missing is no rows. Columns are taken out one by one: turning whole maps into records looks up the type of every column
--- at every call, which took longer than all the rest. Plans are made when the tables are small, and kept: so rows are looked
--- up by their ids, and nothing is joined.
+-- A commit is one call and so one round trip, one transaction: `afl_commit_6` takes a list of commits, all of which are
+-- written or none. The fence of each comes first: SQLSTATE AF001, which rolls everything back, when the run's epoch has passed
+-- on or a task that is to be closed is no longer held. Rows travel as JSON objects of their columns, and steps, of which there
+-- are most, as arrays; those to be updated stand under their ids. What is missing is no rows. Columns are read one by one:
+-- turning whole objects into records looks up the type of every column at every call, which took longer than all the rest. Plans
+-- are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_5(p jsonb) returns boolean language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_run_6(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -18,7 +18,9 @@ declare
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else now_ms + (p ->> 'run_lease_ms')::bigint end;
     held bigint;
 begin
-    if p ? 'new' then
+    if p_run is null then
+        null;
+    elsif p ? 'new' then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
             iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
@@ -39,8 +41,9 @@ begin
             reason = p_run ->> 'reason'
         where workflow_id = p_run ->> 'workflow_id' and epoch = (p_run ->> 'epoch')::bigint;
     end if;
-    if not found then
-        return false;
+    if p_run is not null and not found then
+        raise exception using errcode = 'AF001',
+            message = format('run %s was taken over; nothing was written', p_run ->> 'workflow_id');
     end if;
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
@@ -77,7 +80,7 @@ begin
         )
         select count(*) into held from closed where is_held;
         if held < (p ->> 'held')::bigint then
-            raise exception 'afl: fenced';
+            raise exception using errcode = 'AF001', message = 'a task is no longer held; nothing was written';
         end if;
     end if;
     if p ? 'consumed' then
@@ -103,16 +106,20 @@ begin
     end if;
     if p_policies is not null then
         update afl_tasks as t set
-            timeout_ms = (p_policies -> t.uuid ->> 'timeout_ms')::bigint, retry = p_policies -> t.uuid ->> 'retry'
+            timeout_ms = (p_policies -> t.uuid ->> 'timeout_ms')::bigint, retry = p_policies -> t.uuid ->> 'retry',
+            concurrency_key = p_policies -> t.uuid ->> 'concurrency_key',
+            concurrency_limit = (p_policies -> t.uuid ->> 'concurrency_limit')::bigint,
+            hold = p_policies -> t.uuid ->> 'hold'
         where t.uuid = any(array(select jsonb_object_keys(p_policies)));
     end if;
     if p_elsewhere is not null then
         update afl_tasks as t set
-            via = p_elsewhere -> t.uuid ->> 'via', bridge = p_elsewhere -> t.uuid ->> 'bridge', hold = 'elsewhere',
+            via = p_elsewhere -> t.uuid ->> 'via', bridge = p_elsewhere -> t.uuid ->> 'bridge',
+            hold = case when hold = '' then 'elsewhere' else hold end,
             patience_ms = (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint,
-            deadline = case when timeout_ms = 0 then 0 else now_ms + timeout_ms end,
-            lease_until = case when p_elsewhere -> t.uuid ->> 'patience_ms' = '0' then 0
-                else now_ms + (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint end
+            deadline = case when hold = '' and timeout_ms > 0 then now_ms + timeout_ms else 0 end,
+            lease_until = case when hold = '' and (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint > 0
+                then now_ms + (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint else 0 end
         where t.uuid = any(array(select jsonb_object_keys(p_elsewhere)));
     end if;
     if p ? 'logs' then
@@ -131,19 +138,15 @@ begin
     if p ? 'topics' then
         perform pg_notify('afl_notify', topic) from jsonb_array_elements_text(p -> 'topics') as topic;
     end if;
-    return true;
 end
 $body$;
 
--- Several commits in one round trip and one transaction: all of them, or none.
-create function afl_commit_all_5(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_6(p_batch jsonb) returns void language plpgsql as $body$
 declare
-    c jsonb;
+    p jsonb;
 begin
-    for c in select value from jsonb_array_elements(p_batch) loop
-        if not afl_commit_5(c) then
-            raise exception 'afl: fenced';
-        end if;
+    for p in select value from jsonb_array_elements(p_batch) loop
+        perform afl_commit_run_6(p);
     end loop;
 end
 $body$;
