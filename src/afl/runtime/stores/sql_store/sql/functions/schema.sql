@@ -3,7 +3,8 @@
 -- on or a task that is to be closed is no longer held. Rows travel as JSON objects of their columns, and steps, of which there
 -- are most, as arrays; those to be updated stand under their ids. What is missing is no rows. Columns are read one by one:
 -- turning whole objects into records looks up the type of every column at every call, which took longer than all the rest. Plans
--- are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined.
+-- are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined; `enable_seqscan` is
+-- off for sessions behind a pooler, on which nothing else is set.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
 create function afl_commit_run_6(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
