@@ -19,7 +19,6 @@ from typing import Any
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.bounds import cut
-from afl.kernel.clock import wall_ms
 from afl.kernel.codec import decode, encode
 from afl.kernel.cron import Cron, zone_named
 from afl.kernel.database import Database, Row, Schema, Transaction, queries
@@ -93,7 +92,7 @@ class Schedules:
 
     def now(self) -> int:
         """The wall clock that decides, in milliseconds."""
-        return self._database.now() if self._database.dialect == "postgres" else wall_ms()
+        return self._database.wall_clock()
 
     def put(
         self, tx: Transaction, schedule: Schedule, now: int, *, not_before: int | None = None

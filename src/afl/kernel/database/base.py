@@ -19,6 +19,7 @@ from os import register_at_fork
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import StoreError
@@ -136,6 +137,10 @@ class Database(ABC):
     @abstractmethod
     def now(self) -> int:
         """The store's clock in milliseconds: the one that `{now}` reads in a query."""
+
+    def wall_clock(self) -> int:
+        """The clock that calendars go by, in milliseconds: the server's, or this machine's where there is none."""
+        return wall_ms()
 
     def write_lock(self) -> LockHolder | None:
         """The process that keeps all others from writing, if there is one; asks, and waits for nothing."""

@@ -111,6 +111,9 @@ class PostgresDatabase(Database):
         now: int = self.select(Q.now)[0]["now"]
         return now
 
+    def wall_clock(self) -> int:
+        return self.now()
+
     def atomic(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement in one round trip; it is its own transaction."""
         return self._single(query, params, repeat_if_lost=False)

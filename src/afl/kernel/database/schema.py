@@ -48,16 +48,22 @@ class Schema:
 
     def migrations(self, dialect: Dialect) -> dict[int, tuple[Query, ...]]:
         """Number -> statements, in order."""
-        return {number: self._read(source, dialect) for number, source in self._sources(dialect)}
+        folder = self._root().joinpath("migrations")
+        return {
+            number: self._read(self._choose(folder, stem, dialect), dialect)
+            for number, stem in self._stems().items()
+        }
 
-    def version(self, dialect: Dialect) -> int:
+    @property
+    def version(self) -> int:
         """The version of a store that is up to date: the last migration's number, `base` without any."""
-        return max((number for number, _ in self._sources(dialect)), default=self.base)
+        return max(self._stems(), default=self.base)
 
     def _root(self) -> Traversable:
         return files(self.package).joinpath(self.folder)
 
-    def _sources(self, dialect: Dialect) -> list[tuple[int, Traversable]]:
+    def _stems(self) -> dict[int, str]:
+        """Number -> name of a migration without its dialect, in order."""
         folder = self._root().joinpath("migrations")
         found: dict[int, set[str]] = {}
         for entry in folder.iterdir() if folder.is_dir() else ():
@@ -73,7 +79,7 @@ class Schema:
                 f"{self.package}/{self.folder}/migrations must count {self.base:04}, {self.base + 1:04}, ... "
                 "without gap or twin"
             )
-        return [(number, self._choose(folder, found[number].pop(), dialect)) for number in sorted(found)]
+        return {number: found[number].pop() for number in sorted(found)}
 
     def _choose(self, folder: Traversable, stem: str, dialect: Dialect) -> Traversable:
         for name in (f"{stem}.{dialect}.sql", f"{stem}.sql"):
@@ -100,14 +106,14 @@ def _statements(name: str, script: str, dialect: Dialect, package: str) -> tuple
 
 def ensure(database: Database, schema: Schema) -> None:
     """Bring the tables of a part to the version this code knows, whoever else does so at the same time."""
-    wanted = schema.version(database.dialect)
+    wanted = schema.version
     if database.read(lambda tx: _version(tx, schema, wanted, database)) != wanted:
         database.write(lambda tx: _advance(tx, schema, database))
 
 
 def is_made(database: Database, schema: Schema) -> bool:
     """Whether a store has the tables of a part, of whatever version: for those who only look, and make none."""
-    return database.read(lambda tx: _version(tx, schema, schema.version(database.dialect), database)) > 0
+    return database.read(lambda tx: _version(tx, schema, schema.version, database)) > 0
 
 
 def stored_versions(database: Database) -> dict[str, int]:
@@ -128,7 +134,7 @@ def replay(database: Database, schema: Schema) -> None:
 def _advance(tx: Transaction, schema: Schema, database: Database) -> None:
     tx.all(Q.schema_lock)
     tx.run(Q.create_schema_table)
-    dialect, wanted = database.dialect, schema.version(database.dialect)
+    dialect, wanted = database.dialect, schema.version
     version = _version(tx, schema, wanted, database)
     if version == wanted:
         return

@@ -6,7 +6,6 @@ import importlib
 import os
 import threading
 from collections.abc import Callable
-from typing import cast
 
 from afl.kernel.database import Database
 from afl.kernel.database.sqlite import SqliteDatabase
@@ -44,10 +43,10 @@ def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]
     if url == "none" or (url == "auto" and database.url == "memory://"):
         # By the object itself: every database in memory is another one.
         return ("local", database), lambda: Transport("local")
-    if url == "auto" and database.dialect == "sqlite":
-        path = cast(SqliteDatabase, database).path
+    if url == "auto" and isinstance(database, SqliteDatabase):
+        path = database.path
         return ("sqlite", path), lambda: SqliteTransport(path)
-    if url == "auto" and database.dialect == "postgres":
+    if url == "auto" and database.url.startswith(("postgresql://", "postgres://")):
         return ("postgres", database.url), lambda: _extra("postgres", "PostgresTransport", database.url)
     if url.startswith(("nats://", "tls://")):
         return ("nats", url), lambda: _extra("nats", "NatsTransport", url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 
 from afl.kernel import journal, schedule
 from afl.kernel.database import Database, Schema
@@ -21,7 +22,7 @@ def tables_fit(database: Database) -> list[Finding]:
     stored = stored_versions(database)
     if not stored:
         return note("tables", "the store has no tables yet; the first process that works on it makes them")
-    wanted = {each.name: each.version(database.dialect) for each in _known(database)}
+    wanted = {each.name: each.version for each in _known(stored)}
     found: list[Finding] = []
     for name, version in sorted(stored.items()):
         expected = wanted.get(name, version)
@@ -33,9 +34,10 @@ def tables_fit(database: Database) -> list[Finding]:
     return found or fine("tables", f"the tables of {', '.join(sorted(stored))} are up to date")
 
 
-def _known(database: Database) -> list[Schema]:
+def _known(stored: Mapping[str, int]) -> list[Schema]:
     found = list(_EVERYWHERE)
-    if database.dialect == "postgres":  # their modules need its driver
+    if "presence" in stored:  # on PostgreSQL alone, whose driver its module needs
         found.append(importlib.import_module("afl.kernel.presence.postgres").SCHEMA)
+    if "runtime-functions" in stored:
         found.append(importlib.import_module("afl.runtime.postgres_store").FUNCTIONS)
     return found

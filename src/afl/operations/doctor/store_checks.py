@@ -11,9 +11,10 @@ from afl.kernel.presence import Life
 from afl.operations.doctor.finding import Finding, Level, error, fine, note, warning
 from afl.operations.work.workers import Liveness, servers
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.inspection import OrphanKind
-from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.sqlite_store import SqliteStore
 
 _MOST = 10_000
 _GRACE_MS = 60_000  # a lease that ended just now is not worth a word
@@ -114,7 +115,7 @@ def clock_skew(store: PersistenceAPI) -> list[Finding]:
     there = store.now()
     after = wall_ms()
     skew = there - (before + after) // 2
-    is_local = isinstance(store, SqlStore) and store.database.dialect == "sqlite"
+    is_local = isinstance(store, SqliteStore | MemoryStore)
     if abs(skew) <= (_LOCAL_SKEW_MS if is_local else _SKEW_MS) + (after - before):
         return fine("clock", f"the clocks of the store and of this machine differ by {abs(skew):,} ms")
     return warning(
