@@ -15,7 +15,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.lease import LEASE_MS
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.topics import run_topic
 from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.store import open_store
@@ -90,7 +90,7 @@ def _holder(folder: Path, after: tuple[int, int] = (0, 0)) -> tuple[int, int]:
 
 
 def _end_all(store: PersistenceAPI, folder: str) -> None:
-    for task in store.find_tasks(name="bench.Hold", limit=1000):
+    for task in store.find_tasks(TaskFilter(name="bench.Hold", limit=1000)):
         if task.state in ("pending", "running"):
             task.state, task.owner, task.updated = "canceled", "", wall_ms()
             store.save_task(task)

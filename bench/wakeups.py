@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.store import open_store
 from bench.raw_wakeup import Enqueuer
 from bench.report import Report
@@ -82,7 +83,7 @@ def _our_wakeups(url: str, doorbell: str, poll_ms: int = 60_000, count: int = PI
     with process("bench.worker_process", url, doorbell, str(poll_ms)) as child:
         taken = _ping(child, lambda: store.save_task(new_task("bench.Ping")), count)
         # What this worker left unfinished, the next one would begin with.
-        while store.find_tasks(name="bench.Ping", state=TaskState.RUNNING):
+        while store.find_tasks(TaskFilter(name="bench.Ping", state=TaskState.RUNNING)):
             time.sleep(0.01)
     store.close()
     return taken

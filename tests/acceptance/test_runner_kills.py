@@ -12,6 +12,7 @@ from support.warm_processes import Warm, WarmProcesses
 from support.workshop import Workshop, opened
 
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import StepId, WorkflowId
@@ -61,10 +62,10 @@ class Massacre:
         store = self._workshop.store
 
         def left() -> bool:
-            running = store.find_tasks(state=TaskState.RUNNING, limit=10_000)
+            running = store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=10_000))
             return any(task.owner in self.dead for task in running)
 
-        eventually(lambda: not left(), lambda: store.find_tasks(state=TaskState.RUNNING))
+        eventually(lambda: not left(), lambda: store.find_tasks(TaskFilter(state=TaskState.RUNNING)))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

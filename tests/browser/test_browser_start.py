@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from afl.runtime.persistence import RunFilter
 from browser.gestures import heading
 from browser.live_system import LiveSystem
 from browser.page_watch import PageWatch
@@ -43,7 +44,7 @@ def test_inputs_that_do_not_fit_are_named_and_nothing_is_started(
 ) -> None:
     watch.expect_status(422)
     live.until(live.submit("Order", item={"name": "tea", "price": 2.0}), "completed")
-    before = len(live.store.find_runs(workflow="shop.Order", limit=1000))
+    before = len(live.store.find_runs(RunFilter(workflow="shop.Order", limit=1000)))
     page.goto("/start?workflow=shop.Order")
     item = page.get_by_role("group", name="item")
     item.get_by_label("name").fill("tea")
@@ -53,7 +54,7 @@ def test_inputs_that_do_not_fit_are_named_and_nothing_is_started(
     for label in ("price", "count"):
         expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
     expect(item.get_by_label("price")).to_have_value("cheap")
-    assert len(live.store.find_runs(workflow="shop.Order", limit=1000)) == before
+    assert len(live.store.find_runs(RunFilter(workflow="shop.Order", limit=1000))) == before
 
 
 def test_a_source_is_brought_and_started(page: Page, live: LiveSystem, seeds: Seeds) -> None:

@@ -37,7 +37,7 @@ from afl.runtime.entities import (
     TaskState,
 )
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.types import StepId
@@ -137,7 +137,7 @@ def test_a_runner_does_one_cycle(store: PersistenceAPI) -> None:
     run, locked = submit(store, "ns.Twice"), []
 
     def work(payload: dict[str, Any]) -> dict[str, Any]:
-        (task,) = store.find_tasks(state=TaskState.RUNNING)
+        (task,) = store.find_tasks(TaskFilter(state=TaskState.RUNNING))
         locked.append(store.check_lock(f"runner:task:{task.uuid}"))
         return double(payload)
 

@@ -18,6 +18,7 @@ from support.reading import multiply, rows_read
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query
 from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.stores.sql_store.tables import Q
@@ -111,7 +112,7 @@ def _asked(acts: Acts) -> TaskDefinition:
 def _first_of_key(acts: Acts) -> TaskDefinition:
     """One more waits for a key that two may have; the first of those who have it."""
     acts.a_run_with(concurrency_key="k", concurrency_limit=2)
-    return next(task for task in acts.store.find_tasks(state="pending", key="k") if not task.hold)
+    return next(task for task in acts.store.find_tasks(TaskFilter(state="pending", key="k")) if not task.hold)
 
 
 def _run_id(task: TaskDefinition) -> WorkflowId:
@@ -136,7 +137,7 @@ ACTS = {
     "tell the other side": Act(_called_off, lambda s, t: s.told(t)),
     "what is new elsewhere": Act(
         lambda a: a.elsewhere(),
-        lambda s, t: s.find_tasks(hold="elsewhere", state="pending", via="agent", after=t.uuid),
+        lambda s, t: s.find_tasks(TaskFilter(hold="elsewhere", state="pending", via="agent", after=t.uuid)),
     ),
     "take a run": Act(lambda a: a.a_run_with(), _take),
     "a run": Act(lambda a: a.a_run_with(), lambda s, t: s.get_run(_run_id(t))),
@@ -187,5 +188,6 @@ def test_a_place_goes_to_the_first_that_waits_without_a_look_at_the_others(grown
     assert 0 < rows_read(grown.store.database, lambda: PLACED.done(grown.store, given)) < FEW
     assert 0 < rows_read(grown.store.database, lambda: grown.store.database.select(Q.waiting_keys)) < FEW
     assert (
-        len(grown.store.find_tasks(state="pending", hold="concurrency", key="k", limit=MORE * 2)) == MORE - 3
+        len(grown.store.find_tasks(TaskFilter(state="pending", hold="concurrency", key="k", limit=MORE * 2)))
+        == MORE - 3
     )

@@ -21,7 +21,7 @@ from store_records import (
 
 from afl.kernel.errors import FencedError
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import EventId, StepId
@@ -81,7 +81,7 @@ def test_all_open_tasks_of_a_cancelled_run_are_canceled(store: PersistenceAPI) -
     }
     assert all(states[state] == state for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.IGNORED))
     assert [task.uuid for task in store.claim_tasks(["F"], limit=9)] == ["other"]
-    assert store.find_tasks(hold=TaskHold.POISONED) == []
+    assert store.find_tasks(TaskFilter(hold=TaskHold.POISONED)) == []
     event = store.get_event(EventId(running.uuid))
     assert event is not None
     assert EventState.is_terminal(event.state)

@@ -9,7 +9,7 @@ from store_records import LONG, RUN, a_mark, a_run, begin, eventually, stored_ru
 
 from afl.kernel.errors import PayloadError
 from afl.runtime.entities import RunnerState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import EventId, WorkflowId
 
@@ -35,7 +35,7 @@ def test_runs_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None:
         begin(store, name, state=state, inputs={"large": name})
 
     def ids(**asked: Any) -> list[str]:
-        return [run.workflow_id for run in store.find_runs(**asked)]
+        return [run.workflow_id for run in store.find_runs(RunFilter(**asked))]
 
     assert ids() == ["b-3", "b-2", "b-1", "a-2", "a-1"]
     assert ids(prefix="a") == ["a-2", "a-1"]
@@ -47,7 +47,7 @@ def test_runs_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None:
     assert ids(before="b-2", limit=2) == ["b-1", "a-2"]
     assert ids(prefix="b", before="b-3", state=RunnerState.RUNNING) == ["b-1"]
     assert ids(limit=0) == []
-    assert [run.inputs for run in store.find_runs(prefix="a-1")] == [{}]
+    assert [run.inputs for run in store.find_runs(RunFilter(prefix="a-1"))] == [{}]
     assert stored_run(store, "a-1").inputs == {"large": "a-1"}
 
 

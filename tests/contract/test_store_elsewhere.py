@@ -35,7 +35,7 @@ from store_records import (
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC
 from afl.runtime.types import WorkflowId
@@ -105,7 +105,7 @@ def test_several_runs_are_committed_with_them(store: PersistenceAPI) -> None:
         for run in ("a", "b")
     ]
     assert store.commit_all(batch) == [None, None]
-    assert uuids(store.find_tasks(hold="elsewhere", via="human")) == ["t-a", "t-b"]
+    assert uuids(store.find_tasks(TaskFilter(hold="elsewhere", via="human"))) == ["t-a", "t-b"]
     assert stored_task(store, "t-b").bridge == {"n": "b"}
 
 
@@ -122,7 +122,7 @@ def test_ordinary_tasks_have_nothing_of_it(store: PersistenceAPI) -> None:
     assert (stored_task(store).via, stored_task(store).bridge) == ("", None)
     timed = stored_task(store, "timed")
     assert (timed.via, timed.hold, timed.deadline) == ("", "", 0)
-    assert store.find_tasks(hold="elsewhere") == []
+    assert store.find_tasks(TaskFilter(hold="elsewhere")) == []
 
 
 # -- finding --------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_they_are_found_by_kind_and_by_name(store: PersistenceAPI) -> None:
     store.save_task(a_task("plain"))
 
     def found(**asked: Any) -> list[str]:
-        return [task.via for task in store.find_tasks(hold="elsewhere", **asked)]
+        return [task.via for task in store.find_tasks(TaskFilter(hold="elsewhere", **asked))]
 
     assert found(via="agent") == ["agent:researcher", "agent:z"]
     assert found(via="human") == ["human:finance", "human:finance-leads"]
@@ -146,9 +146,9 @@ def test_they_are_found_by_kind_and_by_name(store: PersistenceAPI) -> None:
     assert found(after="task-s1", limit=2) == VIAS[2:]
     assert found(prefix="task-s9") == ["agent:z"]
     assert found(via="human", name="F", task_list="default") == ["human:finance", "human:finance-leads"]
-    assert [task.via for task in store.find_tasks(via="fleet")] == ["fleet:etl.daily"]
-    assert uuids(store.find_tasks(state=TaskState.PENDING, via="fleet")) == ["task-s1"]
-    assert uuids(store.find_tasks(state=TaskState.PENDING, after="task-s9")) == ["plain"]
+    assert [task.via for task in store.find_tasks(TaskFilter(via="fleet"))] == ["fleet:etl.daily"]
+    assert uuids(store.find_tasks(TaskFilter(state=TaskState.PENDING, via="fleet"))) == ["task-s1"]
+    assert uuids(store.find_tasks(TaskFilter(state=TaskState.PENDING, after="task-s9"))) == ["plain"]
 
 
 # -- the other side ends it -----------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_whoever_is_not_told_is_found(
     task = hand_out(store, via)
     kind = via.partition(":")[0]
     assert end(store, task)
-    assert store.find_tasks(hold="elsewhere") == []
+    assert store.find_tasks(TaskFilter(hold="elsewhere")) == []
     if kind == "human":
         assert store.ended_elsewhere(kind) == []
         assert stored_task(store, task.uuid).hold == ""
@@ -311,7 +311,7 @@ def test_a_task_whose_time_was_up_waits_for_its_judge(store: PersistenceAPI) -> 
     eventually(store.reclaim)
     late = stored_task(store, task.uuid)
     assert (late.state, late.hold, late.epoch) == (TaskState.PENDING, TaskHold.TIMEOUT, task.epoch + 1)
-    assert uuids(store.find_tasks(state=TaskState.PENDING, hold=TaskHold.TIMEOUT)) == [task.uuid]
+    assert uuids(store.find_tasks(TaskFilter(state=TaskState.PENDING, hold=TaskHold.TIMEOUT))) == [task.uuid]
     assert store.reclaim() == 0
     assert store.finish([an_outcome(a_waiting_step("s", n=1), late, TaskState.FAILED)]) == [True]
     assert uuids(store.ended_elsewhere("agent")) == [task.uuid]
@@ -363,7 +363,7 @@ def test_an_attempt_that_fails_while_the_run_is_paused_waits_for_the_run(store: 
     store.pause_run(RUN, "lunch")
     assert store.requeue(task, 0, NO)
     assert standing(store, task) == (TaskState.PENDING, TaskHold.PAUSED)
-    assert store.find_tasks(hold="elsewhere") == []
+    assert store.find_tasks(TaskFilter(hold="elsewhere")) == []
     store.unpause_run(RUN)
     again = stored_task(store, task.uuid)
     assert (again.hold, again.failures) == ("elsewhere", 1)
@@ -428,7 +428,7 @@ def test_a_claimed_task_is_handed_over(store: PersistenceAPI) -> None:
     assert (found.epoch, found.started, found.lock_until, found.lease_until) == (task.epoch + 1, 0, 0, 0)
     assert LONG / 2 < found.deadline - store.now() <= LONG
     assert store.claim_task(["F"]) is None
-    assert uuids(store.find_tasks(hold="elsewhere", via="agent")) == ["t"]
+    assert uuids(store.find_tasks(TaskFilter(hold="elsewhere", via="agent"))) == ["t"]
 
 
 def test_only_its_holder_hands_a_task_over(store: PersistenceAPI) -> None:

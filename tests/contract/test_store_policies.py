@@ -32,7 +32,7 @@ from store_records import (
 
 from afl.kernel.errors import CapabilityError
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
@@ -96,7 +96,7 @@ def commit(store: PersistenceAPI, *tasks: TaskDefinition) -> None:
 
 
 def waiting(store: PersistenceAPI) -> list[str]:
-    return [task.uuid for task in store.find_tasks(hold=TaskHold.CONCURRENCY)]
+    return [task.uuid for task in store.find_tasks(TaskFilter(hold=TaskHold.CONCURRENCY))]
 
 
 def claim_all(store: PersistenceAPI) -> list[TaskDefinition]:
@@ -210,7 +210,7 @@ def test_a_task_that_is_tried_again_does_not_exceed_the_limit(store: Persistence
     commit(store, keyed("t1", timeout_ms=1), keyed("t2"))
     begun(store)
     eventually(store.reclaim)
-    eventually(lambda: [task.uuid for task in store.find_tasks(hold=TaskHold.CONCURRENCY)] == [])
+    eventually(lambda: [task.uuid for task in store.find_tasks(TaskFilter(hold=TaskHold.CONCURRENCY))] == [])
     second = claimed(store)
     assert second.uuid == "t2"
     assert store.requeue(stored_task(store, "t1"), 0, {"message": "time is up"})
@@ -257,7 +257,7 @@ def test_workers_at_once_never_exceed_the_limit(open_store: OpenStore) -> None:
     def watch() -> int:
         running = 0
         while len(done) < count:
-            found = stores[0].find_tasks(state=TaskState.RUNNING, limit=count)
+            found = stores[0].find_tasks(TaskFilter(state=TaskState.RUNNING, limit=count))
             running = max(running, len(found))
         return running
 

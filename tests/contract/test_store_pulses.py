@@ -6,7 +6,7 @@ import pytest
 from store_records import RUN, a_log, a_run, a_step, a_task, a_waiting_step
 
 from afl.runtime.entities import RunDefinition, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.states import StepState
 from afl.runtime.step import StepLine
 from afl.runtime.types import ObjectType, StepId, WorkflowId
@@ -141,12 +141,12 @@ def _sought(store: PersistenceAPI) -> None:
 )
 def test_runs_are_found_by_a_text(store: PersistenceAPI, text: str, found: list[str]) -> None:
     _sought(store)
-    assert [run.workflow_id for run in store.find_runs(text=text)] == found
+    assert [run.workflow_id for run in store.find_runs(RunFilter(text=text))] == found
 
 
 def test_runs_are_found_by_when_they_were_created(store: PersistenceAPI) -> None:
     _sought(store)
-    assert [run.workflow_id for run in store.find_runs(since=200)] == ["b3", "a2"]
-    assert [run.workflow_id for run in store.find_runs(until=200)] == ["a1"]
-    assert [run.workflow_id for run in store.find_runs(since=101, until=300)] == ["a2"]
-    assert [run.workflow_id for run in store.find_runs(since=101, text="shop", before="a2")] == []
+    assert [run.workflow_id for run in store.find_runs(RunFilter(since=200))] == ["b3", "a2"]
+    assert [run.workflow_id for run in store.find_runs(RunFilter(until=200))] == ["a1"]
+    assert [run.workflow_id for run in store.find_runs(RunFilter(since=101, until=300))] == ["a2"]
+    assert [run.workflow_id for run in store.find_runs(RunFilter(since=101, text="shop", before="a2"))] == []

@@ -25,7 +25,7 @@ from store_records import (
 from afl.kernel.errors import FencedError, HeldError
 from afl.runtime.entities import TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.recovery.sweep import judge
 
@@ -66,7 +66,7 @@ def test_a_task_that_too_many_did_not_renew_is_poisoned(store: PersistenceAPI) -
     )
     assert (task.owner, task.last_owner, task.lease_until) == ("", "worker-2", 0)
     assert store.claim_task(["F"]) is None
-    assert [each.uuid for each in store.find_tasks(hold=TaskHold.POISONED)] == ["t"]
+    assert [each.uuid for each in store.find_tasks(TaskFilter(hold=TaskHold.POISONED))] == ["t"]
     assert store.reclaim() == 0
 
 

@@ -9,7 +9,7 @@ from store_records import LONG, RUN, a_task, eventually, wait_outside
 
 from afl.kernel.errors import PayloadError, StoreConflict
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId, StepId, WorkflowId
 
@@ -229,20 +229,26 @@ def test_tasks_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None
     store.save_task(a_task("t5", "a.G", hold=TaskHold.POISONED))
     store.save_task(a_task("t4", "a.F", hold=TaskHold.POISONED, task_list_name="other"))
     assert uuids(store.find_tasks()) == ["t3", "t1", "t2", "t5", "t4"]
-    assert uuids(store.find_tasks(limit=2)) == ["t3", "t1"]
-    assert store.find_tasks(limit=0) == []
-    assert uuids(store.find_tasks(state=TaskState.PENDING)) == ["t3", "t1", "t5", "t4"]
-    assert uuids(store.find_tasks(name="a.F")) == ["t3", "t2", "t4"]
-    assert uuids(store.find_tasks(task_list="other")) == ["t1", "t4"]
-    assert uuids(store.find_tasks(hold=TaskHold.POISONED)) == ["t5", "t4"]
-    assert uuids(store.find_tasks(state=TaskState.PENDING, name="a.F", task_list="other")) == ["t4"]
-    assert store.find_tasks(name="a.F", hold=TaskHold.TIMEOUT) == []
+    assert uuids(store.find_tasks(TaskFilter(limit=2))) == ["t3", "t1"]
+    assert store.find_tasks(TaskFilter(limit=0)) == []
+    assert uuids(store.find_tasks(TaskFilter(state=TaskState.PENDING))) == ["t3", "t1", "t5", "t4"]
+    assert uuids(store.find_tasks(TaskFilter(name="a.F"))) == ["t3", "t2", "t4"]
+    assert uuids(store.find_tasks(TaskFilter(task_list="other"))) == ["t1", "t4"]
+    assert uuids(store.find_tasks(TaskFilter(hold=TaskHold.POISONED))) == ["t5", "t4"]
+    assert uuids(store.find_tasks(TaskFilter(state=TaskState.PENDING, name="a.F", task_list="other"))) == [
+        "t4"
+    ]
+    assert store.find_tasks(TaskFilter(name="a.F", hold=TaskHold.TIMEOUT)) == []
     store.save_task(a_task("u%6", "a.H", owner="worker", concurrency_key="tenant"))
-    assert uuids(store.find_tasks(name="F")) == ["t3", "t1", "t2", "t4"]
-    assert uuids(store.find_tasks(owner="worker")) == ["u%6"]
-    assert uuids(store.find_tasks(key="tenant")) == ["u%6"]
-    assert uuids(store.find_tasks(prefix="u")) == uuids(store.find_tasks(prefix="u%6")) == ["u%6"]
-    assert store.find_tasks(prefix="%") == store.find_tasks(prefix=".") == []
+    assert uuids(store.find_tasks(TaskFilter(name="F"))) == ["t3", "t1", "t2", "t4"]
+    assert uuids(store.find_tasks(TaskFilter(owner="worker"))) == ["u%6"]
+    assert uuids(store.find_tasks(TaskFilter(key="tenant"))) == ["u%6"]
+    assert (
+        uuids(store.find_tasks(TaskFilter(prefix="u")))
+        == uuids(store.find_tasks(TaskFilter(prefix="u%6")))
+        == ["u%6"]
+    )
+    assert store.find_tasks(TaskFilter(prefix="%")) == store.find_tasks(TaskFilter(prefix=".")) == []
 
 
 def test_a_task_of_the_system_names_its_step_in_its_data(store: PersistenceAPI) -> None:

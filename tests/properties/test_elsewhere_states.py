@@ -13,6 +13,7 @@ from support.properties import tries
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import IterationChanges, Outcome
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -118,7 +119,7 @@ class Elsewhere(RuleBasedStateMachine):
 
     @rule()
     def it_is_judged(self) -> None:
-        late = self.store.find_tasks(state=TaskState.PENDING, hold=TaskHold.TIMEOUT)
+        late = self.store.find_tasks(TaskFilter(state=TaskState.PENDING, hold=TaskHold.TIMEOUT))
         assert [task.uuid for task in late] == ([TASK] if self.model.stands == "timeout" else [])
         for task in late:
             assert self.finish(task, TaskState.FAILED)
@@ -187,7 +188,7 @@ class Elsewhere(RuleBasedStateMachine):
             assert task.hold == ("elsewhere" if model.untold else "")
         assert bool(self.store.get_marks(RUN)) is model.marked
         assert self.store.claim_tasks(["F"], limit=5, any_event=True) == []
-        waits = self.store.find_tasks(hold=TaskHold.ELSEWHERE, via=model.via)
+        waits = self.store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via=model.via))
         assert [each.uuid for each in waits] == ([TASK] if model.stands == "elsewhere" else [])
         untold = self.store.ended_elsewhere(model.via.partition(":")[0])
         ended = model.untold and not model.is_pending

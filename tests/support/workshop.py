@@ -13,7 +13,7 @@ from typing import Any
 from afl.language import compile_source
 from afl.operations.program.submission import submit
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program.program import Program
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
@@ -121,7 +121,7 @@ class Workshop:
 
     def in_hand_of(self, process: Warm) -> list[TaskDefinition]:
         """The tasks that are RUNNING by this very process, as the store has it."""
-        running = self.store.find_tasks(state=TaskState.RUNNING, limit=10_000)
+        running = self.store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=10_000))
         return [task for task in running if f"process {process.pid} on " in self._words(task.owner)]
 
     def _words(self, owner: str) -> str:

@@ -17,6 +17,7 @@ from afl.kernel.isolation import Isolation
 from afl.runtime.entities import LogDefinition, NoteType, RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluation.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.types import WorkflowId
 
 T = TypeVar("T")
@@ -100,7 +101,9 @@ class ExternalTasks:
         found: list[TaskDefinition] = []
         while True:
             page = self._store.find_tasks(
-                state=TaskState.PENDING, hold=TaskHold.ELSEWHERE, via=kind, after=after, limit=_PAGE
+                TaskFilter(
+                    state=TaskState.PENDING, hold=TaskHold.ELSEWHERE, via=kind, after=after, limit=_PAGE
+                )
             )
             found += page
             if len(page) < _PAGE:

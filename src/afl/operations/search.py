@@ -17,7 +17,7 @@ from afl.operations.run.run_list import run_line
 from afl.operations.turn import turns
 from afl.operations.work.workers import servers
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.types import WorkflowId
@@ -82,14 +82,14 @@ def _step(store: PersistenceAPI, wanted: str) -> list[Hit]:
 
 
 def _runs(store: PersistenceAPI, wanted: str) -> Iterator[Hit]:
-    for run in store.find_runs(prefix=wanted, limit=_EACH):
+    for run in store.find_runs(RunFilter(prefix=wanted, limit=_EACH)):
         line = run_line(run)
         yield Hit("run", line.run, line.workflow, line.state, line.error, line.run, exact=line.run == wanted)
 
 
 def _tasks(store: PersistenceAPI, wanted: str) -> Iterator[Hit]:
-    found = {task.uuid: task for task in store.find_tasks(prefix=wanted, limit=_EACH)}
-    found |= {task.uuid: task for task in store.find_tasks(name=wanted, limit=_EACH)}
+    found = {task.uuid: task for task in store.find_tasks(TaskFilter(prefix=wanted, limit=_EACH))}
+    found |= {task.uuid: task for task in store.find_tasks(TaskFilter(name=wanted, limit=_EACH))}
     for task in found.values():
         yield Hit(
             "task", task.uuid, task.name, task.state, _step_of(task), task.workflow_id, task.uuid == wanted
@@ -102,7 +102,7 @@ def _step_of(task: TaskDefinition) -> str:
 
 def _workflows(store: PersistenceAPI, wanted: str) -> list[Hit]:
     names: dict[str, int] = {}
-    for run in store.find_runs(limit=RECENT):
+    for run in store.find_runs(RunFilter(limit=RECENT)):
         names[run.workflow_name] = names.get(run.workflow_name, 0) + 1
     return few(
         Hit("workflow", name, name, about=f"{count} of the newest {RECENT} runs", exact=name == wanted)

@@ -9,6 +9,7 @@ from support.dashboard_pages import MARKUP, Visitors, shown, visitors
 
 from afl.operations.people import approvals
 from afl.runtime.entities import TaskState
+from afl.runtime.persistence import TaskFilter
 
 SOURCE = """namespace t {
     schema Payee { name: String, city: String }
@@ -71,7 +72,7 @@ def test_an_answer_goes_on_with_what_was_edited(house: Visitors) -> None:
     }
     told = house.operator.act(f"{path}/answer", **fields)
     assert (told.url, told.kind, told.text) == ("/approvals", "good", "Approved: Pay the bill.")
-    task = house.store.find_tasks(name="t.Pay")[0]
+    task = house.store.find_tasks(TaskFilter(name="t.Pay"))[0]
     assert task.state == TaskState.COMPLETED
     assert task.result is not None
     assert (task.result["amount"], task.result["payee"]["city"], task.result["urgent"]) == (11, "Bonn", True)
@@ -84,7 +85,7 @@ def test_an_answer_goes_on_with_what_was_edited(house: Visitors) -> None:
 def test_a_box_that_is_not_ticked_is_false(house: Visitors) -> None:
     fields = {"field.amount": "1", "field.note": "x", "field.payee.name": "A", "field.payee.city": "B"}
     house.operator.act(f"/approvals/{id_of(house, 'finance')}/answer", **fields)
-    task = house.store.find_tasks(name="t.Pay")[0]
+    task = house.store.find_tasks(TaskFilter(name="t.Pay"))[0]
     assert task.result is not None and task.result["urgent"] is False
 
 
@@ -97,21 +98,21 @@ def test_what_does_not_fit_is_said_beside_its_field(house: Visitors) -> None:
     assert "write a number" in text and "Nothing was sent." in text
     assert ">kept</textarea>" in answer.text
     assert 'aria-invalid="true" aria-describedby="field-amount-note"' in answer.text
-    assert house.store.find_tasks(name="t.Pay")[0].state == TaskState.PENDING
+    assert house.store.find_tasks(TaskFilter(name="t.Pay"))[0].state == TaskState.PENDING
 
 
 def test_a_plain_question_is_a_yes_or_no(house: Visitors) -> None:
     path = f"/approvals/{id_of(house, 'boss')}"
     assert "field." not in house.operator.open(path)
     assert house.operator.act(f"{path}/answer").text == "Approved: Sign."
-    assert house.store.find_tasks(name="t.Sign")[0].state == TaskState.COMPLETED
+    assert house.store.find_tasks(TaskFilter(name="t.Sign"))[0].state == TaskState.COMPLETED
 
 
 def test_rejecting_says_why_and_who(house: Visitors) -> None:
     path = f"/approvals/{id_of(house, 'boss')}"
     told = house.operator.act(f"{path}/reject", feedback=f"not like this {MARKUP}")
     assert told.text == "Rejected: Sign."
-    task = house.store.find_tasks(name="t.Sign")[0]
+    task = house.store.find_tasks(TaskFilter(name="t.Sign"))[0]
     assert task.state == TaskState.FAILED
     assert task.error is not None and task.error["message"] == f"not like this {MARKUP}"
     assert "rejected by operator" in house.viewer.read("/approvals?view=answered")
@@ -126,7 +127,7 @@ def test_a_viewer_answers_nothing(house: Visitors) -> None:
     assert "takes the role operator" in text and "Approve" not in text
     assert house.viewer.send(f"{path}/answer").status_code == 403
     assert house.viewer.send(f"{path}/reject", feedback="no").status_code == 403
-    assert house.store.find_tasks(name="t.Sign")[0].state == TaskState.PENDING
+    assert house.store.find_tasks(TaskFilter(name="t.Sign"))[0].state == TaskState.PENDING
 
 
 def test_an_approval_that_there_is_not(house: Visitors) -> None:

@@ -10,6 +10,7 @@ from support.turns_house import House
 
 from afl.kernel.database import connect
 from afl.operations.work import timetable
+from afl.runtime.persistence import TaskFilter
 
 SOURCE = """namespace t {
     event facet Ring(bell: String) => (rung: Boolean)
@@ -63,7 +64,7 @@ def test_the_log_is_an_admins(house: Visitors, role: str) -> None:
 
 def test_an_exact_id_leads_to_its_page(house: Visitors) -> None:
     run = house.run(SOURCE)
-    (task,) = house.store.find_tasks(name="t.Ring")
+    (task,) = house.store.find_tasks(TaskFilter(name="t.Ring"))
     for text, page in {run: f"/runs/{run}", task.uuid: f"/tasks/{task.uuid}", f"{run}/first": None}.items():
         answer = house.viewer.client.get("/search", params={"q": text})
         assert answer.status_code == 303

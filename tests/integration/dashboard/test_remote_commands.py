@@ -16,6 +16,7 @@ from afl.operations.access import Role
 from afl.operations.run.runs import opened
 from afl.runtime.entities import LogDefinition
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.types import WorkflowId
 
 __all__ = ["afl"]
@@ -56,7 +57,9 @@ def finished(afl: Afl, sources: None, store: str) -> list[str]:
         for run in runs:
             evaluator.resume(WorkflowId(run))
         (waiting, *_) = [
-            each for each in opened_store.find_tasks(state="pending") if each.workflow_id == runs[0]
+            each
+            for each in opened_store.find_tasks(TaskFilter(state="pending"))
+            if each.workflow_id == runs[0]
         ]
         evaluator.continue_step(waiting.step_id, {"answer": "so"})  # type: ignore[arg-type]
         evaluator.resume(WorkflowId(runs[0]))

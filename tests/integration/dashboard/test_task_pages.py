@@ -10,6 +10,7 @@ from support.dashboard_pages import MARKUP, Visitors, visitors
 from afl.kernel.clock import wall_ms
 from afl.operations.run import control
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
+from afl.runtime.persistence import TaskFilter
 
 SOURCE = """namespace t {
     event facet Double(n: Long, note: String = "") => (m: Long)
@@ -106,7 +107,7 @@ def test_a_live_list_is_fetched_alone(house: Visitors) -> None:
 
 def test_a_task_says_why_it_does_not_move(house: Visitors) -> None:
     house.run(SOURCE, {"n": 1, "note": MARKUP})
-    task = house.store.find_tasks(name="t.Double")[0]
+    task = house.store.find_tasks(TaskFilter(name="t.Double"))[0]
     text = house.viewer.read(f"/tasks/{task.uuid}")
     assert "No live server serves t.Double" in text.replace("no live", "No live")
     assert MARKUP in text
@@ -118,7 +119,7 @@ def test_a_task_says_why_it_does_not_move(house: Visitors) -> None:
 def test_a_failed_task_shows_its_error(house: Visitors) -> None:
     house.run(SOURCE, {"n": 1, "note": MARKUP}, Double=refuse)
     assert f"1 is refused {MARKUP}" in house.viewer.read("/tasks?state=failed")
-    task = house.store.find_tasks(state="failed")[0]
+    task = house.store.find_tasks(TaskFilter(state="failed"))[0]
     assert "ValueError" in house.viewer.read(f"/tasks/{task.uuid}")
 
 

@@ -12,6 +12,7 @@ from afl.operations.program.submission import start_workflow, submit
 from afl.operations.run.run_summary import run_summary
 from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import RunFilter
 from afl.runtime.types import WorkflowId
 
 OTHER = CHAIN.replace("namespace t", "namespace other")
@@ -30,7 +31,7 @@ def test_flows_are_listed_newest_first_with_their_runs(store: MemoryStore) -> No
     assert all(each.stored > 0 for each in page.flows)
     chain = page.flows[1].id
     assert run_summary(store, started.run).flow == chain
-    assert store.find_runs(limit=1)[0].flow_id == ""
+    assert store.find_runs(RunFilter(limit=1))[0].flow_id == ""
 
 
 def test_a_page_of_flows_leads_to_the_next(store: MemoryStore) -> None:

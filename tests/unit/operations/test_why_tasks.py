@@ -15,7 +15,7 @@ from afl.operations.reason.why import why
 from afl.operations.run import control
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 
 
 def policy(mixin: str) -> str:
@@ -189,7 +189,7 @@ def test_poisoned(lives: Lives) -> None:
 def test_timed_out(store: MemoryStore) -> None:
     pending(store, policy("Timeout(60000)"))
     store.start_tasks([claimed(store)])
-    task = store.find_tasks(state="running")[0]
+    task = store.find_tasks(TaskFilter(state="running"))[0]
     assert task.deadline > store.now()
     late = replace(task, deadline=store.now() - 1)
     store.save_task(late)

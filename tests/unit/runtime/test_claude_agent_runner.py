@@ -20,6 +20,7 @@ from afl.runtime.agent import ClaudeAgentRunner, NoHandlerError, ToolRegistry
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.usage import BudgetExceeded, UsageRecord, total
 from afl.runtime.states import EventState
 from afl.runtime.stores.sql_store.usage import SqlUsage
@@ -174,7 +175,7 @@ def test_what_a_person_is_asked_is_left_to_the_person(lab: Lab) -> None:
     model = ScriptedModel([calls("Compare", {"line": "A bus or two."})])
     result = lab.run(source, tool_registry=registry, model=model)
     assert result.status == ExecutionStatus.PAUSED
-    (task,) = lab.store.find_tasks(hold="elsewhere", via="human")
+    (task,) = lab.store.find_tasks(TaskFilter(hold="elsewhere", via="human"))
     assert (task.name, task.state) == ("sea.life.Log", TaskState.PENDING)
 
 

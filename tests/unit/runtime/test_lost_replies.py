@@ -17,6 +17,7 @@ from afl.kernel.errors import StoreUnavailable
 from afl.language import compile_source
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.program.program import Program
 from afl.runtime.runner.config import RunnerConfig
@@ -124,5 +125,5 @@ def test_a_task_claimed_by_a_lost_reply_is_worked_on(bench: Bench, lost: str) ->
     (task,) = bench.store.get_tasks_by_workflow(second)
     assert (task.state, bench.calls) == (TaskState.COMPLETED, [0, 1])
     assert task.deaths == 0
-    running = bench.store.find_tasks(state=TaskState.RUNNING)
+    running = bench.store.find_tasks(TaskFilter(state=TaskState.RUNNING))
     assert [each.workflow_id for each in running] == [first]

@@ -11,6 +11,7 @@ from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.program.policies import retry_delay
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 
@@ -295,7 +296,7 @@ def test_no_more_than_the_limit_work_at_once(store: MemoryStore) -> None:
     most: list[int] = []
 
     def work(payload: dict[str, Any]) -> dict[str, Any]:
-        open_tasks = store.find_tasks(key="k", state=TaskState.RUNNING)
+        open_tasks = store.find_tasks(TaskFilter(key="k", state=TaskState.RUNNING))
         most.append(len(open_tasks))
         return {"m": payload["n"]}
 

@@ -13,6 +13,7 @@ from afl.runtime.evaluation.elsewhere import Elsewhere, earlier_ids, elsewhere_i
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.program.program import Program
 from afl.runtime.recovery import sweep
 from afl.runtime.task_handlers.handler import Handlers
@@ -262,7 +263,7 @@ def test_a_lost_task_is_made_anew_with_its_place(evaluator: Evaluator) -> None:
     gone.state = TaskState.IGNORED
     store.save_task(gone)
     assert sweep.continue_lost_steps(evaluator) == 1
-    (new,) = store.find_tasks(hold=TaskHold.ELSEWHERE, via="agent")
+    (new,) = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="agent"))
     assert (new.via, new.bridge, new.data) == (task.via, task.bridge, task.data)
     assert 0 < new.deadline - store.now() <= 3_600_000
     assert Elsewhere(evaluator).complete(new, {"answer": "found"})
@@ -275,7 +276,7 @@ def test_a_task_that_was_handed_over_is_one_of_them(evaluator: Evaluator) -> Non
     claimed = store.claim_task(["t.Ask"])
     assert claimed is not None
     assert store.hand_over(claimed, "agent:researcher")
-    (task,) = store.find_tasks(hold=TaskHold.ELSEWHERE, via="agent")
+    (task,) = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="agent"))
     assert Elsewhere(evaluator).complete(task, {"answer": "because"})
     assert evaluator.resume(result.workflow_id).outputs == {"answer": "because"}
     run = store.get_run(result.workflow_id)

@@ -31,6 +31,7 @@ from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import LogDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState
 from afl.runtime.stores.sql_store import SqlStore
@@ -96,7 +97,7 @@ def test_no_more_is_in_hand_than_can_be_worked_on_while_nobody_knows_how_long_it
     run = begin(store, "ns.Many", {"list": list(range(50))})
     with Crew(store, gate, concurrency=3).at_work():
         gate.called(3)
-        assert len(store.find_tasks(state=TaskState.RUNNING)) == len(gate.calls) == 3
+        assert len(store.find_tasks(TaskFilter(state=TaskState.RUNNING))) == len(gate.calls) == 3
         gate.open()
         ended(store, run)
 
@@ -528,7 +529,7 @@ def test_answers_of_tasks_without_a_step_survive_too(store: MemoryStore) -> None
         gate.called()
         crew.recorder.fail("close_tasks", StoreUnavailable("away"))
         gate.open()
-        done = received(store, "nothing", lambda: store.find_tasks(state=TaskState.COMPLETED))
+        done = received(store, "nothing", lambda: store.find_tasks(TaskFilter(state=TaskState.COMPLETED)))
     assert done[0].result == {"m": 8}
     assert len(gate.calls) == 1
     assert crew.counted == [("Double", True)], "once it is stored, and not with every try"
@@ -563,7 +564,7 @@ def test_tasks_of_the_system_survive_a_store_that_fails(store: MemoryStore) -> N
 
     crew.hooks.run_system_task = system
     with crew.at_work():
-        received(store, "nothing", lambda: len(store.find_tasks(state=TaskState.COMPLETED)) == 3)
+        received(store, "nothing", lambda: len(store.find_tasks(TaskFilter(state=TaskState.COMPLETED))) == 3)
     assert sorted(set(begun)) == ["t0", "t1", "t2"]
     assert {task.deaths for task in store.get_all_tasks()} == {0}
 
@@ -608,9 +609,9 @@ def test_what_a_sweep_finds_is_begun_without_a_ring_and_keeps_its_lease(store: M
         lease = lease_of(store, "t")
         eventually(lambda: lease_of(store, "t") > lease)
         gate.open()
-    assert [task.result for task in store.find_tasks(state=TaskState.COMPLETED) if not task.step_id] == [
-        {"m": 100}
-    ]
+    assert [
+        task.result for task in store.find_tasks(TaskFilter(state=TaskState.COMPLETED)) if not task.step_id
+    ] == [{"m": 100}]
 
 
 @pytest.mark.parametrize(
@@ -695,4 +696,4 @@ def test_nothing_is_left_behind(store: MemoryStore) -> None:
     crew.pool.shutdown(wait=True)
     assert set(threading.enumerate()) - before == set()
     assert run_of(store, run).owner == ""
-    assert store.find_tasks(owner=store.owner_id, state=TaskState.RUNNING) == []
+    assert store.find_tasks(TaskFilter(owner=store.owner_id, state=TaskState.RUNNING)) == []

@@ -12,7 +12,7 @@ from afl.operations.doctor.finding import Finding, Level, error, fine, note, war
 from afl.operations.work.workers import Liveness, servers
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
 from afl.runtime.persistence.inspection import OrphanKind
 from afl.runtime.sqlite_store import SqliteStore
 
@@ -55,9 +55,9 @@ def orphaned_rows(store: PersistenceAPI) -> list[Finding]:
 def holds_of_the_dead(store: PersistenceAPI) -> list[Finding]:
     """Tasks and runs that belong to processes that are gone."""
     held = _Held(store.now(), {})
-    for task in store.find_tasks(state=TaskState.RUNNING, limit=_MOST):
+    for task in store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=_MOST)):
         held.look(store, task)
-    for run in store.find_runs(state=RunnerState.RUNNING, limit=_MOST):
+    for run in store.find_runs(RunFilter(state=RunnerState.RUNNING, limit=_MOST)):
         held.look(store, run)
     if not held.stale:
         return fine("leases", "nothing is held by a process that is gone")

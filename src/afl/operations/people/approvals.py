@@ -31,7 +31,7 @@ from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskSt
 from afl.runtime.errors import ResultError
 from afl.runtime.evaluation.elsewhere import Elsewhere
 from afl.runtime.evaluation.outcome import check_result
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
@@ -86,7 +86,9 @@ def list_approvals(
         _of_run(store, run, group)
         if run
         else store.find_tasks(
-            hold=TaskHold.ELSEWHERE, via=f"{KIND}:{group}" if group else KIND, after=after, limit=limit
+            TaskFilter(
+                hold=TaskHold.ELSEWHERE, via=f"{KIND}:{group}" if group else KIND, after=after, limit=limit
+            )
         )
     )
     questions = Questions(store)

@@ -8,7 +8,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.program.policies import TIMEOUT_ERROR
 from afl.runtime.program.program import Program
@@ -65,8 +65,8 @@ def find(store: PersistenceAPI, id: str) -> TaskDefinition:
     """
     task = store.get_task(id) or _only_one_of_run(store, id)
     if task is None and id:
-        waits = store.find_tasks(prefix=id, via=KIND, hold=TaskHold.ELSEWHERE, limit=2)
-        found = waits or store.find_tasks(prefix=id, via=KIND, limit=2)
+        waits = store.find_tasks(TaskFilter(prefix=id, via=KIND, hold=TaskHold.ELSEWHERE, limit=2))
+        found = waits or store.find_tasks(TaskFilter(prefix=id, via=KIND, limit=2))
         if len(found) > 1:
             raise InputError(f"several approvals begin with {id}; write more of the id")
         task = found[0] if found else None

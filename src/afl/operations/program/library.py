@@ -17,7 +17,7 @@ from afl.operations.program.sources import from_text
 from afl.operations.program.workflow_signature import WorkflowSignature, signature
 from afl.operations.run.runs import choose_workflow
 from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText, WorkflowDefinition
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
@@ -134,7 +134,7 @@ def publish_source(
 def _known(store: PersistenceAPI) -> dict[str, KnownWorkflow]:
     found = {
         run.workflow_name: KnownWorkflow(run.workflow_name, "run", run.workflow_id)
-        for run in reversed(store.find_runs(limit=RECENT))
+        for run in reversed(store.find_runs(RunFilter(limit=RECENT)))
     }
     for flow in store.get_all_flows():
         for each in flow.workflows if flow.compiled_sources else ():

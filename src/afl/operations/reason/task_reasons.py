@@ -10,6 +10,7 @@ from afl.operations.reason.staffing import staffing
 from afl.operations.run.run_log import log_line
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.persistence import TaskFilter
 from afl.runtime.recovery.sweep import what_was_lost
 from afl.runtime.types import WorkflowId
 
@@ -85,7 +86,7 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 
 
 def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
-    same = snapshot.store.find_tasks(key=task.concurrency_key, limit=_KEY_TASKS)
+    same = snapshot.store.find_tasks(TaskFilter(key=task.concurrency_key, limit=_KEY_TASKS))
     open_states = (TaskState.PENDING, TaskState.RUNNING)
     used = sum(each.state in open_states and each.hold != TaskHold.CONCURRENCY for each in same)
     return f"Concurrency({task.concurrency_key}) is at {used} of {task.concurrency_limit}."

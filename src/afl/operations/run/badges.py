@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afl.runtime.entities import TaskHold
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 
 _MOST = 100  # nobody reads a larger number beside a menu
 
@@ -20,5 +20,5 @@ class Badges:
 
 def badges(store: PersistenceAPI) -> Badges:
     """The numbers as of now."""
-    waiting = store.find_tasks(hold=TaskHold.ELSEWHERE, via="human", limit=_MOST)
+    waiting = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="human", limit=_MOST))
     return Badges(store.count_open_runs(), len(waiting))

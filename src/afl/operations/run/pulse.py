@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from afl.operations.run.badges import badges
 from afl.operations.work.timetable import schedules
 from afl.runtime.entities import TaskHold
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.topics import (
     CANCEL_TOPIC,
     ELSEWHERE_TOPIC,
@@ -60,7 +60,7 @@ def _schedules(store: PersistenceAPI) -> object:
 
 
 def _approvals(store: PersistenceAPI) -> object:
-    waiting = store.find_tasks(hold=TaskHold.ELSEWHERE, via="human", limit=_PEOPLE)
+    waiting = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="human", limit=_PEOPLE))
     return tuple((task.uuid, task.via, task.failures) for task in waiting)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError
 from afl.operations.parameters import Milliseconds
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 
 BATCH = 100
 _PAGE = 1_000
@@ -52,7 +52,7 @@ def prune(
 
 def _count(store: PersistenceAPI, before: int) -> int:
     count, last = 0, ""
-    while page := store.find_runs(before=last, limit=_PAGE):
+    while page := store.find_runs(RunFilter(before=last, limit=_PAGE)):
         count += sum(run.is_over and run.ended < before for run in page)
         last = page[-1].workflow_id
     return count

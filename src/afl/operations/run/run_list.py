@@ -12,7 +12,7 @@ from afl.operations.parameters import Limit, RunStateName, about
 from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ def list_runs(
     """List runs, newest first."""
     start = run_store.find(store, before).workflow_id if before else ""
     found = store.find_runs(
-        state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
+        RunFilter(
+            state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
+        )
     )
     page = found[:limit]
     return RunPage([run_line(run) for run in page], page[-1].workflow_id if len(found) > limit else "")

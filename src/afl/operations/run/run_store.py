@@ -11,7 +11,7 @@ from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.entities import RunDefinition
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
@@ -60,9 +60,9 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     exact = store.get_run(WorkflowId(name))
     if exact is not None:
         return exact
-    matches = store.find_runs(prefix=name, limit=_LISTED_RUNS + 1) if name else []
+    matches = store.find_runs(RunFilter(prefix=name, limit=_LISTED_RUNS + 1)) if name else []
     if not matches:
-        raise UnknownRun(name, store.find_runs(limit=_LISTED_RUNS))
+        raise UnknownRun(name, store.find_runs(RunFilter(limit=_LISTED_RUNS)))
     if len(matches) > 1:
         count = len(matches) if len(matches) <= _LISTED_RUNS else f"more than {_LISTED_RUNS}"
         shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])

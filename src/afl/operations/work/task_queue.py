@@ -12,7 +12,7 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
@@ -68,7 +68,7 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
     """One task by its id or a beginning that only it has; UnknownSubject if there is none."""
     found = store.get_task(task)
     if found is None:
-        fitting = store.find_tasks(prefix=task, limit=2) if task else []
+        fitting = store.find_tasks(TaskFilter(prefix=task, limit=2)) if task else []
         if len(fitting) > 1:
             raise InputError(f"several tasks begin with {task}; write more of the id")
         if not fitting:
@@ -143,12 +143,14 @@ class _Wanted:
 
 def _of_state(store: PersistenceAPI, state: str, wanted: _Wanted, limit: int) -> list[TaskDefinition]:
     return store.find_tasks(
-        state=state,
-        name=wanted.name,
-        task_list=wanted.task_list,
-        hold=wanted.hold,
-        owner=wanted.owner,
-        limit=limit,
+        TaskFilter(
+            state=state,
+            name=wanted.name,
+            task_list=wanted.task_list,
+            hold=wanted.hold,
+            owner=wanted.owner,
+            limit=limit,
+        )
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 
 SILENT_MS = 30_000  # three heartbeats of the default interval
 _COUNTED_TASKS = 100_000
@@ -95,7 +95,7 @@ class Server:
 
 def servers(store: PersistenceAPI) -> list[Server]:
     """Every server that ever registered, oldest start first."""
-    running = store.find_tasks(state=TaskState.RUNNING, limit=_COUNTED_TASKS)
+    running = store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=_COUNTED_TASKS))
     load = Counter(task.owner for task in running)
     now = store.now()
     return [_server(store, record, load, now) for record in store.get_all_servers()]

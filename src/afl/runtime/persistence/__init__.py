@@ -2,5 +2,7 @@
 
 from afl.runtime.persistence.api import PersistenceAPI
 from afl.runtime.persistence.changes import EventDefinition, IterationChanges
+from afl.runtime.persistence.runs import RunFilter
+from afl.runtime.persistence.tasks import TaskFilter
 
-__all__ = ["EventDefinition", "IterationChanges", "PersistenceAPI"]
+__all__ = ["EventDefinition", "IterationChanges", "PersistenceAPI", "RunFilter", "TaskFilter"]

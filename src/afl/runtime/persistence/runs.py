@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from afl.runtime.entities import RunDefinition, RunnerDefinition
 from afl.runtime.types import WorkflowId
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs: those that have every value that is not empty, at most `limit`."""
+
+    prefix: str = ""  # the beginning of the id
+    state: str = ""
+    workflow: str = ""
+    before: str = ""  # the id of a run: only older ones, for paging
+    text: str = ""  # in any case, part of the id, the workflow's name, the error or the reason
+    since: int = 0  # created at this time or later (wall clock, ms)
+    until: int = 0  # created before this time
+    limit: int = 100
+
+
+ANY_RUN = RunFilter()
 
 
 class RunStore(Protocol):
@@ -18,23 +36,8 @@ class RunStore(Protocol):
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         """The newest runs, newest first."""
 
-    def find_runs(
-        self,
-        *,
-        prefix: str = "",
-        state: str = "",
-        workflow: str = "",
-        before: str = "",
-        text: str = "",
-        since: int = 0,
-        until: int = 0,
-        limit: int = 100,
-    ) -> list[RunDefinition]:
-        """The newest runs that have all that is asked for, newest first, inputs left out.
-
-        `before` is the id of a run: only older ones, for paging. `text` stands, in whatever case, in its id, its
-        workflow's name, its error or its reason; it was created at `since` or later, before `until` (wall clock, ms).
-        """
+    def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
+        """The newest runs that match, newest first, inputs left out."""
 
     def insert_run(self, run: RunDefinition) -> bool:
         """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence.changes import Outcome
 from afl.runtime.types import StepId, WorkflowId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which tasks: those that have every value that is not empty, at most `limit`.
+
+    The hold "elsewhere" without a state means pending tasks.
+    """
+
+    state: str = ""
+    name: str = ""  # may be a short one
+    task_list: str = ""
+    hold: str = ""
+    owner: str = ""
+    key: str = ""  # the concurrency key
+    prefix: str = ""  # the beginning of the id
+    via: str = ""  # a kind ("human") or all of it ("human:finance")
+    after: str = ""  # the id of a task: only younger ones, for paging
+    limit: int = 100
+
+
+ANY_TASK = TaskFilter()
 
 
 class TaskStore(Protocol):
@@ -28,26 +51,8 @@ class TaskStore(Protocol):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         """The newest tasks, newest first."""
 
-    def find_tasks(
-        self,
-        *,
-        state: str = "",
-        name: str = "",
-        task_list: str = "",
-        hold: str = "",
-        owner: str = "",
-        key: str = "",
-        prefix: str = "",
-        via: str = "",
-        after: str = "",
-        limit: int = 100,
-    ) -> list[TaskDefinition]:
-        """The oldest tasks that have all that is asked for (empty: whatever it be), in creation order.
-
-        `name` may be a short one, `key` is a concurrency key, `prefix` the beginning of an id, `via` a kind ("human")
-        or all of it ("human:finance"), `after` the id of a task: only younger ones, for paging. The hold "elsewhere"
-        without a state means pending ones.
-        """
+    def find_tasks(self, wanted: TaskFilter = ANY_TASK) -> list[TaskDefinition]:
+        """The oldest tasks that match, in creation order."""
 
     def save_task(self, task: TaskDefinition) -> None:
         """Insert or replace a task, without any fence."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.held_claims import Claim, claiming_since, in_hand
 from afl.runtime.types import WorkflowId
 
@@ -58,7 +58,9 @@ class StrayClaims:
 
     def _stray_tasks(self) -> list[TaskDefinition]:
         ours = self._store.find_tasks(
-            state=TaskState.RUNNING, owner=self._store.owner_id, task_list=self._task_list, limit=_MOST
+            TaskFilter(
+                state=TaskState.RUNNING, owner=self._store.owner_id, task_list=self._task_list, limit=_MOST
+            )
         )
         held = in_hand().tasks  # after the look into the store: what was claimed since is not among `ours`
         return [task for task in ours if _claim(task) not in held and self._serves(task.name)]

@@ -16,7 +16,7 @@ from afl.runtime.evaluation.outcome import failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
@@ -37,7 +37,7 @@ def judge(evaluator: Evaluator) -> None:
     """Decide about tasks that too many died on, and about those whose time was up: again, or failed."""
     store = evaluator.persistence
     for hold in (TaskHold.POISONED, TaskHold.TIMEOUT):
-        for task in store.find_tasks(state=TaskState.PENDING, hold=hold):
+        for task in store.find_tasks(TaskFilter(state=TaskState.PENDING, hold=hold)):
             with _apart.item(f"task {task.uuid}"):
                 _judge(evaluator, task)
 

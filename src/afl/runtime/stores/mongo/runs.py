@@ -11,6 +11,7 @@ from pymongo.database import Database
 from afl.kernel.errors import HeldError, StoreConflict
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
 from afl.runtime.persistence.changes import STEP_CONTINUE
+from afl.runtime.persistence.runs import ANY_RUN, RunFilter
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.stores.mongo.collections import Collections, beginning, lease, lease_ended, literal
 from afl.runtime.stores.mongo.connection import Document
@@ -42,33 +43,22 @@ class RunCollection(Collections):
         found = self._all("runs", query, sort=[("uuid", -1)], limit=limit) if limit > 0 else []
         return [run_from(each) for each in found]
 
-    def find_runs(
-        self,
-        *,
-        prefix: str = "",
-        state: str = "",
-        workflow: str = "",
-        before: str = "",
-        text: str = "",
-        since: int = 0,
-        until: int = 0,
-        limit: int = 100,
-    ) -> list[RunDefinition]:
-        if limit < 1:
+    def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
+        if wanted.limit < 1:
             return []
-        asked = {"state": state, "workflow_name": workflow}
-        query: Document = {field: wanted for field, wanted in asked.items() if wanted}
-        ids: Document = beginning(prefix) if prefix else {}
-        if before:
-            ids["$lt"] = before
+        asked = {"state": wanted.state, "workflow_name": wanted.workflow}
+        query: Document = {field: value for field, value in asked.items() if value}
+        ids: Document = beginning(wanted.prefix) if wanted.prefix else {}
+        if wanted.before:
+            ids["$lt"] = wanted.before
         if ids:
             query["uuid"] = ids
-        if since or until:
-            query["created"] = {"$gte": since, **({"$lt": until} if until else {})}
-        if text:
-            containing = {"$regex": re.escape(text), "$options": "i"}
+        if wanted.since or wanted.until:
+            query["created"] = {"$gte": wanted.since, **({"$lt": wanted.until} if wanted.until else {})}
+        if wanted.text:
+            containing = {"$regex": re.escape(wanted.text), "$options": "i"}
             query["$or"] = [{field: containing} for field in _SEARCHED]
-        found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=limit)
+        found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=wanted.limit)
         return [run_from(each) for each in found]
 
     def insert_run(self, run: RunDefinition) -> bool:

@@ -10,6 +10,7 @@ from pymongo import UpdateOne
 
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, as_stored
+from afl.runtime.persistence.tasks import ANY_TASK, TaskFilter
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, tasks_topic
 from afl.runtime.stores.mongo.collections import NEWEST_FIRST, OLDEST_FIRST, Collections, beginning
 from afl.runtime.stores.mongo.connection import NOW, Document
@@ -53,40 +54,27 @@ class TaskCollection(Collections):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         return self._tasks({}, sort=NEWEST_FIRST, limit=limit) if limit > 0 else []
 
-    def find_tasks(
-        self,
-        *,
-        state: str = "",
-        name: str = "",
-        task_list: str = "",
-        hold: str = "",
-        owner: str = "",
-        key: str = "",
-        prefix: str = "",
-        via: str = "",
-        after: str = "",
-        limit: int = 100,
-    ) -> list[TaskDefinition]:
+    def find_tasks(self, wanted: TaskFilter = ANY_TASK) -> list[TaskDefinition]:
         asked = {
-            "state": state,
-            "task_list_name": task_list,
-            "hold": hold,
-            "owner": owner,
-            "concurrency_key": key,
+            "state": wanted.state,
+            "task_list_name": wanted.task_list,
+            "hold": wanted.hold,
+            "owner": wanted.owner,
+            "concurrency_key": wanted.key,
         }
-        query: Document = {field: wanted for field, wanted in asked.items() if wanted}
-        if hold == TaskHold.ELSEWHERE and not state:
+        query: Document = {field: value for field, value in asked.items() if value}
+        if wanted.hold == TaskHold.ELSEWHERE and not wanted.state:
             query["state"] = TaskState.PENDING
-        if via:
-            query["via"] = via if ":" in via else of_kind(via)
-        if after:
-            before = self._one("tasks", {"uuid": after}, projection={"seq": 1})
+        if wanted.via:
+            query["via"] = wanted.via if ":" in wanted.via else of_kind(wanted.via)
+        if wanted.after:
+            before = self._one("tasks", {"uuid": wanted.after}, projection={"seq": 1})
             query["seq"] = {"$gt": before["seq"] if before else sys.maxsize}
-        if prefix:
-            query["uuid"] = beginning(prefix)
-        if name:
-            query["$or"] = [{"name": name}, {"short_name": name}]
-        return self._tasks(query, sort=OLDEST_FIRST, limit=limit) if limit > 0 else []
+        if wanted.prefix:
+            query["uuid"] = beginning(wanted.prefix)
+        if wanted.name:
+            query["$or"] = [{"name": wanted.name}, {"short_name": wanted.name}]
+        return self._tasks(query, sort=OLDEST_FIRST, limit=wanted.limit) if wanted.limit > 0 else []
 
     def save_task(self, task: TaskDefinition) -> None:
         self._save_in_order("tasks", task_document(as_stored(task)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
@@ -10,6 +11,7 @@ from afl.kernel.errors import HeldError
 from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
+from afl.runtime.persistence.runs import ANY_RUN, RunFilter
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.stores.sql_store.run_rows import read_inputs, run_from, run_params, runner_from
 from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables
@@ -26,31 +28,9 @@ class RunTables(Tables):
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
-    def find_runs(
-        self,
-        *,
-        prefix: str = "",
-        state: str = "",
-        workflow: str = "",
-        before: str = "",
-        text: str = "",
-        since: int = 0,
-        until: int = 0,
-        limit: int = 100,
-    ) -> list[RunDefinition]:
-        rows = self.database.select(
-            Q.find_runs,
-            prefix=prefix,
-            beyond=prefix + LAST_CHARACTER,
-            state=state,
-            workflow=workflow,
-            before=before,
-            text=_anywhere(text),
-            since=since,
-            until=until,
-            limit=limit,
-        )
-        return [run_from(row) for row in rows]
+    def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
+        asked = {**asdict(wanted), "beyond": wanted.prefix + LAST_CHARACTER, "text": _anywhere(wanted.text)}
+        return [run_from(row) for row in self.database.select(Q.find_runs, **asked)]
 
     def insert_run(self, run: RunDefinition) -> bool:
         return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Transaction
+from afl.kernel.database import Query, Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
 from afl.runtime.events import mark_of
 from afl.runtime.persistence.changes import Outcome, leaves_word
+from afl.runtime.persistence.tasks import ANY_TASK, TaskFilter
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.states import StepState
 from afl.runtime.stores.sql_store.concurrency import promote
@@ -51,44 +53,12 @@ class TaskTables(Tables):
     def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
         return [task_from(row) for row in self.database.select(Q.get_all_tasks, limit=limit)]
 
-    def find_tasks(
-        self,
-        *,
-        state: str = "",
-        name: str = "",
-        task_list: str = "",
-        hold: str = "",
-        owner: str = "",
-        key: str = "",
-        prefix: str = "",
-        via: str = "",
-        after: str = "",
-        limit: int = 100,
-    ) -> list[TaskDefinition]:
-        asked = {
-            "name": name,
-            "task_list": task_list,
-            "hold": hold,
-            "owner": owner,
-            "key": key,
-            "prefix": prefix,
-            "beyond": prefix + LAST_CHARACTER,
-            **via_range(via),
-            "after": after,
-            "limit": limit,
-        }
-        if hold == TaskHold.ELSEWHERE:
-            del asked["hold"], asked["owner"]  # it has none
-            rows = self.database.select(Q.find_tasks_elsewhere, state=state or TaskState.PENDING, **asked)
-        elif state == TaskState.RUNNING:  # of the open ones there are few, and an index knows them
-            rows = self.database.select(Q.find_running_tasks, **asked)
-        elif state == TaskState.PENDING:
-            rows = self.database.select(Q.find_held_tasks, **asked)
-            if not hold:
-                rows = [*rows, *self.database.select(Q.find_pending_tasks, **asked)]
-        else:
-            rows = self.database.select(Q.find_tasks_named if prefix else Q.find_tasks, state=state, **asked)
-        return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[:limit]]
+    def find_tasks(self, wanted: TaskFilter = ANY_TASK) -> list[TaskDefinition]:
+        if wanted.hold == TaskHold.ELSEWHERE and not wanted.state:
+            wanted = replace(wanted, state=TaskState.PENDING)
+        asked = {**asdict(wanted), **via_range(wanted.via), "beyond": wanted.prefix + LAST_CHARACTER}
+        rows = [row for query in _queries(wanted) for row in self.database.select(query, **asked)]
+        return [task_from(row) for row in sorted(rows, key=lambda row: row["seq"])[: wanted.limit]]
 
     def save_task(self, task: TaskDefinition) -> None:
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
@@ -215,3 +185,14 @@ def close_task(tx: Transaction, task: Mapping[str, Any]) -> bool:
         return bool(tx.run(Q.close_held_task, **task))
     tx.run(Q.close_task, **{name: task[name] for name in Q.close_task.parameters})
     return True
+
+
+def _queries(wanted: TaskFilter) -> list[Query]:
+    """Of the open tasks there are few, and indexes of their own have them."""
+    if wanted.hold == TaskHold.ELSEWHERE:
+        return [Q.find_tasks_elsewhere]
+    if wanted.state == TaskState.RUNNING:
+        return [Q.find_running_tasks]
+    if wanted.state == TaskState.PENDING:
+        return [Q.find_held_tasks] if wanted.hold else [Q.find_held_tasks, Q.find_pending_tasks]
+    return [Q.find_tasks_named if wanted.prefix else Q.find_tasks]
