@@ -166,7 +166,7 @@ def _until_over(store: PersistenceAPI, service: RunnerService, runs: list[str]) 
 
 def _wait_for(store: PersistenceAPI, run: WorkflowId) -> None:
     """At the notifier: to look again and again would take time from those who work."""
-    with store.listen([run_topic(run)]) as subscription:
+    with store.subscribe([run_topic(run)]) as subscription:
         while (found := store.get_run(run)) is None or not found.is_over:
             subscription.wait(1)
 

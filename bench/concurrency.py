@@ -110,7 +110,7 @@ def _drain(store: PersistenceAPI, url: str, workers: int) -> float:
 
 
 def _wait(store: PersistenceAPI, run: WorkflowId) -> None:
-    with store.listen([run_topic(run)]) as subscription:
+    with store.subscribe([run_topic(run)]) as subscription:
         while (found := store.get_run(run)) is None or not found.is_over:
             subscription.wait(1)
 

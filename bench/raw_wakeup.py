@@ -30,7 +30,7 @@ def wait_sqlite(url: str) -> None:
     database = connect(url)
     reader = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
     last = reader.execute("select coalesce(max(id), 0) from raw_wakeup").fetchone()[0]
-    with open_notifier(database).listen(["raw"]) as subscription:
+    with open_notifier(database).subscribe(["raw"]) as subscription:
         print("ready", flush=True)
         while True:
             subscription.wait(10)

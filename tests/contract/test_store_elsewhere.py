@@ -534,7 +534,7 @@ def test_it_rings(
     store: PersistenceAPI, topic: str, prepare: Callable[[PersistenceAPI], Callable[[], object]]
 ) -> None:
     act = prepare(store)
-    with store.listen([topic]) as subscription:
+    with store.subscribe([topic]) as subscription:
         act()
         assert subscription.wait(SECONDS)
 

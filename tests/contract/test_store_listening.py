@@ -137,14 +137,14 @@ def a_deadline_passes(store: PersistenceAPI) -> Act:
 def test_what_is_committed_rings(open_store: OpenStore, topic: str, prepare: Prepare) -> None:
     store, other = open_store(), open_store()
     act = prepare(store)
-    with store.listen([topic, "unrelated"]) as here, other.listen([topic]) as there:
+    with store.subscribe([topic, "unrelated"]) as here, other.subscribe([topic]) as there:
         act()
         assert topic in here.wait(SECONDS)
         assert topic in there.wait(SECONDS)
 
 
 def test_a_followed_log_rings(store: PersistenceAPI) -> None:
-    with store.listen([f"logs:{RUN}"]) as subscription:
+    with store.subscribe([f"logs:{RUN}"]) as subscription:
         store.save_logs([a_log(runner_id=RUN)])
         assert subscription.wait(SECONDS) == {f"logs:{RUN}"}
         store.save_log(a_log("l2", runner_id=RUN))
@@ -162,12 +162,12 @@ def test_a_name_that_cannot_be_a_topic_refuses_nothing(store: PersistenceAPI) ->
 def test_a_doorbell_of_no_known_kind_is_refused(store: PersistenceAPI) -> None:
     store.doorbell = "carrier pigeon"
     with pytest.raises(InputError, match="carrier pigeon"):
-        store.listen(["runs"])
+        store.subscribe(["runs"])
 
 
 def test_a_store_without_other_processes_still_rings(store: PersistenceAPI) -> None:
     store.doorbell = "none"
-    with store.listen(["tasks:default"]) as subscription:
+    with store.subscribe(["tasks:default"]) as subscription:
         store.save_task(a_task())
         assert subscription.wait(SECONDS) == {"tasks:default"}
 

@@ -75,7 +75,7 @@ def test_however_many_look_each_time_starts_one_run(store: PersistenceAPI, progr
 
 def test_whoever_listens_for_runs_hears_of_it(store: PersistenceAPI, program: Program) -> None:
     due = timetable.add(store, program, {"n": 1}, cron="@hourly").due
-    with store.listen(["runs"]) as subscription:
+    with store.subscribe(["runs"]) as subscription:
         WorkflowSchedules(store).fire_due(now=due)
         assert subscription.wait(60) == {"runs"}
 

@@ -105,7 +105,7 @@ def _over(run: RunDefinition) -> RunDefinition | None:
 def received(store: PersistenceAPI, topic: str, look: Callable[[], T | None]) -> T:
     """What `look` finds, looking again whenever the topic rings (and now and then, as notifies may be lost)."""
     until = time.monotonic() + SECONDS
-    with store.listen([topic]) as subscription:
+    with store.subscribe([topic]) as subscription:
         while not (found := look()):
             assert time.monotonic() < until, "it did not happen"
             subscription.wait(0.2)
@@ -230,8 +230,8 @@ class Recorder:
 class Deaf(Recorder):
     """A store whose notifies are lost."""
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        return self._store.listen(["nothing"])
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        return self._store.subscribe(["nothing"])
 
 
 @contextmanager

@@ -154,7 +154,7 @@ class BridgeService:
             BridgeWorker(kind, factory, self._externals, self, self._poll)
             for kind, factory in self._factories.items()
         ]
-        with self._store.listen(self._topics()) as subscription:
+        with self._store.subscribe(self._topics()) as subscription:
             self._subscription = subscription
             jobs = [asyncio.create_task(each) for each in self._jobs()]
             try:

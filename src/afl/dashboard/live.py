@@ -156,7 +156,7 @@ class Hub:
         while topics := self._watched():
             self._moved.clear()
             try:
-                with self._sources.store.listen(notifier_topics(topics)) as subscription:
+                with self._sources.store.subscribe(notifier_topics(topics)) as subscription:
                     while not self._moved.is_set():
                         took = self._look(topics)
                         self._moved.wait(max(_SHORTEST_PAUSE, took * _SHARE))

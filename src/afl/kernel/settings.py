@@ -115,7 +115,7 @@ class Settings:
         "AFL_DOORBELL",
         "auto",
         Choice(("auto", "none"), otherwise=Url(_NOTIFIERS)),
-        "How workers hear of new work at once: `auto` uses the store itself, `none` leaves the poll "
+        "How workers are notified of new work at once: `auto` uses the store itself, `none` leaves the poll "
         "interval, a `nats://` address uses that server.",
     )
     retention_days: int = setting(

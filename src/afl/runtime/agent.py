@@ -140,7 +140,7 @@ class ClaudeAgentRunner:
 
     def _wait_for_retry(self, workflow_id: WorkflowId) -> bool:
         """Wait until a delayed task of the run may be claimed; False if there is none."""
-        with self._persistence.listen([run_topic(workflow_id)]) as subscription:
+        with self._persistence.subscribe([run_topic(workflow_id)]) as subscription:
             delay = seconds_until_due(self._persistence, self._handlers, workflow_id)
             if delay is not None:
                 subscription.wait(delay)

@@ -206,7 +206,7 @@ class LocalRunner:
     def _wait_for_others(self, session: Session) -> None:
         """Until something of theirs has come, or nothing can come any more."""
         workflow_id = WorkflowId(session.run.workflow_id)
-        with self._store.listen([RUNS_TOPIC, run_topic(workflow_id)]) as subscription:
+        with self._store.subscribe([RUNS_TOPIC, run_topic(workflow_id)]) as subscription:
             while True:
                 run = self._store.get_run(workflow_id)
                 is_ours = (

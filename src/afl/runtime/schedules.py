@@ -122,7 +122,7 @@ class WorkflowSchedules:
                 return fired
 
     def _fire_batch(self, now: int | None) -> int:
-        with self._store.notifier.notifications() as notifications:
+        with self._store.notifier.batch() as notifications:
 
             def start(tx: Transaction, firing: Firing) -> None:
                 self._start(tx, notifications, firing)

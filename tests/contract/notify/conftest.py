@@ -1,4 +1,4 @@
-"""Every wire in turn."""
+"""Every transport in turn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from notifier_house import House, opened
+from notifier_fixture import Served, opened
 
 
 @pytest.fixture(params=["local", "sqlite", "postgres", "nats"])
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     file = f"sqlite:///{tmp_path}/afl.db"
     if request.param == "local":
         store, doorbell = "memory://", "auto"
@@ -21,8 +21,8 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
         store, doorbell = request.getfixturevalue("empty_postgres_url"), "auto"
     else:
         store, doorbell = file, request.getfixturevalue("nats_url")
-    with opened(store, doorbell) as house:
-        yield house
+    with opened(store, doorbell) as served:
+        yield served
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The other process of the notifier tests: obeys lines on standard input, answers on standard output.
 
-ring TOPIC     commit a change that rings
+notify TOPIC   commit a change that notifies
 echo IN OUT    until the end: answer every change of IN with one of OUT
 
 With a topic on the command line it only notifies that, in as short a life as it can.
@@ -26,7 +26,7 @@ def main(store: str, doorbell: str, topic: str | None = None) -> None:
         print("ready", flush=True)
         for line in sys.stdin:
             verb, *words = line.split()
-            if verb == "ring":
+            if verb == "notify":
                 notify(database, notifier, words[0])
                 print("notified", flush=True)
             else:
@@ -34,7 +34,7 @@ def main(store: str, doorbell: str, topic: str | None = None) -> None:
 
 
 def notify(database: Database, notifier: Notifier, topic: str) -> None:
-    with notifier.notifications() as notifications:
+    with notifier.batch() as notifications:
 
         def touch(tx: Transaction) -> None:
             tx.run(TOUCH, topic=topic)
@@ -46,12 +46,12 @@ def notify(database: Database, notifier: Notifier, topic: str) -> None:
 def echo(database: Database, notifier: Notifier, received: str, reply: str) -> None:
     """The store says how many answers are missing, the notifier only when to look."""
     answered = 0
-    with notifier.listen([received]) as subscription:
+    with notifier.subscribe([received]) as subscription:
         print("listening", flush=True)
         while True:
             asked = database.select(COUNT, topic=received)[0]["n"]
             if asked == answered and not subscription.wait(60):
-                raise SystemExit(f"nothing heard after {answered} answers")
+                raise SystemExit(f"nothing received after {answered} answers")
             for _ in range(asked - answered):
                 notify(database, notifier, reply)
             answered = asked

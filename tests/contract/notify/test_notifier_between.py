@@ -9,61 +9,63 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from notifier_house import PROGRAM, SECONDS, House, opened, receive, tell
+from notifier_fixture import PROGRAM, SECONDS, Served, opened, receive, tell
 
 from afl.devstack import temporary_stack
 from afl.kernel.database import Query
 
-crossing = pytest.mark.parametrize("house", ["sqlite", "postgres", "nats"], indirect=True)
+crossing = pytest.mark.parametrize("served", ["sqlite", "postgres", "nats"], indirect=True)
 
 
 @crossing
-def test_another_process_is_heard(house: House, topic: str) -> None:
-    with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
-        assert tell(neighbour, f"ring {topic}") == "notified"
+def test_a_notification_of_another_process_arrives(served: Served, topic: str) -> None:
+    with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
+        assert tell(neighbour, f"notify {topic}") == "notified"
         assert receive(subscription, topic)
 
 
 @crossing
-def test_a_process_that_rings_and_ends_at_once_is_heard(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
-        subprocess.run([sys.executable, str(PROGRAM), house.store, house.doorbell, topic], check=True)
+def test_a_notification_of_a_process_that_ends_at_once_arrives(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
+        subprocess.run([sys.executable, str(PROGRAM), served.store, served.doorbell, topic], check=True)
         assert receive(subscription, topic)
 
 
 @crossing
-def test_no_ring_is_lost_between_two_processes(house: House, topic: str) -> None:
+def test_no_notification_is_lost_between_two_processes(served: Served, topic: str) -> None:
     count = Query.of("select count(*) as n from touched where topic = :topic", name="count")
     question, reply = f"{topic}:question", f"{topic}:reply"
-    with house.neighbour() as neighbour, house.notifier.listen([reply]) as subscription:
+    with served.neighbour() as neighbour, served.notifier.subscribe([reply]) as subscription:
         assert tell(neighbour, f"echo {question} {reply}") == "listening"
         for asked in range(1, 51):
-            house.notify(question)
-            while house.database.select(count, topic=reply)[0]["n"] < asked:
+            served.notify(question)
+            while served.database.select(count, topic=reply)[0]["n"] < asked:
                 assert subscription.wait(SECONDS), (
                     f"reply {asked} was committed, or never will be, without a notification"
                 )
-    assert house.database.select(count, topic=reply)[0]["n"] == 50
+    assert served.database.select(count, topic=reply)[0]["n"] == 50
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_hears_and_rings_and_leaves_the_parent_whole(house: House, topic: str) -> None:
+def test_a_forked_child_subscribes_and_notifies_and_leaves_the_parent_intact(
+    served: Served, topic: str
+) -> None:
     def in_child() -> None:
-        with house.notifier.listen([f"{topic}:child"]) as subscription:
-            house.notify(f"{topic}:child")
+        with served.notifier.subscribe([f"{topic}:child"]) as subscription:
+            served.notify(f"{topic}:child")
             assert receive(subscription, f"{topic}:child")
-        house.notify(topic)
-        house.notifier.close()
+        served.notify(topic)
+        served.notifier.close()
 
-    with house.notifier.listen([topic]) as subscription:
+    with served.notifier.subscribe([topic]) as subscription:
         assert forked(in_child) == 0
-        if not house.notifier.crosses_processes:
+        if not served.notifier.crosses_processes:
             return
         assert receive(subscription, topic)
-        house.notifier.notify(topic)
-        assert receive(subscription, topic), "the parent's wire has survived its child"
-        with house.neighbour() as neighbour:
-            assert tell(neighbour, f"ring {topic}") == "notified"
+        served.notifier.notify(topic)
+        assert receive(subscription, topic), "the parent's transport has survived its child"
+        with served.neighbour() as neighbour:
+            assert tell(neighbour, f"notify {topic}") == "notified"
             assert receive(subscription, topic)
 
 
@@ -81,18 +83,18 @@ def forked(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("service", ["postgres", "nats"])
-def test_after_a_restart_of_the_server_everyone_looks_and_rings_pass(
+def test_after_a_restart_of_the_server_all_are_notified_and_notifications_arrive(
     service: str, tmp_path: Path, topic: str
 ) -> None:
     with temporary_stack() as stack:
         url = stack.up([service])[service]
         store = url if service == "postgres" else f"sqlite:///{tmp_path}/afl.db"
         doorbell = "auto" if service == "postgres" else url
-        with opened(store, doorbell) as house, house.notifier.listen([topic]) as subscription:
+        with opened(store, doorbell) as served, served.notifier.subscribe([topic]) as subscription:
             stack.down()
-            house.notifier.notify("while-away")  # neither fails nor waits
+            served.notifier.notify("while-away")  # neither fails nor waits
             assert stack.up([service])[service] == url
             assert subscription.wait(SECONDS) == {topic}, "something may have been notified meanwhile"
-            with house.neighbour() as neighbour:
-                assert tell(neighbour, f"ring {topic}") == "notified"
+            with served.neighbour() as neighbour:
+                assert tell(neighbour, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)

@@ -1,4 +1,4 @@
-"""What every notifier promises within a process, on all four wires."""
+"""What every notifier promises within a process, on all four transports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from notifier_house import SECONDS, TOUCH, House, receive
+from notifier_fixture import SECONDS, TOUCH, Served, receive
 from support.threads import newcomers
 
 from afl.kernel.database import Transaction, connect
@@ -15,70 +15,78 @@ from afl.kernel.errors import InputError
 from afl.kernel.notify import open_notifier
 
 
-def test_only_the_local_wire_stays_in_the_process(house: House, request: pytest.FixtureRequest) -> None:
-    assert house.notifier.crosses_processes == (house.store != "memory://")
+def test_only_the_local_transport_stays_in_the_process(
+    served: Served, request: pytest.FixtureRequest
+) -> None:
+    assert served.notifier.crosses_processes == (served.store != "memory://")
 
 
-def test_a_ring_between_listening_and_waiting_is_not_lost(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
-        house.notifier.notify(topic)
+def test_a_notification_between_subscribing_and_waiting_is_not_lost(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
+        served.notifier.notify(topic)
         assert receive(subscription, topic)
 
 
-def test_a_ring_wakes_one_who_waits(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
+def test_a_notification_ends_a_wait(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
         outcome: list[bool] = []
         waiter = threading.Thread(target=lambda: outcome.append(receive(subscription, topic)))
         waiter.start()
-        house.notify(topic)
+        served.notify(topic)
         waiter.join(SECONDS)
         assert outcome == [True]
 
 
-def test_rings_coalesce_and_are_used_up(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
+def test_notifications_coalesce_and_are_used_up(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
         for _ in range(5):
-            house.notifier.notify(topic)
+            served.notifier.notify(topic)
         assert subscription.wait(SECONDS) == {topic}
         assert subscription.wait(0) == frozenset()
 
 
-def test_an_ear_hears_its_own_topics_only(house: House, topic: str) -> None:
+def test_a_subscription_receives_its_own_topics_only(served: Served, topic: str) -> None:
     one, other, third = (f"{topic}:{n}" for n in range(3))
-    with house.notifier.listen([one, other]) as subscription, house.notifier.listen([third]) as elsewhere:
-        house.notifier.notify(other)
-        house.notifier.notify("nobody-listens-to-this")
+    with (
+        served.notifier.subscribe([one, other]) as subscription,
+        served.notifier.subscribe([third]) as elsewhere,
+    ):
+        served.notifier.notify(other)
+        served.notifier.notify("nobody-listens-to-this")
         assert subscription.wait(SECONDS) == {other}
         assert elsewhere.wait(0) == frozenset()
 
 
-def test_every_ear_of_a_topic_hears(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as one, house.notifier.listen([topic]) as other:
-        house.notifier.notify(topic)
+def test_every_subscription_to_a_topic_receives(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as one, served.notifier.subscribe([topic]) as other:
+        served.notifier.notify(topic)
         assert receive(one, topic) and receive(other, topic)
 
 
-def test_nothing_rings_for_an_ear_that_left(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
+def test_a_closed_subscription_receives_nothing(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
         assert subscription.topics == {topic}
-    house.notifier.notify(topic)
+    served.notifier.notify(topic)
     assert subscription.closed and subscription.wait(SECONDS) == frozenset()
 
 
-def test_doorbells_of_one_address_share_one_wire_and_thread(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as first:
+def test_notifiers_of_one_address_share_one_transport_and_thread(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as first:
         started = newcomers("afl-notify")
-        with open_notifier(house.database, house.doorbell) as second, second.listen([topic]) as subscription:
-            house.notifier.notify(topic)
+        with (
+            open_notifier(served.database, served.doorbell) as second,
+            second.subscribe([topic]) as subscription,
+        ):
+            served.notifier.notify(topic)
             assert first.wait(SECONDS) == subscription.wait(SECONDS) == {topic}
             assert started() == []
-    with house.notifier.listen([topic]) as subscription:
-        house.notifier.notify(topic)
+    with served.notifier.subscribe([topic]) as subscription:
+        served.notifier.notify(topic)
         assert receive(subscription, topic), "closing one notifier leaves the others whole"
 
 
-def test_wake_ends_a_wait(house: House, topic: str) -> None:
-    with house.notifier.listen([topic]) as subscription:
+def test_wake_ends_a_wait(served: Served, topic: str) -> None:
+    with served.notifier.subscribe([topic]) as subscription:
         waiter = threading.Thread(target=subscription.wait)
         waiter.start()
         subscription.wake()
@@ -86,8 +94,8 @@ def test_wake_ends_a_wait(house: House, topic: str) -> None:
         assert not waiter.is_alive()
 
 
-def test_closing_the_doorbell_wakes_all_who_wait(house: House, topic: str) -> None:
-    subscriptions = [house.notifier.listen([topic]) for _ in range(3)]
+def test_closing_the_notifier_ends_all_waits(served: Served, topic: str) -> None:
+    subscriptions = [served.notifier.subscribe([topic]) for _ in range(3)]
     outcome: list[frozenset[str]] = []
     waiters = [
         threading.Thread(target=lambda subscription=subscription: outcome.append(subscription.wait()))
@@ -95,30 +103,30 @@ def test_closing_the_doorbell_wakes_all_who_wait(house: House, topic: str) -> No
     ]
     for waiter in waiters:
         waiter.start()
-    house.notifier.close()
+    served.notifier.close()
     for waiter in waiters:
         waiter.join(SECONDS)
     assert outcome == [frozenset()] * 3
     with pytest.raises(InputError, match="is closed"):
-        house.notifier.listen([topic])
-    house.notifier.notify(topic)  # late, harmless
+        served.notifier.subscribe([topic])
+    served.notifier.notify(topic)  # late, harmless
 
 
-def test_waiting_from_asyncio(house: House, topic: str) -> None:
+def test_waiting_from_asyncio(served: Served, topic: str) -> None:
     async def scenario() -> list[frozenset[str]]:
-        with house.notifier.listen([topic]) as subscription:
-            house.notifier.notify(topic)
+        with served.notifier.subscribe([topic]) as subscription:
+            served.notifier.notify(topic)
             at_once = await subscription.wait_async(SECONDS)
             waiting = asyncio.create_task(subscription.wait_async(SECONDS))
             await asyncio.sleep(0)
-            await house.database.run("write", lambda tx: tx.run(TOUCH, topic=topic))
-            house.notifier.notify(topic)
+            await served.database.run("write", lambda tx: tx.run(TOUCH, topic=topic))
+            served.notifier.notify(topic)
             later = await waiting
             cancelled = asyncio.create_task(subscription.wait_async())
             await asyncio.sleep(0)
             cancelled.cancel()
             await asyncio.wait([cancelled])
-            house.notifier.notify(topic)
+            served.notifier.notify(topic)
             while not (after := await subscription.wait_async(SECONDS)):
                 pass
             return [at_once, later, after]
@@ -127,28 +135,30 @@ def test_waiting_from_asyncio(house: House, topic: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "two\nlines", "x" * 256])
-def test_a_topic_that_cannot_be_carried_is_refused(house: House, bad: str) -> None:
+def test_a_topic_that_cannot_be_sent_is_refused(served: Served, bad: str) -> None:
     with pytest.raises(InputError, match="notifier topic"):
-        house.notifier.notify(bad)
+        served.notifier.notify(bad)
     with pytest.raises(InputError, match="notifier topic"):
-        house.notifier.listen([bad])
+        served.notifier.subscribe([bad])
 
 
-@pytest.mark.parametrize("house", ["postgres"], indirect=True)
-def test_a_ring_in_a_transaction_sounds_when_it_commits_and_only_then(house: House, topic: str) -> None:
+@pytest.mark.parametrize("served", ["postgres"], indirect=True)
+def test_a_notification_in_a_transaction_is_sent_when_it_commits_and_only_then(
+    served: Served, topic: str
+) -> None:
     kept, lost = f"{topic}:kept", f"{topic}:lost"
 
     class GivenUpError(Exception):
         pass
 
     def fail(tx: Transaction) -> None:
-        house.notifier.notify_in(tx, lost)
+        served.notifier.notify_in(tx, lost)
         raise GivenUpError
 
-    with house.notifier.listen([kept, lost]) as subscription:
+    with served.notifier.subscribe([kept, lost]) as subscription:
         with pytest.raises(GivenUpError):
-            house.database.write(fail)
-        house.database.write(lambda tx: house.notifier.notify_in(tx, kept))
+            served.database.write(fail)
+        served.database.write(lambda tx: served.notifier.notify_in(tx, kept))
         assert subscription.wait(SECONDS) == {kept}
 
 
@@ -156,7 +166,7 @@ def test_a_server_that_is_not_there_costs_latency_only(tmp_path: Path, topic: st
     with (
         connect(f"sqlite:///{tmp_path}/afl.db") as database,
         open_notifier(database, "nats://127.0.0.1:9") as notifier,
-        notifier.listen([topic]) as subscription,
+        notifier.subscribe([topic]) as subscription,
     ):
         notifier.notify(topic)
         assert subscription.wait(SECONDS) == {topic}
@@ -164,7 +174,7 @@ def test_a_server_that_is_not_there_costs_latency_only(tmp_path: Path, topic: st
 
 
 @pytest.mark.parametrize("bad", ["mqtt://x", "on", "http://a:hush@b"])
-def test_an_unknown_doorbell_is_refused(bad: str) -> None:
+def test_an_unknown_notifier_is_refused(bad: str) -> None:
     with (
         connect("memory://") as database,
         pytest.raises(InputError, match="expected auto, none or") as caught,
@@ -176,6 +186,6 @@ def test_an_unknown_doorbell_is_refused(bad: str) -> None:
 def test_none_stays_in_the_process(tmp_path: Path, topic: str) -> None:
     with connect(f"sqlite:///{tmp_path}/afl.db") as database, open_notifier(database, "none") as notifier:
         assert not notifier.crosses_processes
-        with notifier.listen([topic]) as subscription:
+        with notifier.subscribe([topic]) as subscription:
             notifier.notify(topic)
             assert subscription.wait(SECONDS) == {topic}

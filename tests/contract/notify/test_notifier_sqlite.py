@@ -1,4 +1,4 @@
-"""The wire of an SQLite file: it hears by the kernel's word, and without it."""
+"""The transport of an SQLite file, with reports of the kernel and without."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from notifier_house import PROGRAM, SECONDS, House, opened, receive, tell
+from notifier_fixture import PROGRAM, SECONDS, Served, opened, receive, tell
 from test_notifier_between import forked
 
 from afl.kernel.database import Query
@@ -26,15 +26,15 @@ COUNT = Query.of("select count(*) as n from touched where topic = :topic", name=
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with opened(f"sqlite:///{tmp_path}/afl.db") as house:
-        yield house
+def served(tmp_path: Path) -> Iterator[Served]:
+    with opened(f"sqlite:///{tmp_path}/afl.db") as served:
+        yield served
 
 
 @pytest.fixture
-def only_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the look that would find a lost ring after a second."""
-    monkeypatch.setattr("afl.kernel.notify.watch_interval.LONGEST_SECONDS", 3600.0)
+def reported_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the read that would find a lost notification after a second."""
+    monkeypatch.setattr("afl.kernel.notify.file_watch.LONGEST_SECONDS", 3600.0)
 
 
 class Deaf(FileWatch):
@@ -56,7 +56,7 @@ def listening(
     topics: Iterable[str] = ("t",),
     early: Iterable[str] = (),
 ) -> Iterator[Subscription]:
-    """A subscription on a wire that no database of this process shares."""
+    """A subscription on a transport that no database of this process shares."""
     transport = SqliteTransport(str(path), watch)
     subscription = Subscription(transport, transport, frozenset(topics), frozenset(early))
     transport.attach(subscription)
@@ -78,16 +78,16 @@ def create(path: Path) -> None:
         connection.execute("create table if not exists touched (topic text not null)")
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_the_kernel_tells_of_each_commit_of_another_process(house: House, topic: str) -> None:
-    with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
+@pytest.mark.usefixtures("reported_only")
+def test_the_kernel_reports_each_commit_of_another_process(served: Served, topic: str) -> None:
+    with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
         for _ in range(20):
-            assert tell(neighbour, f"ring {topic}") == "notified"
+            assert tell(neighbour, f"notify {topic}") == "notified"
             assert receive(subscription, topic)
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_the_log_stays_while_somebody_listens_and_others_come_and_go(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("reported_only")
+def test_the_log_stays_while_there_are_subscriptions_and_others_come_and_go(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     with opened(f"sqlite:///{path}"):
         pass
@@ -101,8 +101,8 @@ def test_the_log_stays_while_somebody_listens_and_others_come_and_go(tmp_path: P
             assert file_identity(log) == known is not None
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_a_log_that_is_emptied_is_still_heard(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("reported_only")
+def test_a_log_that_is_emptied_still_notifies(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path) as subscription, closing(sqlite3.connect(path)) as other:
@@ -127,7 +127,9 @@ def test_a_log_or_a_database_that_is_replaced_is_found_again(tmp_path: Path) -> 
             assert subscription.wait(SECONDS) == {"t"}
 
 
-def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_the_kernel_refuses_the_file_is_read_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG", logger="afl.kernel.notify")
     path = tmp_path / "afl.db"
     create(path)
@@ -139,7 +141,7 @@ def test_where_the_kernel_refuses_it_looks_often(tmp_path: Path, caplog: pytest.
     assert {record.levelname for record in caplog.records} == {"DEBUG"}
 
 
-def test_where_the_kernel_says_nothing_it_looks_often(
+def test_where_the_kernel_reports_nothing_the_file_is_read_often(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger="afl.kernel.notify")
@@ -149,12 +151,12 @@ def test_where_the_kernel_says_nothing_it_looks_often(
         for _ in range(5):
             commit(path)
             assert subscription.wait(SECONDS) == {"t"}
-    assert caplog.text.count("without word from the kernel") == 1
+    assert caplog.text.count("the kernel does not report commits") == 1
 
 
-@pytest.mark.usefixtures("only_by_word")
+@pytest.mark.usefixtures("reported_only")
 @pytest.mark.parametrize("commits", [1, 50])
-def test_what_is_committed_while_nobody_waits_is_heard_at_the_next_wait(tmp_path: Path, commits: int) -> None:
+def test_what_is_committed_while_nobody_waits_ends_the_next_wait(tmp_path: Path, commits: int) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path) as subscription:
@@ -164,8 +166,8 @@ def test_what_is_committed_while_nobody_waits_is_heard_at_the_next_wait(tmp_path
         assert subscription.wait(SECONDS) == {"t"}
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_closing_ends_the_thread_that_waits_for_word(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("reported_only")
+def test_closing_ends_the_thread_that_waits_for_the_kernel(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     before = set(threading.enumerate())
@@ -178,44 +180,44 @@ def test_closing_ends_the_thread_that_waits_for_word(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-@pytest.mark.usefixtures("only_by_word")
+@pytest.mark.usefixtures("reported_only")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_takes_no_word_from_its_parent(house: House, topic: str) -> None:
+def test_a_forked_child_takes_no_report_from_its_parent(served: Served, topic: str) -> None:
     def in_child() -> None:
-        with house.neighbour() as neighbour, house.notifier.listen([topic]) as subscription:
+        with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
             for _ in range(5):
-                assert tell(neighbour, f"ring {topic}") == "notified"
+                assert tell(neighbour, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)
 
-    with house.notifier.listen([topic]) as subscription:
-        house.notify(topic)
+    with served.notifier.subscribe([topic]) as subscription:
+        served.notify(topic)
         assert receive(subscription, topic)
         assert forked(in_child) == 0
         assert receive(subscription, topic), "the child's neighbour has committed"
-        with house.neighbour() as neighbour:
+        with served.neighbour() as neighbour:
             for _ in range(5):
-                assert tell(neighbour, f"ring {topic}") == "notified"
+                assert tell(neighbour, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_no_ring_is_lost_however_two_processes_interleave(house: House, topic: str) -> None:
+@pytest.mark.usefixtures("reported_only")
+def test_no_notification_is_lost_however_two_processes_interleave(served: Served, topic: str) -> None:
     """The neighbour answers each commit with one; bursts and work of any length shift them against each other."""
     chance = random.Random(topic)
     question, reply = f"{topic}:question", f"{topic}:reply"
     asked = 0
-    with house.neighbour() as neighbour, house.notifier.listen([reply]) as subscription:
+    with served.neighbour() as neighbour, served.notifier.subscribe([reply]) as subscription:
         assert tell(neighbour, f"echo {question} {reply}") == "listening"
         for _ in range(300):
             for _ in range(chance.choice([1, 1, 1, 2, 5])):
-                house.notify(question)
+                served.notify(question)
                 asked += 1
             sum(range(chance.choice([0, 100, 10_000, 100_000])))
-            while house.database.select(COUNT, topic=reply)[0]["n"] < asked:
+            while served.database.select(COUNT, topic=reply)[0]["n"] < asked:
                 assert subscription.wait(SECONDS), (
                     f"a reply to question {asked} was committed without a notification ({topic})"
                 )
-    assert house.database.select(COUNT, topic=reply)[0]["n"] == asked
+    assert served.database.select(COUNT, topic=reply)[0]["n"] == asked
 
 
 @contextmanager
@@ -230,8 +232,8 @@ def under_way(path: Path) -> Iterator[sqlite3.Connection]:
         yield writer
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_who_looks_by_writing_hears_while_a_commit_is_under_way(
+@pytest.mark.usefixtures("reported_only")
+def test_an_early_subscription_is_notified_while_a_commit_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "afl.db"
@@ -244,8 +246,8 @@ def test_who_looks_by_writing_hears_while_a_commit_is_under_way(
         assert subscription.wait(SECONDS) == {"t", "u"}
 
 
-@pytest.mark.usefixtures("only_by_word")
-def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("reported_only")
+def test_the_others_are_notified_of_commits_only(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, topics={"t", "u"}, early={"t"}) as early:
@@ -260,7 +262,7 @@ def test_the_others_hear_of_what_is_committed_alone(tmp_path: Path) -> None:
             assert plain.wait(SECONDS) == {"t", "u"}
 
 
-def test_what_is_undone_was_told_for_nothing(tmp_path: Path) -> None:
+def test_a_rolled_back_write_notifies_early_subscriptions_only(tmp_path: Path) -> None:
     path = tmp_path / "afl.db"
     create(path)
     with listening(path, early={"t"}) as subscription:
@@ -271,7 +273,7 @@ def test_what_is_undone_was_told_for_nothing(tmp_path: Path) -> None:
         assert subscription.wait(SECONDS) == {"t"}
 
 
-def test_among_many_commits_none_is_told_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_among_many_commits_none_is_notified_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("afl.kernel.notify.sqlite.QUIET_SECONDS", 3600.0)
     path = tmp_path / "afl.db"
     create(path)

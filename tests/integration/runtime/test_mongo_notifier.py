@@ -22,7 +22,7 @@ def test_stores_of_one_database_hear_each_other_within_a_process(
 ) -> None:
     other = MongoStore(empty_mongo_url)
     assert not other.notifier.crosses_processes
-    with other.listen(["tasks:default"]) as subscription:
+    with other.subscribe(["tasks:default"]) as subscription:
         store.save_task(a_task("t"))
         assert subscription.wait(SECONDS) == {"tasks:default"}
     other.close()
@@ -30,7 +30,7 @@ def test_stores_of_one_database_hear_each_other_within_a_process(
 
 def test_stores_of_other_databases_hear_nothing(store: MongoStore, mongo_url: str) -> None:
     elsewhere = MongoStore(mongo_url, "elsewhere", create_indexes=False)
-    with elsewhere.listen(["tasks:default"]) as subscription:
+    with elsewhere.subscribe(["tasks:default"]) as subscription:
         store.save_task(a_task("t"))
         subscription.wake()
         assert subscription.wait(SECONDS) == frozenset()
@@ -43,7 +43,7 @@ def test_with_a_nats_server_all_processes_hear(empty_mongo_url: str, nats_url: s
     other = open_store(empty_mongo_url, doorbell=nats_url)
     assert isinstance(store, MongoStore)
     assert isinstance(other, MongoStore)
-    with other.listen(["tasks:default"]) as subscription:
+    with other.subscribe(["tasks:default"]) as subscription:
         assert other.notifier.crosses_processes
         assert other.notifier.connected(SECONDS)
         subscription.wait(SECONDS)  # a wire that is whole again notifies everyone
@@ -54,7 +54,7 @@ def test_with_a_nats_server_all_processes_hear(empty_mongo_url: str, nats_url: s
 
 
 def test_a_closed_store_ends_the_waits_on_it(store: MongoStore) -> None:
-    subscription = store.listen(["tasks:default"])
+    subscription = store.subscribe(["tasks:default"])
     store.close()
     assert subscription.wait(SECONDS) == frozenset()
     assert subscription.closed
@@ -63,7 +63,7 @@ def test_a_closed_store_ends_the_waits_on_it(store: MongoStore) -> None:
 def test_a_doorbell_of_no_known_kind_is_named_without_its_password(store: MongoStore) -> None:
     store.doorbell = "http://user:secret@host"
     with pytest.raises(InputError, match="nats://") as refused:
-        store.listen(["runs"])
+        store.subscribe(["runs"])
     assert "secret" not in str(refused.value)
 
 

@@ -168,7 +168,7 @@ def test_any_ring_of_the_doorbell_is_a_ring_at_most(nats_url: str) -> None:
     ):
         stranger = Client()
         runner.run(stranger.connect(nats_url))
-        with notifier.listen(["a topic"]) as subscription:
+        with notifier.subscribe(["a topic"]) as subscription:
             assert notifier.connected(PATIENCE_SECONDS)
 
             @tries(100)

@@ -114,7 +114,7 @@ def test_a_runner_tells_what_it_did(store: MemoryStore, kept: Meters) -> None:
     text: list[str] = []
 
     def look() -> None:
-        with store.listen([f"run:{run}"]) as subscription:
+        with store.subscribe([f"run:{run}"]) as subscription:
             while not store.get_run(run).is_over:  # type: ignore[union-attr]
                 subscription.wait(1.0)
         with urllib.request.urlopen(f"http://127.0.0.1:{service.http_port}/metrics") as reply:

@@ -109,8 +109,8 @@ class Watched(Recorder):
         super().__init__(store)
         self.waits: list[float | None] = []
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        subscription = self._store.listen(topics, early)
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        subscription = self._store.subscribe(topics, early)
         wait = subscription.wait
 
         def noted(timeout: float | None = None) -> frozenset[str]:

@@ -21,7 +21,7 @@
     {plain}            after a column: compared as text without `{binary}` is, so that an index of such text serves
     {each:ids} {each_int:ids}          the list as a table with the column `value`; it is named `each_ids`
     {schema:state}     before a table's name: the schema it belongs to, part of the name where there are none
-    {ringing:topics}   at the end of a statement that writes: the notifier notifies these topics with the commit, where
+    {notifying:topics} at the end of a statement that writes: the notifier notifies these topics with the commit, where
                        that must be asked for
 
 Anything else in braces inside a string literal is left alone; in the code itself it is refused as a
@@ -70,7 +70,7 @@ _WITH_ARGUMENT: dict[str, tuple[str, str]] = {
     "seq_of": ("in (select seq from @)", "= any(array(select seq from @))"),
     "id_of": ("in (select id from @)", "= any(array(select id from @))"),
     "each": ("json_each(:@) as each_@", "unnest(:@::text[]) as each_@(value)"),
-    "ringing": (
+    "notifying": (
         "",
         "returning (select count(pg_notify('afl_notify', topic)) from unnest(:@::text[]) as topic) as notified",
     ),

@@ -1,4 +1,4 @@
-"""The wire over a NATS server: publish and subscribe on one subject, in one thread with an event loop."""
+"""The transport over a NATS server: publish and subscribe on one subject, in one thread with an event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from afl.kernel.notify.server_transport import ServerTransport
+from afl.kernel.notify.transport import ServerTransport
 from afl.kernel.setting_kinds import mask_url
 
 SUBJECT = "afl.doorbell"
@@ -20,7 +20,7 @@ _RETRY_SECONDS = 1
 _FLUSH_SECONDS = 2
 _LOST = (TimeoutError, OSError, nats.errors.Error)
 _MOST_TOPICS = 1000  # of at most 255 bytes each: well below the server's limit of 1 MB for one message
-_inherited: list[Any] = []  # what a parent's event loop holds must not be closed by a child
+_inherited: list[Any] = []  # objects of a parent's event loop must not be closed by a child
 
 
 class NatsTransport(ServerTransport):
@@ -30,60 +30,60 @@ class NatsTransport(ServerTransport):
         super().__init__(mask_url(url))
         self._url = url
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._call: asyncio.Event | None = None
+        self._wake: asyncio.Event | None = None
         self._client: Client | None = None
-        self._complained = False  # once per outage is enough
+        self._warned = False  # once per outage
 
-    def _is_whole(self) -> None:
-        self._complained = False
-        super()._is_whole()
+    def _connection_made(self) -> None:
+        self._warned = False
+        super()._connection_made()
 
     def forked(self) -> None:
         super().forked()
-        _inherited.append((self._loop, self._call, self._client))
-        self._loop = self._call = self._client = None
+        _inherited.append((self._loop, self._wake, self._client))
+        self._loop = self._wake = self._client = None
 
     def _begin(self) -> None:
         self._start("afl-notify-nats")
 
     def _interrupt(self) -> None:
         with self._guard:
-            if self._loop is not None and self._call is not None:
-                self._loop.call_soon_threadsafe(self._call.set)
+            if self._loop is not None and self._wake is not None:
+                self._loop.call_soon_threadsafe(self._wake.set)
 
     def _work(self) -> None:
         asyncio.run(self._main())
 
     async def _main(self) -> None:
         with self._guard:
-            self._loop, self._call = asyncio.get_running_loop(), asyncio.Event()
+            self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         try:
             while not self._closing.is_set():
-                await self._session(self._call)
+                await self._session(self._wake)
         finally:
             with self._guard:
-                self._loop = self._call = None
+                self._loop = self._wake = None
 
-    async def _session(self, call: asyncio.Event) -> None:
-        """From the first connection to the closing of the wire; the client itself reconnects in between."""
+    async def _session(self, wake: asyncio.Event) -> None:
+        """From the first connection to the closing of the transport; the client reconnects by itself in between."""
         self._client = client = Client()
         try:
-            if await self._connect(client, call):
-                await self._serve(client, call)
+            if await self._connect(client, wake):
+                await self._serve(client, wake)
         except _LOST as error:
             await self._on_error(error)
         finally:
-            self._is_broken()
+            self._connection_lost()
             await client.close()
 
-    async def _connect(self, client: Client, call: asyncio.Event) -> bool:
-        """Whether there is a connection; if not, the wire was closed before there was one."""
+    async def _connect(self, client: Client, wake: asyncio.Event) -> bool:
+        """Whether a connection was made; if not, the transport was closed before."""
         attempt = asyncio.create_task(self._subscribe(client))
         while not attempt.done() and not self._closing.is_set():
-            called = asyncio.create_task(call.wait())
+            called = asyncio.create_task(wake.wait())
             await asyncio.wait([attempt, called], return_when=asyncio.FIRST_COMPLETED)
             called.cancel()
-            call.clear()
+            wake.clear()
         if not attempt.done():
             attempt.cancel()
             await asyncio.wait([attempt])
@@ -105,18 +105,18 @@ class NatsTransport(ServerTransport):
         )
         await client.subscribe(SUBJECT, cb=self._on_message)
         await client.flush(_FLUSH_SECONDS)
-        self._is_whole()
+        self._connection_made()
 
-    async def _serve(self, client: Client, call: asyncio.Event) -> None:
+    async def _serve(self, client: Client, wake: asyncio.Event) -> None:
         while True:
-            # Looked at before sending, so that the last notifies are sent too.
+            # Read before sending, so that the last notifications are sent too.
             closing = self._closing.is_set()
-            call.clear()
+            wake.clear()
             if client.is_connected:
                 await self._send(client)
             if closing:
                 return
-            await call.wait()
+            await wake.wait()
 
     async def _send(self, client: Client) -> None:
         topics = self._take_unsent()
@@ -125,24 +125,24 @@ class NatsTransport(ServerTransport):
                 await client.publish(SUBJECT, "\n".join(topics[first : first + _MOST_TOPICS]).encode())
             if topics:
                 await client.flush(_FLUSH_SECONDS)
-            self._have_sent()
+            self._sent()
         except _LOST:
-            self._put_back(topics)  # sent again when the connection is back, of which `_on_return` tells
+            self._queue(topics)  # sent again when the connection is back, see `_on_return`
 
     async def _on_message(self, message: Msg) -> None:
-        self.notify(message.data.decode(errors="replace").split("\n"))
+        self.deliver(message.data.decode(errors="replace").split("\n"))
 
     async def _on_error(self, error: Exception) -> None:
-        level = logging.DEBUG if self._complained else logging.WARNING
-        _log.log(level, "notifier %s is out of order: %r; trying again", self.name, error)
-        self._complained = True
-        if not self._whole.is_set():
-            self._is_broken()
+        level = logging.DEBUG if self._warned else logging.WARNING
+        _log.log(level, "the notifier lost its connection to %s: %r; connecting again", self.name, error)
+        self._warned = True
+        if not self._connected.is_set():
+            self._connection_lost()
 
     async def _on_loss(self) -> None:
-        self._is_broken()
+        self._connection_lost()
 
     async def _on_return(self) -> None:
-        self._is_whole()
-        if self._call is not None:
-            self._call.set()
+        self._connection_made()
+        if self._wake is not None:
+            self._wake.set()

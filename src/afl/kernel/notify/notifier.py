@@ -1,4 +1,4 @@
-"""The notifier: tells listeners that it is worth looking into the store.
+"""The notifier: tells subscribers to read the store again.
 
 The store is the truth and the notifier a hint: losing every notification costs latency, never work.
 """
@@ -19,12 +19,12 @@ _LONGEST_TOPIC = 255
 class Notifier:
     """Opened by `open_notifier`. Safe to use from any thread, and after a fork.
 
-        with notifier.listen(["tasks:default"]) as subscription:
+        with notifier.subscribe(["tasks:default"]) as subscription:
             while not stopping:
                 work_on_what_the_store_has()
                 subscription.wait(poll_interval)
 
-    Listen first and look afterwards: whoever looks first misses what is notified between the two.
+    Subscribe first and read afterwards: a notification between a read and a later subscription would be missed.
     """
 
     def __init__(self, transport: Transport, release: Callable[[Transport], None]) -> None:
@@ -34,17 +34,17 @@ class Notifier:
 
     @property
     def crosses_processes(self) -> bool:
-        """Whether other processes hear; if not, they rely on their poll interval."""
+        """Whether other processes are notified; if not, they rely on their poll interval."""
         return self._transport.crosses_processes
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        """A subscription for some topics; it hears from now on, until its `with` block ends.
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        """A subscription to some topics, from now until its `with` block ends.
 
-        Those `early` among them may ring while a commit is still under way, where that can be told. That is for one who
-        looks by writing: the store has him wait for that commit, and meanwhile he is getting ready.
+        The topics in `early` may be notified while a commit is still under way, where the transport can know that. This
+        is for a subscriber that reads by writing (a claim): the store makes it wait for that commit.
         """
         if self.closed:
-            raise InputError(f"{self!r} is closed; nothing can be heard on it")
+            raise InputError(f"{self!r} is closed; nothing can be subscribed to")
         named = [topics] if isinstance(topics, str) else list(topics)
         subscription = Subscription(
             self._transport, self, frozenset(_checked(topic) for topic in named), frozenset(early)
@@ -53,40 +53,37 @@ class Notifier:
         return subscription
 
     def notify(self, topic: str) -> None:
-        """Ring after a commit: here at once, elsewhere as soon as the wire allows. Never waits, never fails.
+        """Notify after a commit: this process at once, the others as soon as possible. Never waits, never fails.
 
-        An SQLite file has no other wire than its commits: they have notified for the other processes already.
+        On an SQLite file the commit itself has notified the other processes already.
         """
-        self._transport.notify([_checked(topic)])
-        self._transport.carry([topic])
+        self._transport.deliver([_checked(topic)])
+        self._transport.send([topic])
 
     def notify_in(self, tx: Transaction, topic: str) -> None:
-        """Make the notification part of a transaction, where the store can: it sounds when that commits, not before.
+        """Make the notification part of a transaction, where the store can: it is sent when that commits.
 
-        Where it cannot, this does nothing; `rings` does what is right everywhere.
+        Where the store cannot, this does nothing; `batch` works everywhere.
         """
-        self._transport.carry_in(tx, _checked(topic))
+        self._transport.send_in(tx, _checked(topic))
 
     @property
-    def carried_by_commit(self) -> bool:
-        """Whether a commit can ring for the other processes itself."""
-        return self._transport.carried_by_commit
+    def sent_by_commit(self) -> bool:
+        """Whether a commit notifies the other processes itself."""
+        return self._transport.sent_by_commit
 
-    def notified(self, topics: Iterable[str]) -> None:
-        """After a commit that rang where it could: ring here, and elsewhere if commits cannot."""
-        self._transport.notify(topics)
-        if not self._transport.carried_by_commit:
-            self._transport.carry(topics)
+    def after_commit(self, topics: Iterable[str]) -> None:
+        """Notify this process, and the others unless the commit did."""
+        self._transport.deliver(topics)
+        if not self._transport.sent_by_commit:
+            self._transport.send(topics)
 
-    def notifications(self) -> Notifications:
-        """Rings for what a block commits, whatever carries them."""
+    def batch(self) -> Notifications:
+        """The notifications of the transactions in a `with` block."""
         return Notifications(self, self._transport)
 
     def connected(self, timeout: float = 0) -> bool:
-        """Whether notifies of other processes arrive, now or within some seconds.
-
-        Nobody needs to wait for it.
-        """
+        """Whether notifications of other processes arrive, now or within some seconds."""
         return self._transport.connected(timeout)
 
     def close(self) -> None:
@@ -111,13 +108,13 @@ class Notifier:
 
 
 class Notifications:
-    """The notifies of one or more transactions.
+    """The notifications of one or more transactions.
 
-    with notifier.rings() as rings:
-        database.write(lambda tx: (insert(tx), notifies.add(tx, "tasks:default")))
+        with notifier.batch() as notifications:
+            database.write(lambda tx: (insert(tx), notifications.add(tx, "tasks:default")))
 
-    A transition may run more than once; its topics still ring once. They ring even if the block raises,
-    since it may have committed before, and a notification too many does no harm.
+    A transition may run more than once; its topics are notified once. They are notified even if the block raises, since
+    it may have committed before, and a needless notification does no harm.
     """
 
     def __init__(self, notifier: Notifier, transport: Transport) -> None:
@@ -126,8 +123,8 @@ class Notifications:
         self._topics: set[str] = set()
 
     def add(self, tx: Transaction, topic: str) -> None:
-        """Ring when this transaction has committed."""
-        self._transport.carry_in(tx, _checked(topic))
+        """Notify when this transaction has committed."""
+        self._transport.send_in(tx, _checked(topic))
         self._topics.add(topic)
 
     def __enter__(self) -> Notifications:
@@ -137,7 +134,7 @@ class Notifications:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._topics:
-            self._notifier.notified(self._topics)
+            self._notifier.after_commit(self._topics)
 
 
 def _checked(topic: str) -> str:

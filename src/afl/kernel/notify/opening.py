@@ -22,7 +22,7 @@ def open_notifier(database: Database, url: str | None = None) -> Notifier:
     """The notifier of a database. `url` is the setting AFL_DOORBELL:
 
     `auto` (or None) uses the store itself; `none` reaches this process only; `nats://host` uses that server.
-    Doorbells with one address share one wire, and so one thread and one connection, in each process.
+    Notifiers with one address share one transport, and so one thread and one connection, in each process.
     """
     key, make = _choose(database, url or "auto")
     with _registry:
@@ -34,14 +34,14 @@ def open_notifier(database: Database, url: str | None = None) -> Notifier:
 
 
 def separate_notifier(database: Database, url: str | None = None) -> Notifier:
-    """As `open_notifier`, on a wire of its own: it hears this process as another process would."""
+    """As `open_notifier`, with a transport of its own: it receives from this process as another process would."""
     _, make = _choose(database, url or "auto")
     return Notifier(make(), lambda transport: transport.close())
 
 
 def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]]:
     if url == "none" or (url == "auto" and database.url == "memory://"):
-        # By the object itself: every database in memory is another one.
+        # By the object: every database in memory is another one.
         return ("local", database), lambda: Transport("local")
     if url == "auto" and isinstance(database, SqliteDatabase):
         path = database.path
@@ -54,7 +54,7 @@ def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]
 
 
 def _extra(module: str, name: str, url: str) -> Transport:
-    """A wire whose client library is an optional dependency."""
+    """A transport whose client library is an optional dependency."""
     try:
         found = importlib.import_module(f"afl.kernel.notify.{module}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The wire of a PostgreSQL database.
+"""The transport of a PostgreSQL database.
 
 LISTEN on a connection of its own, NOTIFY inside the writing transaction.
 """
@@ -17,39 +17,39 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction, queries
-from afl.kernel.notify.server_transport import ServerTransport
+from afl.kernel.notify.transport import ServerTransport
 from afl.kernel.setting_kinds import mask_url
 
 _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=5.0)
 _SETTLED_SECONDS = 5.0
 _Q = queries("afl.kernel.notify", "sql")
-# A server that does not answer, or vanished without a word, is noticed within half a minute.
+# A server that does not answer is noticed within half a minute.
 _DEFAULTS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 
 class PostgresTransport(ServerTransport):
     """One channel for all topics; the payload says which."""
 
-    carried_by_commit = True
+    sent_by_commit = True
 
     def __init__(self, url: str) -> None:
         super().__init__(mask_url(url))
         self._url = url
-        self._inside, self._outside = _socket_pair()
+        self._wake_reader, self._wake_writer = _socket_pair()
         self._connection: psycopg.Connection | None = None
 
-    def carry_in(self, tx: Transaction, topic: str) -> None:
+    def send_in(self, tx: Transaction, topic: str) -> None:
         tx.one(_Q.notify, topic=topic)
 
     def close(self) -> None:
         super().close()
         if self._thread is None or not self._thread.is_alive():
-            self._inside.close()
-            self._outside.close()
+            self._wake_reader.close()
+            self._wake_writer.close()
 
     def forked(self) -> None:
-        """The parent's session must not end when the child drops its copy: make the copy lead nowhere."""
+        """The parent's session must not end when the child closes its copy, so the copy is replaced by /dev/null."""
         super().forked()
         if self._connection is not None:
             with contextlib.suppress(psycopg.Error):  # it was lost: there is nothing to protect
@@ -57,17 +57,17 @@ class PostgresTransport(ServerTransport):
                 os.dup2(nowhere, self._connection.fileno())
                 os.close(nowhere)
         self._connection = None
-        self._inside.close()
-        self._outside.close()
-        self._inside, self._outside = _socket_pair()
+        self._wake_reader.close()
+        self._wake_writer.close()
+        self._wake_reader, self._wake_writer = _socket_pair()
 
     def _begin(self) -> None:
         self._start("afl-notify-postgres")
 
     def _interrupt(self) -> None:
-        # Full: the thread has reason enough to look already. Closed: there is no thread any more.
+        # Full: the thread will wake anyway. Closed: there is no thread any more.
         with contextlib.suppress(OSError):
-            self._outside.send(b"!")
+            self._wake_writer.send(b"!")
 
     def _work(self) -> None:
         failures = 0
@@ -76,22 +76,24 @@ class PostgresTransport(ServerTransport):
             try:
                 self._session()
             except psycopg.Error as error:
-                self._is_broken()
+                self._connection_lost()
                 failures = 1 if time.monotonic() - begun > _SETTLED_SECONDS else failures + 1
                 if failures == 1:
                     _log.warning(
-                        "notifier of %s is out of order: %s; trying again", self.name, str(error).strip()
+                        "the notifier lost its connection to %s: %s; connecting again",
+                        self.name,
+                        str(error).strip(),
                     )
                 self._closing.wait(_RETRY.delay(failures))
 
     def _session(self) -> None:
-        """From connecting to the loss of the connection, or to the closing of the wire."""
+        """From connecting to the loss of the connection, or to the closing of the transport."""
         with psycopg.connect(_with_defaults(self._url), autocommit=True) as connection:
             self._connection = connection
             try:
                 connection.add_notify_handler(self._notified)
                 connection.execute(_Q.listen.postgres)
-                self._is_whole()
+                self._connection_made()
                 self._serve(connection)
             finally:
                 self._connection = None
@@ -99,16 +101,16 @@ class PostgresTransport(ServerTransport):
     def _serve(self, connection: psycopg.Connection) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(self._inside, selectors.EVENT_READ)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
             while True:
-                # Looked at before sending, so that the last notifies are sent too.
+                # Read before sending, so that the last notifications are sent too.
                 closing = self._closing.is_set()
                 self._send(connection)
                 if closing:
                     return
                 for key, _ in selector.select():
-                    if key.fileobj is self._inside:
-                        self._inside.recv(4096)
+                    if key.fileobj is self._wake_reader:
+                        self._wake_reader.recv(4096)
                     else:
                         self._receive(connection)
 
@@ -119,9 +121,9 @@ class PostgresTransport(ServerTransport):
         try:
             connection.execute(_Q.notify_all.postgres, {"topics": topics})
         except psycopg.Error:
-            self._put_back(topics)
+            self._queue(topics)
             raise
-        self._have_sent()
+        self._sent()
 
     def _receive(self, connection: psycopg.Connection) -> None:
         connection.pgconn.consume_input()
@@ -129,13 +131,15 @@ class PostgresTransport(ServerTransport):
             self._received(found.extra.decode(errors="replace"), found.be_pid)
 
     def _notified(self, note: psycopg.Notify) -> None:
-        """One that arrived while a statement of ours was under way."""
+        """A notification that arrived during a statement of this connection."""
         self._received(note.payload, note.pid)
 
     def _received(self, topic: str, sender: int) -> None:
         connection = self._connection
-        if connection is None or sender != connection.info.backend_pid:  # our own were notified here at once
-            self.notify([topic])
+        if (
+            connection is None or sender != connection.info.backend_pid
+        ):  # those of this process were delivered at once
+            self.deliver([topic])
 
 
 def _with_defaults(url: str) -> str:
@@ -144,7 +148,7 @@ def _with_defaults(url: str) -> str:
 
 
 def _socket_pair() -> tuple[socket.socket, socket.socket]:
-    inside, outside = socket.socketpair()
-    inside.setblocking(False)
-    outside.setblocking(False)
-    return inside, outside
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    return reader, writer

@@ -1,4 +1,4 @@
-"""The wire of an SQLite file: every commit, by whatever process, notifies every subscription."""
+"""The transport of an SQLite file: every commit, by any process, notifies every subscription."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from contextlib import AbstractContextManager
 from urllib.parse import quote
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.notify.file_watch import FileWatch, file_identity
+from afl.kernel.notify.file_watch import FileWatch, WatchInterval, file_identity
 from afl.kernel.notify.subscription import Subscription
 from afl.kernel.notify.transport import Transport
-from afl.kernel.notify.watch_interval import Pace
 
-LOOK_SECONDS = 0.002  # between looks where the kernel does not tell of writes
-QUIET_SECONDS = 0.02  # without a commit, before a write is told early: among many it would help nobody
-_EARLY_SECONDS = 0.001  # for whoever was told early to take what was committed
+READ_SECONDS = 0.002  # between reads where the kernel does not report writes
+QUIET_SECONDS = (
+    0.02  # without a commit, before the first write of one is reported early: among many it gains nothing
+)
+_EARLY_SECONDS = 0.001  # for early subscribers to read what was committed
 
 _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=2.0)
 _VERSION = "PRAGMA data_version"
-_DEAF_AFTER = 3
+_UNREPORTED_MAX = 3
 _inherited: list[sqlite3.Connection] = []  # SQLite forbids to use or close what a parent process opened
 
 
-class _Attention(AbstractContextManager[None]):
-    """Somebody waits. Every wait begins and ends with it, so it is no generator."""
+class _Waiting(AbstractContextManager[None]):
+    """Counts a waiting thread. Every wait begins and ends with it, so it is no generator: those are slower."""
 
     __slots__ = ("_count",)
 
@@ -45,16 +46,16 @@ class _Attention(AbstractContextManager[None]):
 
 
 class SqliteTransport(Transport):
-    """One thread looks whether the file changed, as long as somebody waits; else it rests.
+    """One thread reads the version of the file while a subscription waits; else it sleeps.
 
-    It looks when the kernel tells that the write-ahead log was written to, and every second in case the kernel
-    missed something; where it tells nothing, every 2 ms. What was committed while the thread rested shows at
-    its first look, so no commit is missed. There are no topics in a file's version: every subscription hears every
-    commit. Ears that wish to know early hear of the first write of one, too.
+    It reads when the kernel reports a write to the write-ahead log, and every second in case the kernel missed one;
+    where the kernel reports nothing, every 2 ms. A commit during its sleep is found by its first read, so none is
+    missed. A file's version has no topics: every subscription receives every commit. Early subscriptions are notified
+    of the first write of a commit, too.
     """
 
     crosses_processes = True
-    carried_by_commit = True
+    sent_by_commit = True
 
     def __init__(self, path: str, watch: Callable[[str], FileWatch] = FileWatch) -> None:
         super().__init__(f"sqlite:{path}")
@@ -65,34 +66,34 @@ class SqliteTransport(Transport):
         self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
         self._watch: FileWatch | None = None
-        self._pace = Pace()
-        self._untold = 0  # changes since the kernel last told of a write
+        self._interval = WatchInterval()
+        self._unreported = 0  # changes since the kernel last reported a write
         self._opened: object = None
-        self._rang = -math.inf
+        self._notified_at = -math.inf
 
     def attach(self, subscription: Subscription) -> None:
         with self._guard:
-            if self._thread is None:  # what was committed before anyone listened is no news
-                with contextlib.suppress(sqlite3.Error):  # the thread meets it again, and tells
-                    self._version = self._look()
+            if self._thread is None:  # earlier commits are not notified
+                with contextlib.suppress(sqlite3.Error):  # the thread meets it again, and logs it
+                    self._version = self._read_version()
         super().attach(subscription)
 
-    def attention(self) -> AbstractContextManager[None]:
+    def waiting(self) -> AbstractContextManager[None]:
         self._begin()
-        return _Attention(self.count)
+        return _Waiting(self.count)
 
     def forked(self) -> None:
         super().forked()
         self._waiting = 0
         self._wanted = threading.Event()
         self._version = None
-        self._unwatch()  # the child would take away what the kernel has to tell the parent
+        self._unwatch()  # the child would read the kernel's reports to the parent
         if self._connection is not None:
             _inherited.append(self._connection)
             self._connection = None
 
     def count(self, change: int) -> None:
-        """More, or fewer, wait."""
+        """Add to the number of waiting threads."""
         with self._guard:
             self._waiting += change
             if self._waiting:
@@ -113,7 +114,7 @@ class SqliteTransport(Transport):
         failures = 0
         while self._wanted.wait() and not self._closing.is_set():
             try:
-                version = self._look()
+                version = self._read_version()
             except sqlite3.Error as error:
                 failures += 1
                 self._forget()
@@ -124,42 +125,42 @@ class SqliteTransport(Transport):
             failures = 0
             changed = version != self._version
             if changed:
-                self._version, self._rang = version, time.monotonic()
-                self.notify_everyone()
-            self._rest(changed)
+                self._version, self._notified_at = version, time.monotonic()
+                self.deliver_all()
+            self._pause(changed)
         self._forget()
 
-    def _rest(self, changed: bool) -> None:
-        """Until another look is worth its while."""
+    def _pause(self, changed: bool) -> None:
+        """Wait until the next read."""
         watch = self._watch
         if watch is None:
-            time.sleep(LOOK_SECONDS)  # half the cost of waiting for an event with a timeout
+            time.sleep(READ_SECONDS)  # half the cost of waiting for an event with a timeout
             return
-        self._untold += changed
-        if self._untold == _DEAF_AFTER:  # one write may stand for two changes, never for more
-            self._log_looks("commits arrive without word from the kernel")
+        self._unreported += changed
+        if self._unreported == _UNREPORTED_MAX:  # one write may stand for two changes, never for more
+            self._log_reads("the kernel does not report commits")
             self._unwatch()
             return
-        rest = self._pace.looked(time.monotonic(), changed=changed)
-        time.sleep(rest.asleep)
+        pause = self._interval.after_read(time.monotonic(), changed=changed)
+        time.sleep(pause.asleep)
         if self._closing.is_set():  # perhaps since before there was a watch to interrupt
             return
-        if watch.wait(rest.listening):
-            self._untold = 0
-            self._pace.written()
-            self._tell_early()
+        if watch.wait(pause.watching):
+            self._unreported = 0
+            self._interval.written()
+            self._deliver_early()
         elif self._identity() != self._opened:  # commits go elsewhere now
             self._forget()
 
-    def _tell_early(self) -> None:
-        """Somebody writes, after a quiet while. Looks would be in the way of those who have been told."""
+    def _deliver_early(self) -> None:
+        """A write after a quiet while. Reads of this thread would slow down the early subscribers."""
         now = time.monotonic()
-        if now - self._rang > QUIET_SECONDS:
-            self._rang = now
-            if self.notify_early():
+        if now - self._notified_at > QUIET_SECONDS:
+            self._notified_at = now
+            if self.deliver_early():
                 time.sleep(_EARLY_SECONDS)
 
-    def _look(self) -> int:
+    def _read_version(self) -> int:
         if self._connection is None:
             self._connection = self._open()
         version: int = self._connection.execute(_VERSION).fetchone()[0]
@@ -171,23 +172,23 @@ class SqliteTransport(Transport):
         address = f"file:{quote(self._path)}?mode=ro"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
         try:
-            connection.execute(_VERSION).fetchone()  # from now on the log is there, and nobody removes it
+            connection.execute(_VERSION).fetchone()  # from now on the log exists, and no process removes it
         except sqlite3.Error:
             connection.close()
             raise
         self._opened = file, self._identity()[1]
-        self._pace, self._untold = Pace(), 0
+        self._interval, self._unreported = WatchInterval(), 0
         try:
             self._watch = self._new_watch(f"{self._path}-wal")
         except OSError as error:
-            self._log_looks(error)
+            self._log_reads(error)
         return connection
 
     def _identity(self) -> tuple[object, object]:
         return file_identity(self._path), file_identity(f"{self._path}-wal")
 
-    def _log_looks(self, why: object) -> None:
-        _log.debug("looking at %s every %g s: %s", self._path, LOOK_SECONDS, why)
+    def _log_reads(self, why: object) -> None:
+        _log.debug("reading %s every %g s: %s", self._path, READ_SECONDS, why)
 
     def _unwatch(self) -> None:
         with self._guard:
@@ -196,7 +197,7 @@ class SqliteTransport(Transport):
             watch.close()
 
     def _forget(self) -> None:
-        """A version means nothing on another connection: the next look notifies everyone."""
+        """A version means nothing on another connection: the next read notifies every subscription."""
         self._version = None
         self._unwatch()
         if self._connection is not None:

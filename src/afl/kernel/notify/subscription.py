@@ -1,4 +1,4 @@
-"""A subscription: what one listener has heard since it last asked."""
+"""A subscription: the topics that were notified since its owner last waited."""
 
 from __future__ import annotations
 
@@ -6,99 +6,106 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from afl.kernel.notify.transport import Transport
+
+class Source(Protocol):
+    """Where the notifications of a subscription come from."""
+
+    def detach(self, subscription: Subscription) -> None:
+        """Deliver no more to this subscription."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """A block in which a thread or task waits for notifications."""
 
 
 class Subscription:
-    """Made by `Notifier.listen`, and for one listener: subscribe, look into the store, wait, look again.
+    """Made by `Notifier.subscribe`, for one subscriber: subscribe, read the store, wait, read again.
 
-    Nothing that notifies between `listen` and `wait` is lost, and notifies that nobody waited for become one. An
-    subscription may also wake without one (a connection came back, say), so a subscriber always looks for itself.
+    No notification between `subscribe` and `wait` is lost, and those that came before a `wait` become one. A `wait`
+    may also end without one (after a reconnect, say), so a subscriber always reads the store.
     """
 
     def __init__(
-        self, transport: Transport, owner: object, topics: frozenset[str], early: frozenset[str] = frozenset()
+        self, source: Source, owner: object, topics: frozenset[str], early: frozenset[str] = frozenset()
     ) -> None:
         self.owner = owner
         self.topics = topics
         self.early = early & topics
         self.closed = False
-        self._transport = transport
+        self._source = source
         self._received: set[str] = set()
         self._woken = False
         self._guard = threading.Lock()
-        self._tellers: set[Callable[[], None]] = set()
+        self._callbacks: set[Callable[[], None]] = set()
 
     def wait(self, timeout: float | None = None) -> frozenset[str]:
-        """The topics that rang, at once or within `timeout` seconds; none when the time is up.
+        """The topics that were notified, at once or within `timeout` seconds; none when the time is up.
 
-        `wake` and the closing of the subscription or its notifier end the wait early, also with none.
+        `wake` and closing the subscription or its notifier also end the wait, with none.
         """
-        notifier = threading.Lock()
-        notifier.acquire()
-        with self._transport.attention():
-            if self._has_none(notifier.release):
+        waiter = threading.Lock()
+        waiter.acquire()
+        with self._source.waiting():
+            if self._is_empty(waiter.release):
+                seconds = -1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
                 try:
-                    notifier.acquire(
-                        timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
-                    )
+                    waiter.acquire(timeout=seconds)
                 finally:
-                    self._ignore(notifier.release)
+                    self._remove(waiter.release)
             return self._take()
 
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
         """`wait` for asyncio."""
         loop = asyncio.get_running_loop()
-        news, here = loop.create_future(), threading.get_ident()
+        future, thread = loop.create_future(), threading.get_ident()
 
-        def tell() -> None:
-            if threading.get_ident() == here:
-                _resolve(news)
+        def callback() -> None:
+            if threading.get_ident() == thread:
+                _resolve(future)
                 return
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and with it this listener gone
-                loop.call_soon_threadsafe(_resolve, news)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and with it this subscriber is gone
+                loop.call_soon_threadsafe(_resolve, future)
 
-        with self._transport.attention():
-            if self._has_none(tell):
-                timer = None if timeout is None else loop.call_later(timeout, _resolve, news)
+        with self._source.waiting():
+            if self._is_empty(callback):
+                timer = None if timeout is None else loop.call_later(timeout, _resolve, future)
                 try:
-                    await news
+                    await future
                 finally:
                     if timer is not None:
                         timer.cancel()
-                    self._ignore(tell)
+                    self._remove(callback)
             return self._take()
 
     def wake(self) -> None:
         """End the wait under way, or the next one; from any thread."""
         with self._guard:
             self._woken = True
-            waiting = self._waiting()
-        _tell(waiting)
+            callbacks = self._take_callbacks()
+        _call(callbacks)
 
     def receive(self, topics: Iterable[str]) -> None:
-        """Somebody rang; what this subscription does not listen to is ignored."""
+        """Deliver a notification; topics that were not subscribed to are ignored."""
         with self._guard:
             self._received |= self.topics.intersection(topics)
-            waiting = self._waiting() if self._received else ()
-        _tell(waiting)
+            callbacks = self._take_callbacks() if self._received else ()
+        _call(callbacks)
 
     def close(self) -> None:
-        """Hear no more. A wait under way ends, and later ones return at once."""
-        self._transport.detach(self)
+        """Receive no more. A wait under way ends, and later ones return at once."""
+        self._source.detach(self)
         with self._guard:
             self.closed = True
-            waiting = self._waiting()
-        _tell(waiting)
+            callbacks = self._take_callbacks()
+        _call(callbacks)
 
     def forked(self) -> None:
-        """In the child: whoever held the lock in the parent is not here to release it."""
+        """In a forked child: the thread that held the lock in the parent does not exist here."""
         self._guard = threading.Lock()
-        self._tellers = set()
+        self._callbacks = set()
 
     def __enter__(self) -> Subscription:
         return self
@@ -108,17 +115,17 @@ class Subscription:
     ) -> None:
         self.close()
 
-    def _has_none(self, tell: Callable[[], None]) -> bool:
-        """Whether there is nothing to take yet; then `tell` is called, once, as soon as there is."""
+    def _is_empty(self, callback: Callable[[], None]) -> bool:
+        """Whether there is nothing to take yet; then `callback` is called once as soon as there is."""
         with self._guard:
             if self._received or self._woken or self.closed:
                 return False
-            self._tellers.add(tell)
+            self._callbacks.add(callback)
             return True
 
-    def _ignore(self, tell: Callable[[], None]) -> None:
+    def _remove(self, callback: Callable[[], None]) -> None:
         with self._guard:
-            self._tellers.discard(tell)
+            self._callbacks.discard(callback)
 
     def _take(self) -> frozenset[str]:
         with self._guard:
@@ -127,17 +134,17 @@ class Subscription:
             self._woken = False
             return received
 
-    def _waiting(self) -> Iterable[Callable[[], None]]:
-        waiting, self._tellers = self._tellers, set()
-        return waiting
+    def _take_callbacks(self) -> Iterable[Callable[[], None]]:
+        callbacks, self._callbacks = self._callbacks, set()
+        return callbacks
 
 
-def _tell(waiting: Iterable[Callable[[], None]]) -> None:
-    """Outside the guard: whoever is woken takes it at once, and must not find it shut."""
-    for tell in waiting:
-        tell()
+def _call(callbacks: Iterable[Callable[[], None]]) -> None:
+    """Outside the lock, which the woken thread takes at once."""
+    for callback in callbacks:
+        callback()
 
 
-def _resolve(news: asyncio.Future[None]) -> None:
-    if not news.done():
-        news.set_result(None)
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,4 +1,4 @@
-"""A wire: what carries notifies from those who ring to the subscriptions; one per address and process."""
+"""A transport delivers notifications to the subscriptions of this process; one per address and process."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from afl.kernel.database import Transaction
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify.subscription import Subscription
 
-_FAREWELL_SECONDS = 5.0
+_JOIN_SECONDS = 5.0
+_FLUSH_SECONDS = 2.0
 
 
 class Transport:
-    """The subscriptions of this process. By itself it reaches no further; the other wires extend it.
+    """The subscriptions of this process. This class reaches no other process; its subclasses do.
 
-    What crosses processes is a hint: a wire that is broken says nothing, tries again for ever, and rings
-    everyone once it is whole.
+    What crosses processes is a hint: a transport that lost its connection raises nothing, connects again for ever, and
+    then notifies every subscription.
     """
 
     crosses_processes: ClassVar[bool] = False
-    carried_by_commit: ClassVar[bool] = False  # whoever commits has notified for the other processes
+    sent_by_commit: ClassVar[bool] = False  # the commit itself notifies the other processes
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,7 +38,7 @@ class Transport:
         _transports.add(self)
 
     def attach(self, subscription: Subscription) -> None:
-        """From the moment this returns no notification is lost to the subscription."""
+        """From the moment this returns the subscription misses no notification."""
         with self._guard:
             self._subscriptions.add(subscription)
             for topic in subscription.topics:
@@ -45,6 +46,7 @@ class Transport:
         self._begin()
 
     def detach(self, subscription: Subscription) -> None:
+        """Deliver no more to this subscription."""
         with self._guard:
             self._subscriptions.discard(subscription)
             for topic in subscription.topics:
@@ -54,12 +56,12 @@ class Transport:
                     self._by_topic.pop(topic, None)
 
     def subscriptions_of(self, owner: object) -> list[Subscription]:
-        """The subscriptions that one notifier has given out and that still hear."""
+        """The open subscriptions of one notifier."""
         with self._guard:
             return [subscription for subscription in self._subscriptions if subscription.owner is owner]
 
-    def notify(self, topics: Iterable[str]) -> None:
-        """Ring the subscriptions of this process."""
+    def deliver(self, topics: Iterable[str]) -> None:
+        """Notify the subscriptions of this process."""
         topics = frozenset(topics)
         with self._guard:
             subscriptions = {
@@ -68,15 +70,15 @@ class Transport:
         for subscription in subscriptions:
             subscription.receive(topics)
 
-    def notify_everyone(self) -> None:
-        """Anything may have happened: let every subscription of this process look."""
+    def deliver_all(self) -> None:
+        """Notify every subscription of this process of all its topics: anything may have happened."""
         with self._guard:
             subscriptions = list(self._subscriptions)
         for subscription in subscriptions:
             subscription.receive(subscription.topics)
 
-    def notify_early(self) -> bool:
-        """A commit is under way: let those look who wished to know. Whether nobody else listens."""
+    def deliver_early(self) -> bool:
+        """A commit has begun: notify those that asked for that. Whether there are no other subscriptions."""
         with self._guard:
             subscriptions = list(self._subscriptions)
         for subscription in subscriptions:
@@ -84,32 +86,32 @@ class Transport:
                 subscription.receive(subscription.early)
         return all(subscription.early for subscription in subscriptions)
 
-    def carry(self, topics: Iterable[str]) -> None:
-        """Ring the other processes; never waits and never fails."""
+    def send(self, topics: Iterable[str]) -> None:
+        """Notify the other processes; never waits and never fails."""
 
-    def carry_in(self, tx: Transaction, topic: str) -> None:
-        """Make the notification part of a transaction, where a commit can carry one."""
+    def send_in(self, tx: Transaction, topic: str) -> None:
+        """Make the notification part of a transaction, where `sent_by_commit`."""
 
-    def attention(self) -> AbstractContextManager[None]:
-        """Somebody waits within this block."""
+    def waiting(self) -> AbstractContextManager[None]:
+        """A block in which a thread or task waits for notifications."""
         self._begin()  # in a forked child a subscription may be older than the thread
         return nullcontext()
 
     def connected(self, timeout: float) -> bool:
-        """Whether notifies of other processes arrive, now or within some seconds."""
+        """Whether notifications of other processes arrive, now or within some seconds."""
         return True
 
     def close(self) -> None:
-        """End the thread; what was notified before is sent first, unless the wire is broken."""
+        """End the thread; notifications are sent first, unless the connection is lost."""
         self._closing.set()
         self._interrupt()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            # It may be stuck in a connection attempt; then it ends by itself later.
-            thread.join(_FAREWELL_SECONDS)
+            # It may be inside a connection attempt; then it ends by itself later.
+            thread.join(_JOIN_SECONDS)
 
     def forked(self) -> None:
-        """In the child: the subscriptions are copied, the thread is not; what the parent holds open is left alone."""
+        """In a forked child: the subscriptions are copied, the thread is not; the parent's connection stays open."""
         closed = self._closing.is_set()
         self._guard = threading.Lock()
         self._closing = threading.Event()
@@ -120,10 +122,10 @@ class Transport:
             subscription.forked()
 
     def _begin(self) -> None:
-        """Start the thread of this wire, if it needs one and does not have it."""
+        """Start the thread of this transport, if it needs one and has none."""
 
     def _interrupt(self) -> None:
-        """Call the thread to attention."""
+        """End the wait of the thread."""
 
     def _start(self, name: str) -> None:
         with self._guard:
@@ -133,6 +135,75 @@ class Transport:
 
     def _work(self) -> None:
         """What the thread does until `_closing` is set."""
+
+
+class ServerTransport(Transport):
+    """A transport over a server. Notifications are queued for its thread, so that `send` never waits for a network.
+
+    While the server is away they gather, each topic once, and are sent after the reconnect. Closing waits until they
+    are sent, since a short command notifies and ends before there is a connection; not if the connection was lost.
+    """
+
+    crosses_processes = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._reset()
+
+    def send(self, topics: Iterable[str]) -> None:
+        if self._closing.is_set():
+            return
+        self._queue(topics)
+        self._begin()
+        self._interrupt()
+
+    def connected(self, timeout: float) -> bool:
+        self._begin()
+        return self._connected.wait(timeout)
+
+    def close(self) -> None:
+        self._flushed.wait(_FLUSH_SECONDS)
+        super().close()
+
+    def forked(self) -> None:
+        super().forked()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._unsent: set[str] = set()  # after a fork the parent sends what it had queued
+        self._connected = threading.Event()
+        self._lost = False
+        self._flushed = threading.Event()  # nothing is queued, or the connection is lost
+        self._flushed.set()
+
+    def _take_unsent(self) -> list[str]:
+        with self._guard:
+            topics = sorted(self._unsent)
+            self._unsent.clear()
+            return topics
+
+    def _queue(self, topics: Iterable[str]) -> None:
+        with self._guard:
+            self._unsent.update(topics)
+            if self._unsent and not self._lost:
+                self._flushed.clear()
+
+    def _sent(self) -> None:
+        with self._guard:
+            if not self._unsent:
+                self._flushed.set()
+
+    def _connection_made(self) -> None:
+        """Notifications sent before this moment were missed, so every subscription is notified."""
+        self._lost = False
+        self.deliver_all()
+        self._connected.set()
+
+    def _connection_lost(self) -> None:
+        with self._guard:
+            self._lost = True
+            self._connected.clear()
+            self._flushed.set()
 
 
 _transports: weakref.WeakSet[Transport] = weakref.WeakSet()

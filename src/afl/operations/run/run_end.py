@@ -33,7 +33,7 @@ class RunEnd:
 def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
     """Wait until a run is over, for at most so many seconds."""
     until = None if timeout is None else time.monotonic() + timeout
-    with store.listen([f"run:{run}"]) as subscription:
+    with store.subscribe([f"run:{run}"]) as subscription:
         while True:
             found = store.get_run(WorkflowId(run))
             if found is None:

@@ -62,7 +62,7 @@ def read_page(
     """
     name = run_store.find(store, run or None).workflow_id
     until = time.monotonic() + wait
-    with store.listen([logs_topic(name), run_topic(name)]) as subscription:
+    with store.subscribe([logs_topic(name), run_topic(name)]) as subscription:
         while True:
             over = _is_over(store, name)
             found = store.get_logs_after(name, after, limit)
@@ -91,7 +91,7 @@ def follow_log(
     `wait` is asked between two looks whether to go on; by default it waits for the notifier, or a second.
     """
     reader = _Reader(store, run)
-    with store.listen([logs_topic(run), run_topic(run)]) as subscription:
+    with store.subscribe([logs_topic(run), run_topic(run)]) as subscription:
         while True:
             over = _is_over(store, run)
             yield from map(log_line, reader.new())

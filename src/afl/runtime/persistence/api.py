@@ -8,7 +8,7 @@
   answer False (finish) when the caller no longer holds what it writes to, and then nothing is stored.
 * A claim is atomic: no two callers receive the same task, and at most one task of a step is running.
 * Times that decide (leases, locks, deadlines, delays) are the store's own, never the caller's.
-* What is committed rings: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>`
+* What is committed is notified: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>`
   when a run is over or paused, `logs:<id>` when agents write to its log, `elsewhere` when there is work for another
   side, `cancel` when work is taken away from those who do it.
 """
@@ -61,7 +61,7 @@ class PersistenceAPI(
 
     lease_ms: int  # how long a claim of a task lasts without being renewed
     max_deliveries: int  # how many owners may die on a task
-    doorbell: str  # how other processes hear of a commit: the setting AFL_DOORBELL
+    doorbell: str  # how other processes are notified of a commit: the setting AFL_DOORBELL
     capabilities: ClassVar[frozenset[str]]  # of concurrency, schedules, budgets, retention
 
     def commit(self, changes: IterationChanges) -> None:
@@ -85,8 +85,8 @@ class PersistenceAPI(
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        """A subscription for what is committed from now on, here and in other processes; see `Notifier.listen`."""
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+        """A subscription for what is committed from now on, here and in other processes; see `Notifier.subscribe`."""
 
     def describe(self, owner: str) -> str:
         """An owner in words: its process and host, where they are known."""

@@ -34,7 +34,7 @@ class InspectionStore(Protocol):
         """Rows that refer to what is not there, as of one moment; a kind without any is left out."""
 
     def receives_commits(self, timeout: float) -> bool | None:
-        """Whether a commit of this process is heard as other processes hear it, within some seconds.
+        """Whether a commit of this process notifies as other processes are notified, within some seconds.
 
         None if notifications are not meant to reach other processes. It takes and releases a named lock.
         """

@@ -1,4 +1,4 @@
-"""What the stores ring, and workers and watchers listen for."""
+"""The topics that the stores notify and workers subscribe to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a commit is heard by others, tried from one process: it listens to itself as another would."""
+"""Whether commits notify other processes, tried within one process by a transport of its own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Committing(Protocol):
 
 
 def is_received(store: Committing, own: Notifier, other: Notifier, timeout: float) -> bool | None:
-    """Whether `other` hears what is committed, and notified by `own`; None if it only hears its own process."""
+    """Whether `other` receives what `own` notifies after a commit; None if it reaches only its own process."""
     if not other.crosses_processes:
         return None
     topic = f"doctor:{random_id()}"
-    with other.listen([topic]) as subscription:
+    with other.subscribe([topic]) as subscription:
         if not other.connected(timeout):
             return False
-        subscription.wait(0)  # that the connection came to be is no news
+        subscription.wait(0)  # the connection itself notifies
         store.acquire_lock(topic, _LOCK_MS)  # an SQLite file notifies by its commits alone
         own.notify(topic)
         store.release_lock(topic)

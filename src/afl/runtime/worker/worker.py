@@ -136,7 +136,7 @@ class Worker:
 
     def _loop(self) -> None:
         topics = [self._topic, CANCEL_TOPIC, RUNS_TOPIC]
-        with self._store.listen(topics, early=[self._topic]) as subscription:
+        with self._store.subscribe(topics, early=[self._topic]) as subscription:
             self._subscription = subscription
             while not self._stopping.is_set():
                 try:

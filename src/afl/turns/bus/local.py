@@ -99,7 +99,7 @@ class LocalBus(Bus):
         return self._start(_Consumer(self, cursor))
 
     async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
-        return _LocalSubscription(self.notifier.listen([topic(target) for target in targets]))
+        return _LocalSubscription(self.notifier.subscribe([topic(target) for target in targets]))
 
     async def following(self, after: int, limit: int) -> list[Stored]:
         """What was published behind a sequence, in order."""
@@ -148,7 +148,7 @@ class _Running(Subscription):
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._subscription = self._bus.notifier.listen([PUBLISHED])
+        self._subscription = self._bus.notifier.subscribe([PUBLISHED])
         self._tasks = [asyncio.create_task(self._follow())]
 
     async def close(self) -> None:

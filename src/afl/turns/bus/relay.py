@@ -57,7 +57,7 @@ class Relay:
             self._notifier = open_notifier(self._database)
         # Outside of any transaction: the first question for it takes the liveness lock.
         self._owner = await asyncio.to_thread(lambda: self._database.presence.id)
-        self._subscription = self._notifier.listen([outbox.TOPIC])
+        self._subscription = self._notifier.subscribe([outbox.TOPIC])
         self._task = asyncio.create_task(self._work())
 
     async def close(self) -> None:

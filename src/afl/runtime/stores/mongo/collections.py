@@ -43,15 +43,15 @@ class Collections:
     def _new_notifier(self) -> Notifier:
         return open_notifier_of(f"{self.connection.where} {self.connection.name}", self.doorbell)
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
         """A subscription for what is committed from now on."""
-        return self.notifier.listen(topics, early)
+        return self.notifier.subscribe(topics, early)
 
     def _notify(self, topics: Iterable[str]) -> None:
         """After a write. There is nothing in it that could carry a notification."""
         named = set(topics)
         if named:
-            self.notifier.notified(named)
+            self.notifier.after_commit(named)
 
     def _one(self, collection: str, query: Mapping[str, Any], **options: Any) -> Document | None:
         return self.connection.call(lambda db: db[collection].find_one(query, **options))

@@ -1,5 +1,5 @@
-"""Rings of the MongoDB store. It has no wire of its own: stores of one process hear each other, and with a NATS
-server in the setting AFL_DOORBELL those of all processes do; else other processes rely on their poll interval.
+"""Notifications of the MongoDB store. They reach this process, and with a NATS server in the setting AFL_DOORBELL all
+processes; without one other processes rely on their poll interval.
 """
 
 from __future__ import annotations

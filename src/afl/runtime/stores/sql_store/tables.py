@@ -58,13 +58,13 @@ class Tables:
         """The notifier; it has no thread before somebody listens."""
         return open_notifier(self.database, self.doorbell)
 
-    def listen(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
+    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
         """A subscription for what is committed from now on."""
-        return self.notifier.listen(topics, early)
+        return self.notifier.subscribe(topics, early)
 
     def notifying(self, work: Callable[[Transaction, Notifications], T]) -> T:
         """A write transaction that notifies when it has committed."""
-        with self.notifier.notifications() as notifications:
+        with self.notifier.batch() as notifications:
             return self.database.write(lambda tx: work(tx, notifications))
 
 

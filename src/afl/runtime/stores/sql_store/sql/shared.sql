@@ -145,7 +145,7 @@ insert into afl_tasks (
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
     lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
     patience_ms = excluded.patience_ms, expiries = excluded.expiries
-{ringing:topics}
+{notifying:topics}
 -- name: upsert_plain_task
 insert into afl_tasks (
     uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
@@ -163,7 +163,7 @@ insert into afl_tasks (
     deaths = excluded.deaths, result = excluded.result, timeout_ms = 0, retry = null, concurrency_key = '',
     concurrency_limit = 0, hold = '', not_before = 0, deadline = 0, failures = 0, lock_until = 0, last_owner = '',
     via = '', bridge = null, patience_ms = 0, expiries = 0
-{ringing:topics}
+{notifying:topics}
 -- name: find_tasks
 select * from afl_tasks
 where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)

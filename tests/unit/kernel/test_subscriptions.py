@@ -1,4 +1,4 @@
-"""Ears against a naive model, and notifiers whose library is missing."""
+"""Subscriptions against a naive model, and notifiers whose library is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPICS = st.sampled_from(["a", "b", "c"])
 
 
 class Listening(RuleBasedStateMachine):
-    """A subscription that waits gets exactly what rang on its topics since it listened or last waited."""
+    """A subscription that waits gets exactly what was notified on its topics since it subscribed or last waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,8 +31,8 @@ class Listening(RuleBasedStateMachine):
         assert all(subscription.closed for subscription in self.model)
 
     @rule(topics=st.sets(TOPICS, min_size=1))
-    def listen(self, topics: set[str]) -> None:
-        self.model[self.notifier.listen(topics)] = set()
+    def subscribe(self, topics: set[str]) -> None:
+        self.model[self.notifier.subscribe(topics)] = set()
 
     @rule(topic=TOPICS)
     def notify(self, topic: str) -> None:
@@ -42,8 +42,8 @@ class Listening(RuleBasedStateMachine):
                 expected.add(topic)
 
     @rule(topics=st.sets(TOPICS))
-    def ring_by_commit(self, topics: set[str]) -> None:
-        with self.notifier.notifications() as notifications:
+    def notify_by_commit(self, topics: set[str]) -> None:
+        with self.notifier.batch() as notifications:
             self.database.write(lambda tx: [notifications.add(tx, topic) for topic in topics])  # type: ignore[func-returns-value]
         for subscription, expected in self.model.items():
             expected |= topics & subscription.topics
@@ -71,7 +71,7 @@ def test_a_time_that_is_up_already_is_not_waited_for(timeout: float) -> None:
     with (
         connect("memory://") as database,
         open_notifier(database) as notifier,
-        notifier.listen(["a"]) as subscription,
+        notifier.subscribe(["a"]) as subscription,
     ):
         assert subscription.wait(timeout) == frozenset()
 
@@ -87,7 +87,7 @@ def test_a_missing_library_names_its_extra(
     monkeypatch.delitem(sys.modules, f"afl.kernel.notify.{extra}", raising=False)
     with connect(f"sqlite:///{tmp_path}/afl.db") as database:
         if extra == "postgres":
-            monkeypatch.setattr(database, "dialect", "postgres")
+            monkeypatch.setattr(database, "url", "postgresql://127.0.0.1/db")
             monkeypatch.setattr("afl.kernel.notify.opening.SqliteDatabase", type("Other", (), {}))
         with pytest.raises(MissingExtraError, match=rf"agentflow\[{extra}\]"):
             open_notifier(database, "nats://127.0.0.1:4222" if extra == "nats" else None)

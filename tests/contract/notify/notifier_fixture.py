@@ -12,14 +12,14 @@ from pathlib import Path
 from afl.kernel.database import Database, Query, Transaction, connect
 from afl.kernel.notify import Notifier, Subscription, open_notifier
 
-SECONDS = 60.0  # far more than anything here takes: a notification that needs it is a lost ring
+SECONDS = 60.0  # far more than anything here takes: a notification that needs it was lost
 CREATE = Query.of("create table if not exists touched (topic text not null)", name="create")
 TOUCH = Query.of("insert into touched (topic) values (:topic)", name="touch")
 PROGRAM = Path(__file__).with_name("notifier_process.py")
 
 
 @dataclass
-class House:
+class Served:
     """A store and the setting of its notifier."""
 
     store: str
@@ -29,7 +29,7 @@ class House:
 
     def notify(self, topic: str) -> None:
         """A commit that notifies."""
-        with self.notifier.notifications() as notifications:
+        with self.notifier.batch() as notifications:
 
             def touch(tx: Transaction) -> None:
                 tx.run(TOUCH, topic=topic)
@@ -63,16 +63,16 @@ def tell(process: subprocess.Popen[str], line: str | None) -> str:
 
 
 @contextmanager
-def opened(store: str, doorbell: str = "auto") -> Iterator[House]:
+def opened(store: str, doorbell: str = "auto") -> Iterator[Served]:
     with connect(store) as database:
         database.write(lambda tx: tx.run(CREATE))
         with open_notifier(database, doorbell) as notifier:
             assert notifier.connected(SECONDS)
-            yield House(store, doorbell, database, notifier)
+            yield Served(store, doorbell, database, notifier)
 
 
 def receive(subscription: Subscription, topic: str) -> bool:
-    """Whether a topic is heard, whatever else is."""
+    """Whether a topic is received, whatever else is."""
     while received := subscription.wait(SECONDS):
         if topic in received:
             return True
