@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.errors import StoreError, StoreUnavailable
-from afl.kernel.presence import Life, Presence
+from afl.kernel.presence import Life, Presence, Process
 from afl.runtime.stores.sql_store import SqlStore
 
 T = TypeVar("T")
@@ -50,8 +50,8 @@ class Succession(Presence):
             return Life.ALIVE
         return Life.DEAD if self._proven else Life.UNKNOWN
 
-    def describe(self, owner: str) -> str:
-        return owner
+    def process(self, owner: str) -> Process | None:
+        return None
 
     def close(self) -> None:
         pass

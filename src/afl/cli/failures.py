@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from rich.text import Text
 
 from afl.language.diagnostics import Diagnostic, render
+from afl.operations.run.attempts import AttemptView, last_failure
 from afl.runtime.errors import StepFailure
 
 T = TypeVar("T")
 
 
 def failure_text(
-    run: str, workflow: str, failure: StepFailure, *, source: str | None = None, hint: str = ""
+    run: str,
+    workflow: str,
+    failure: StepFailure,
+    *,
+    source: str | None = None,
+    hint: str = "",
+    attempts: Sequence[AttemptView] = (),
 ) -> Text:
-    """Which step, which facet, where and why; with the source line if its text is at hand."""
+    """Which step, which facet, where and why; with the source line if its text is at hand, and the traceback."""
     text = Text.assemble(("Failed", "bold red"), f": run {run} of {workflow}")
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
     _line(text, "step", f"{failure.step}{facet}")
@@ -25,6 +33,11 @@ def failure_text(
         for line in _excerpt(failure, source):
             text.append(f"\n         {line}", "dim")
     _line(text, "cause", f"{failure.error_type}: {failure.message}")
+    failed = last_failure(attempts)
+    if failed is not None and failed.traceback:
+        _line(text, "raised", f"in attempt {failed.number}" if len(attempts) > 1 else "")
+        for line in failed.traceback.split("\n"):
+            text.append(f"\n    {line}".rstrip(" "))
     if hint:
         _line(text, "look", hint)
     return text

@@ -162,7 +162,11 @@ def _conclude(result: RunReport, chosen: Choices, source: str | None = None) -> 
         _say_paused(result, chosen.again)
     elif result.error is not None:
         hint = f"afl show {result.run}"
-        say(failure_text(result.run, result.workflow, result.error, source=source, hint=hint))
+        say(
+            failure_text(
+                result.run, result.workflow, result.error, source=source, hint=hint, attempts=result.attempts
+            )
+        )
         raise typer.Exit(1)
     elif not chosen.quiet:
         took = duration(result.duration_ms)
@@ -183,7 +187,8 @@ def _envelope(result: RunReport) -> dict[str, Any]:
         return _paused(result)
     base: dict[str, Any] = {"status": result.status, "run": result.run}
     if result.error is not None:
-        return base | {"error": {name: value for name, value in asdict(result.error).items() if value}}
+        error = {name: value for name, value in asdict(result.error).items() if value}
+        return base | {"error": error, "attempts": [asdict(each) for each in result.attempts]}
     return base | {"outputs": result.outputs}
 
 

@@ -125,7 +125,8 @@ def _conclude(end: run_end.RunEnd, as_json: bool) -> None:
         raise typer.Exit(TIMED_OUT)
     if end.error is not None and end.state == RunnerState.FAILED:
         hint = f"afl show {end.run}"
-        say(failure_text(end.run, end.workflow, StepFailure.from_dict(end.error), hint=hint))
+        failure = StepFailure.from_dict(end.error)
+        say(failure_text(end.run, end.workflow, failure, hint=hint, attempts=end.attempts))
         raise typer.Exit(1)
     if end.state != RunnerState.COMPLETED:
         say(f"Run {end.run} was {end.state}{f': {end.reason}' if end.reason else ''}", "yellow")

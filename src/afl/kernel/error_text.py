@@ -6,6 +6,7 @@ from afl.kernel.redaction import beginning, redacted
 
 MOST_CHARACTERS = 4_096
 _SLACK = 64  # for the words that tell of a cut
+_LONGEST = 1_000_000  # to look for secrets in
 
 
 def error_text(error: BaseException | str) -> str:
@@ -18,6 +19,17 @@ def error_text(error: BaseException | str) -> str:
         return redacted(text)
     kept = _without_cut_address(beginning(text, MOST_CHARACTERS))
     return f"{redacted(kept)}... ({len(text) - len(kept):,} more characters)"
+
+
+def excerpt(text: str, first: int, last: int) -> str:
+    """A text without secrets; of a longer one so many characters of its beginning and its end."""
+    if len(text) > _LONGEST:
+        text = _without_cut_address(beginning(text, _LONGEST))
+    masked = redacted(text)
+    left_out = len(masked) - first - last
+    if left_out <= _SLACK:
+        return masked
+    return f"{masked[:first]}\n... ({left_out:,} characters left out)\n{masked[-last:]}"
 
 
 def _without_cut_address(text: str) -> str:

@@ -15,7 +15,7 @@ from afl.runtime.stores.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=8)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=9)
 _ID = STEP_VALUES.index("id")
 
 
@@ -56,6 +56,7 @@ class PostgresStore(SqlStore):
             "policies": {row["uuid"]: row for row in rows.policies},
             "elsewhere": {row["uuid"]: row for row in rows.elsewhere},
             "closed": {task["uuid"]: task for task in rows.updated_tasks},
+            "attempts": rows.attempts,
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
             "topics": topics,

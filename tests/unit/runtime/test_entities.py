@@ -29,7 +29,11 @@ from afl.runtime.entities import (
 )
 
 WORKFLOW = WorkflowDefinition("w", "W", "ns", "f", "flow", "step", "1.0")
-RECORDS = [kind for kind in vars(entities).values() if isinstance(kind, type) and is_dataclass(kind)]
+RECORDS = [
+    kind
+    for kind in vars(entities).values()
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not entities.AttemptDefinition
+]
 
 
 def defaults(kind: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 import socket
 from abc import ABC, abstractmethod
 from enum import Enum
+from typing import NamedTuple
 
 from afl.kernel.ids import sortable_id
 
@@ -22,8 +23,22 @@ class Life(Enum):
     UNKNOWN = "unknown"
 
 
+class Process(NamedTuple):
+    """A process of a machine."""
+
+    host: str
+    pid: int
+
+    @classmethod
+    def this(cls) -> Process:
+        """This one."""
+        return cls(socket.gethostname(), os.getpid())
+
+
 class Presence(ABC):
     """This process's sign of life in one store, and how to read those of others."""
+
+    _id: str | None = None
 
     @property
     @abstractmethod
@@ -35,8 +50,15 @@ class Presence(ABC):
         """DEAD only when the owner's lock is proven free; UNKNOWN leaves the decision to the lease."""
 
     @abstractmethod
+    def process(self, owner: str) -> Process | None:
+        """The process of an owner, where it is known."""
+
     def describe(self, owner: str) -> str:
         """The owner in words, for an error message: its process and host where they are known."""
+        process = self.process(owner)
+        if process is None:
+            return owner
+        return f"process {process.pid} on {process.host}" + (" (this one)" if owner == self._id else "")
 
     @abstractmethod
     def close(self) -> None:
@@ -50,9 +72,6 @@ class Presence(ABC):
 class LonePresence(Presence):
     """For a store that nobody else can see."""
 
-    def __init__(self) -> None:
-        self._id: str | None = None
-
     @property
     def id(self) -> str:
         if self._id is None:
@@ -62,16 +81,11 @@ class LonePresence(Presence):
     def proof(self, owner: str) -> Life:
         return Life.ALIVE if owner == self._id else Life.UNKNOWN
 
-    def describe(self, owner: str) -> str:
-        return own_words() if owner == self._id else owner
+    def process(self, owner: str) -> Process | None:
+        return Process.this() if owner == self._id else None
 
     def close(self) -> None:
         self._id = None
 
     def forked(self) -> None:
         self._id = None
-
-
-def own_words() -> str:
-    """This process in words."""
-    return f"process {os.getpid()} on {socket.gethostname()} (this one)"

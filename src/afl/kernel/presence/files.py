@@ -25,7 +25,7 @@ from afl.kernel.errors import StoreUnavailable
 from afl.kernel.filesystem import network_type
 from afl.kernel.ids import sortable_id
 from afl.kernel.posix_lock import lock_holder
-from afl.kernel.presence.base import Life, Presence, own_words
+from afl.kernel.presence.base import Life, Presence, Process
 from afl.kernel.private_files import FILE_MODE, folder_mode, make_private_folder, open_private
 
 KEEP_SECONDS = 24 * 3600
@@ -74,18 +74,18 @@ class FilePresence(Presence):
         finally:
             os.close(descriptor)
 
-    def describe(self, owner: str) -> str:
+    def process(self, owner: str) -> Process | None:
         if owner == self._id:
-            return own_words()
+            return Process.this()
         try:
             descriptor = self._open(owner)
         except OSError:
-            return owner
+            return None
         try:
             card = _read_card(descriptor)
         finally:
             os.close(descriptor)
-        return owner if card is None else f"process {card.pid} on {card.host}"
+        return None if card is None else Process(card.host, card.pid)
 
     def close(self) -> None:
         """The file stays, unlocked, and so proves that this process is gone."""

@@ -33,7 +33,7 @@ from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.lease import RUN_LEASE_MS
-from afl.kernel.presence.base import Life, Presence, own_words
+from afl.kernel.presence.base import Life, Presence, Process
 
 if TYPE_CHECKING:
     from afl.kernel.database.postgres import PostgresDatabase
@@ -109,14 +109,14 @@ class SessionPresence(Presence):
             return Life.DEAD
         return Life.UNKNOWN
 
-    def describe(self, owner: str) -> str:
+    def process(self, owner: str) -> Process | None:
         if owner == self._id:
-            return own_words()
+            return Process.this()
         if self._database.pooled:
-            return owner
+            return None
         self._database.ensure(SCHEMA)
-        rows = self._database.select(Q.describe, id=owner)
-        return f"process {rows[0]['pid']} on {rows[0]['host']}" if rows else owner
+        rows = self._database.select(Q.process, id=owner)
+        return Process(rows[0]["host"], rows[0]["pid"]) if rows else None
 
     def close(self) -> None:
         with self._guard:

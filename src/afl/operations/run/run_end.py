@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import LongPoll
 from afl.operations.run import run_store
+from afl.operations.run.attempts import AttemptView, failed_attempts
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
@@ -18,7 +19,10 @@ _POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class RunEnd:
-    """Where a run stood when the wait was over; `timed_out` if it was not over by then."""
+    """Where a run stood when the wait was over; `timed_out` if it was not over by then.
+
+    `attempts` are those of the step that failed it.
+    """
 
     run: str
     workflow: str
@@ -28,6 +32,7 @@ class RunEnd:
     error: dict[str, Any] | None
     reason: str
     duration_ms: int
+    attempts: list[AttemptView] = field(default_factory=list)
 
 
 def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
@@ -40,7 +45,7 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
                 raise NotFoundError(f"run {run} is no longer in this store")
             left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
             if found.is_over or left <= 0:
-                return _end(found)
+                return _end(store, found)
             subscription.wait(left)
 
 
@@ -49,7 +54,7 @@ def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunE
     return wait(store, run_store.find(store, run or None).workflow_id, timeout)
 
 
-def _end(run: RunDefinition) -> RunEnd:
+def _end(store: PersistenceAPI, run: RunDefinition) -> RunEnd:
     return RunEnd(
         run=run.workflow_id,
         workflow=run.workflow_name,
@@ -59,4 +64,5 @@ def _end(run: RunDefinition) -> RunEnd:
         error=run.error,
         reason=run.reason,
         duration_ms=max(0, (run.ended or run.updated) - run.created),
+        attempts=failed_attempts(store, run),
     )

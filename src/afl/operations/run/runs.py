@@ -13,6 +13,7 @@ from afl.kernel.near_names import near_name
 from afl.kernel.settings import Settings, load_settings
 from afl.language.compiler import Compiled
 from afl.operations.program.sources import shown_name
+from afl.operations.run.attempts import AttemptView, failed_attempts, last_failure
 from afl.operations.run.run_store import UnknownRun, find, opened
 from afl.operations.run.spending import set_budget
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -64,7 +65,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run came to. `status` is COMPLETED, PAUSED or ERROR; `reason` says who or what paused it."""
+    """What a run came to. `status` is COMPLETED, PAUSED or ERROR; `reason` says who or what paused it.
+
+    `attempts` are those of the step that failed it.
+    """
 
     run: str
     workflow: str
@@ -74,14 +78,24 @@ class RunReport:
     waiting_for: list[Waiting] = field(default_factory=list)
     duration_ms: int = 0
     reason: str = ""
+    attempts: list[AttemptView] = field(default_factory=list)
+
+    @property
+    def traceback(self) -> str:
+        """The traceback of the attempt that failed the run; empty if it failed otherwise."""
+        failed = last_failure(self.attempts)
+        return failed.traceback if failed is not None else ""
 
 
 class RunFailed(AgentFlowError, hint="Mend the cause, then `afl retry RUN`."):
-    """A run ended in an error; `report` tells which step, where and why."""
+    """A run ended in an error; `report` tells which step, where and why, `traceback` which line of its handler."""
 
     def __init__(self, report: RunReport) -> None:
         super().__init__(f"run {report.run} of {report.workflow} failed: {report.error}")
         self.report = report
+        self.traceback = report.traceback
+        if self.traceback:
+            self.add_note(f"\nIts handler raised:\n\n{self.traceback}")
 
 
 class RunPaused(
@@ -198,6 +212,7 @@ def _report(
         error=error,
         waiting_for=[_waiting(facet, steps, handlers, elsewhere, bridges) for facet, steps in facets.items()],
         reason=record.reason,
+        attempts=failed_attempts(store, record),
         duration_ms=(record.ended or record.updated) - record.created,
     )
 

@@ -1,5 +1,12 @@
 """Plain records of the runtime: flows, runs, tasks, logs, servers, locks. Times are milliseconds since the epoch."""
 
+from afl.runtime.entities.attempts import (
+    KEPT_ATTEMPTS,
+    AttemptDefinition,
+    AttemptOutcome,
+    failure_logs,
+    in_order,
+)
 from afl.runtime.entities.flows import (
     BlockDefinition,
     Classifier,
@@ -50,13 +57,22 @@ from afl.runtime.entities.tasks import (
     TaskHold,
     TaskState,
     as_stored,
+    attempt_of,
+    close_attempt,
+    ended_attempts,
     params_of,
+    released,
+    retried,
+    running_attempt,
 )
 
 __all__ = [
     "CANNOT_BE_EVALUATED",
     "FACET_INFO",
+    "KEPT_ATTEMPTS",
     "SYSTEM_PREFIX",
+    "AttemptDefinition",
+    "AttemptOutcome",
     "BlockDefinition",
     "Classifier",
     "FacetDefinition",
@@ -95,5 +111,13 @@ __all__ = [
     "WorkflowDefinition",
     "WorkflowMetaData",
     "as_stored",
+    "attempt_of",
+    "close_attempt",
+    "ended_attempts",
+    "failure_logs",
+    "in_order",
     "params_of",
+    "released",
+    "retried",
+    "running_attempt",
 ]

@@ -31,7 +31,7 @@ class NoteImportance:
 
 @dataclass
 class LogDefinition:
-    """One entry of a run's log."""
+    """One entry of a run's log; `attempt` is the number of the attempt that it is about, or 0."""
 
     uuid: str
     order: int
@@ -48,3 +48,4 @@ class LogDefinition:
     file: str = ""
     details: dict[str, Any] = field(default_factory=dict)
     time: int = 0
+    attempt: int = 0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from afl.kernel.clock import wall_ms
+from afl.kernel.presence import Process
+from afl.runtime.entities.attempts import AttemptDefinition, AttemptOutcome
 
 FACET_INFO = "_facet"
 SYSTEM_PREFIX = "afl:"
@@ -53,6 +58,8 @@ class TaskDefinition:
     `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
     returns by their names.
 
+    `attempt` is the record of the attempt that the caller ends, stored beside the task when the task is.
+
     `unreadable` says why the stored task could not be read in full; the fields that could not are None.
     """
 
@@ -91,6 +98,7 @@ class TaskDefinition:
     bridge: dict[str, Any] | None = None
     patience_ms: int = 0
     expiries: int = 0
+    attempt: AttemptDefinition | None = field(default=None, repr=False, compare=False)
 
     unreadable = ""  # without a type: it is no field, and not stored
 
@@ -119,3 +127,70 @@ def as_stored(task: TaskDefinition) -> TaskDefinition:
         return task
     named = {"step_id": task.step_id, "workflow_id": task.workflow_id, **(task.data or {})}
     return replace(task, step_id="", data=named)
+
+
+def attempt_of(
+    task: TaskDefinition,
+    outcome: str,
+    *,
+    ended: int = 0,
+    process: Process | None = None,
+    error: str = "",
+    error_type: str = "",
+) -> AttemptDefinition:
+    """The attempt that a claimed task is in, or that another side (`via`) made, as it ends; `process` made it."""
+    elsewhere = bool(task.via) and not task.owner
+    host, pid = process or ("", 0)
+    return AttemptDefinition(
+        workflow_id=task.workflow_id,
+        task_id=task.uuid,
+        number=max(task.deliveries, 1) + (task.failures if elsewhere else 0),
+        step_id=task.step_id,
+        worker=task.via if elsewhere else task.owner,
+        outcome=outcome,
+        host=host,
+        pid=pid,
+        queued=task.created,
+        started=task.started,
+        ended=ended or task.updated,
+        error_type=error_type,
+        error=error,
+    )
+
+
+def close_attempt(task: TaskDefinition) -> None:
+    """Give a task that has got its last state the record of the attempt that led to it, if one did."""
+    if task.owner or task.via:
+        error = task.error or {"message": "", "type": ""}
+        outcome = AttemptOutcome.COMPLETED if task.error is None else AttemptOutcome.FAILED
+        task.attempt = attempt_of(task, outcome, error=error["message"], error_type=error["type"])
+
+
+def retried(task: TaskDefinition, error: Mapping[str, Any], delay_ms: int) -> TaskDefinition:
+    """A copy of a task that failed, with the record of that attempt, if one was made, to be put back."""
+    failed = copy(task)
+    if task.owner or task.via:
+        attempt = attempt_of(
+            failed,
+            AttemptOutcome.FAILED,
+            ended=wall_ms(),
+            error=error["message"],
+            error_type=error["type"],
+        )
+        failed.attempt = replace(attempt, retry_ms=delay_ms)
+    return failed
+
+
+def ended_attempts(tasks: Iterable[TaskDefinition | None]) -> list[AttemptDefinition]:
+    """The attempts that end with these tasks."""
+    return [task.attempt for task in tasks if task is not None and task.attempt is not None]
+
+
+def released(task: TaskDefinition) -> AttemptDefinition:
+    """The attempt of a worker of this process that gives its claim back."""
+    return attempt_of(task, AttemptOutcome.RELEASED, ended=wall_ms(), process=Process.this())
+
+
+def running_attempt(task: TaskDefinition) -> AttemptDefinition:
+    """The attempt that goes on: the task's own row is its record."""
+    return replace(attempt_of(task, AttemptOutcome.RUNNING), ended=0)

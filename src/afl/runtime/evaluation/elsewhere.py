@@ -12,7 +12,7 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskState, retried
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
@@ -60,7 +60,8 @@ class Elsewhere:
         """The work failed: another attempt if the workflow says so, else the step fails. False as `complete`."""
         delay = retry_delay(task, kind)
         if delay is not None:
-            return self._store.requeue(task, delay, error_record(message, kind))
+            error = error_record(message, kind)
+            return self._store.requeue(retried(task, error, delay), delay, error)
         step = self._waiting_step(task)
         return step is not None and self._end(failed(step, task, message, kind))
 

@@ -9,7 +9,7 @@ from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.kernel.ids import sortable_id
-from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskState
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskState, close_attempt
 from afl.runtime.errors import ResultError, StepFailure
 from afl.runtime.persistence.changes import Outcome
 from afl.runtime.program.declaration import Declaration
@@ -95,6 +95,7 @@ def _closed(
         return None
     closed = copy(task)
     closed.state, closed.result, closed.error, closed.updated = state, result, error, wall_ms()
+    close_attempt(closed)
     return closed
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
+from afl.runtime.persistence.attempts import AttemptStore
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.claims import ClaimStore
 from afl.runtime.persistence.elsewhere import ElsewhereStore
@@ -42,6 +43,7 @@ class PersistenceAPI(
     StepStore,
     EventStore,
     TaskStore,
+    AttemptStore,
     ClaimStore,
     ElsewhereStore,
     RunStore,

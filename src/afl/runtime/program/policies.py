@@ -75,6 +75,13 @@ def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
     return {name: evaluate(context) for name, evaluate in use.bindings}
 
 
+def timeout_text(task: TaskDefinition) -> str:
+    """The error of an attempt whose time was up."""
+    kind, _, who = task.via.partition(":")
+    due = f"answered by {who}" if kind == "human" else "done"
+    return f"not {due} after {task.timeout_ms} ms"
+
+
 def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
     """After how many milliseconds a task that failed is tried again; None if it is not."""
     policy = task.retry

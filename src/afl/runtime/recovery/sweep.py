@@ -11,13 +11,13 @@ from copy import copy
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
-from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState, retried
 from afl.runtime.evaluation.outcome import failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
-from afl.runtime.program.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay
+from afl.runtime.program.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay, timeout_text
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId
@@ -46,14 +46,15 @@ def _judge(evaluator: Evaluator, task: TaskDefinition) -> None:
     message, kind = _verdict(evaluator, task)
     delay = retry_delay(task, kind)
     if delay is not None:
-        evaluator.persistence.requeue(task, delay, error_record(message, kind))
+        error = error_record(message, kind)
+        evaluator.persistence.requeue(retried(task, error, delay), delay, error)
     else:
         _fail(evaluator, task, message, kind)
 
 
 def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
     if task.hold == TaskHold.TIMEOUT:
-        return f"not {_what_was_due(task)} after {task.timeout_ms} ms", TIMEOUT_ERROR
+        return timeout_text(task), TIMEOUT_ERROR
     last = evaluator.persistence.describe(task.last_owner)
     return f"given up: {what_was_lost(task)}, the last was {last}", POISONED_ERROR
 
@@ -65,11 +66,6 @@ def what_was_lost(task: TaskDefinition) -> str:
     parts = [f"{died} died while working on it"] if task.deaths else []
     parts += [f"its lease expired {times} without being renewed"] if task.expiries else []
     return " and ".join(parts)
-
-
-def _what_was_due(task: TaskDefinition) -> str:
-    kind, _, who = task.via.partition(":")
-    return f"answered by {who}" if kind == "human" else "done"
 
 
 def escalate(store: PersistenceAPI) -> int:

@@ -14,8 +14,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from afl.kernel import crashpoint, event_loop, forked, telemetry
+from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow
 from afl.kernel.thread_pool import Threads
+from afl.kernel.traceback_text import traceback_text
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
@@ -140,6 +142,7 @@ class HandlerExecutor:
         Should we die now, a suspect is to be charged; should we hang, others must see when its time was up.
         """
         task = execution.task
+        task.started = wall_ms()
         if task.timeout_ms:
             execution.context.start_clock(task.timeout_ms)
             with self.guard:
@@ -171,10 +174,11 @@ class HandlerExecutor:
         forked.end_child_since(generation, f"the handler of {execution.task.name}", error)
         with self.guard:
             execution.over = True
-        seconds = time.monotonic() - begun
+        seconds, ended = time.monotonic() - begun, wall_ms()
         self.mean = seconds if not self.mean else 0.9 * self.mean + 0.1 * seconds
         telemetry.record("afl.handler.seconds", seconds, facet=execution.task.name)
-        self.results.put(TaskResult(execution.task, answer, error, seconds))
+        raised_at = None if error is None else traceback_text(error)
+        self.results.put(TaskResult(execution.task, answer, error, seconds, ended, raised_at))
         if self._notify is not None:
             self._notify()
 

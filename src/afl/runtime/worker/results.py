@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,8 @@ from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text as stored_text
 from afl.kernel.errors import CorruptRow
+from afl.kernel.presence import Process
+from afl.kernel.traceback_text import TracebackText
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluator import Evaluator
@@ -29,17 +31,33 @@ from afl.runtime.types import StepId, WorkflowId
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of one attempt; `seconds` is how long its handler took."""
+    """The result of one attempt; `seconds` is how long its handler took, `ended` when it returned."""
 
     task: TaskDefinition
     value: Any = None
     error: BaseException | None = None
     seconds: float = 0.0
+    ended: int = 0
+    raised_at: TracebackText | None = None
 
     @property
     def error_type(self) -> str:
         """The name of the error, as a workflow's Retry may list it."""
         return TIMEOUT_ERROR if isinstance(self.error, HandlerTimeout) else type(self.error).__name__
+
+    def recorded(self, task: TaskDefinition) -> TaskDefinition:
+        """The task, with the record of its attempt completed by what is known of this result."""
+        attempt = task.attempt
+        if attempt is None:
+            return task
+        host, pid = Process.this()
+        details: dict[str, Any] = {"host": host, "pid": pid, "started": self.task.started}
+        if self.ended:
+            details["ended"] = self.ended
+        if self.raised_at is not None and attempt.is_unsuccessful:
+            details |= {"traceback": self.raised_at.text, "location": self.raised_at.location}
+        task.attempt = replace(attempt, **details)
+        return task
 
 
 class HandlerTimeout(Exception):
@@ -69,8 +87,12 @@ class Report:
     def outcome(self, program: Program, step: StepDefinition) -> Outcome:
         """The report as what is to be stored."""
         if self.failure is not None:
-            return failed(step, self.result.task, *self.failure)
-        return completed(program, step, self.result.task, self.value)
+            outcome = failed(step, self.result.task, *self.failure)
+        else:
+            outcome = completed(program, step, self.result.task, self.value)
+        if outcome.task is not None:
+            self.result.recorded(outcome.task)
+        return outcome
 
 
 class Reports:

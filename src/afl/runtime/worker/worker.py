@@ -22,7 +22,13 @@ from afl.kernel.errors import PayloadError, StoreError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify import Subscription
 from afl.kernel.thread_pool import Threads
-from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.entities import (
+    LogDefinition,
+    TaskDefinition,
+    TaskState,
+    close_attempt,
+    retried,
+)
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
@@ -297,7 +303,8 @@ class Worker:
         if delay is None:
             return False
         message = error_text(error)
-        self._store.requeue(result.task, delay, error_record(message, result.error_type))
+        record = error_record(message, result.error_type)
+        self._store.requeue(result.recorded(retried(result.task, record, delay)), delay, record)
         if self._hooks.retried is not None:
             self._hooks.retried(result, message, delay)
         else:
@@ -426,7 +433,8 @@ def _closed(result: TaskResult) -> TaskDefinition:
             task.error = error_record(str(error), type(error).__name__)
     if task.error is not None:
         task.state = TaskState.FAILED
-    return task
+    close_attempt(task)
+    return result.recorded(task)
 
 
 def _retry_until(until: float, work: Callable[[], object]) -> None:

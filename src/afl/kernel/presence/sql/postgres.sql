@@ -17,5 +17,5 @@ delete from afl_presence where since < clock_timestamp() - interval '1 day' and 
 select pg_try_advisory_xact_lock_shared(:key) as free,
        exists (select 1 from afl_presence where id = :id and server = pg_postmaster_start_time()) as same_server
 
--- name: describe
+-- name: process
 select host, pid from afl_presence where id = :id

@@ -10,9 +10,10 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
-from afl.runtime.entities import RunDefinition, RunnerState, TaskState
+from afl.runtime.entities import RunDefinition, RunnerState, TaskState, ended_attempts
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
 from afl.runtime.stores.mongo.connection import Document, Ticket
 from afl.runtime.stores.mongo.elsewhere import new_elsewhere
@@ -77,6 +78,7 @@ class _Writes:
         self._tasks = [task_document(task) for task in changes.created_tasks]
         self._held = [closing(task) for task in changes.updated_tasks if task.owner]
         self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
+        self._attempts = ended_attempts(changes.updated_tasks)
         self._logs = [log_document(log) for log in changes.logs]
 
     def place_tasks(self, ticket: Ticket) -> None:
@@ -100,6 +102,7 @@ class _Writes:
         _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
         _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
         append_logs(database, session, self._logs)
+        write_attempts(database, session, self._attempts)
 
     def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
         held = lease(self._run_lease_ms) if run.owner else 0
@@ -147,6 +150,8 @@ def _topics(changes: IterationChanges) -> set[str]:
     )
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in pending}
     topics.update(logs_topic(log.runner_id) for log in changes.logs)
+    failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
+    topics.update(logs_topic(each.workflow_id) for each in failed)
     run = changes.run
     if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
         topics.add(run_topic(run.workflow_id))

@@ -29,6 +29,7 @@ from pymongo.write_concern import WriteConcern
 from afl.kernel.backoff import Backoff
 from afl.kernel.errors import StoreConflict, StoreError
 from afl.kernel.ids import sortable_id
+from afl.kernel.presence import Process
 from afl.runtime.stores.mongo.errors import (
     DRIVER_ERRORS,
     failure,
@@ -106,13 +107,18 @@ class Connection:
         """This process and store object, readable: host, process, and an id that is never used twice."""
         return self._here().owner
 
-    def describe(self, owner: str) -> str:
-        """An owner in words."""
+    def process(self, owner: str) -> Process | None:
+        """The process of an owner, if it is one of ours."""
         host, _, rest = owner.partition("|")
         pid = rest.partition("|")[0]
-        if not pid:
+        return Process(host, int(pid)) if pid.isdecimal() else None
+
+    def describe(self, owner: str) -> str:
+        """An owner in words."""
+        process = self.process(owner)
+        if process is None:
             return owner
-        return f"process {pid} on {host}{' (this one)' if owner == self.owner_id else ''}"
+        return f"process {process.pid} on {process.host}{' (this one)' if owner == self.owner_id else ''}"
 
     def _here(self) -> _Process:
         process = self._process

@@ -10,13 +10,15 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import RunnerState, TaskHold, TaskState
+from afl.runtime.entities import AttemptOutcome, RunnerState, TaskHold, TaskState, attempt_of
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, counted, literal
 from afl.runtime.stores.mongo.commits import runner_end
 from afl.runtime.stores.mongo.connection import NOW, Document
 from afl.runtime.stores.mongo.elsewhere import UNTOLD, begins, elsewhere_or
+from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
@@ -85,6 +87,12 @@ class ControlCollection(Collections):
                 "hold": _CANCELED,
             }
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
+            running = database.tasks.find({**open_tasks, "state": TaskState.RUNNING}, session=session)
+            attempts = [
+                attempt_of(task_from(each), AttemptOutcome.CANCELED, ended=now, error=reason)
+                for each in running
+            ]
+            write_attempts(database, session, attempts)
             database.tasks.update_many(
                 open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}], session=session
             )

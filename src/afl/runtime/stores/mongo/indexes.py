@@ -73,6 +73,10 @@ INDEXES: dict[str, list[IndexModel]] = {
         # Only where there is a step: tasks of no step (afl:execute) run side by side.
         _unique("task_step_id_running_unique_index", "step_id", partialFilterExpression=_RUNNING_STEP),
     ],
+    "attempts": [
+        _index("attempt_task_index", "task_id", "number", unique=True),
+        _index("attempt_workflow_id_index", "workflow_id"),
+    ],
     "runs": [
         _unique("run_uuid_index", "uuid"),
         _index("run_state_index", "state"),

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import SYSTEM_PREFIX, TaskDefinition, TaskHold, TaskState
-from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.entities import (
+    SYSTEM_PREFIX,
+    AttemptDefinition,
+    AttemptOutcome,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+    attempt_of,
+    released,
+)
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, tasks_topic
+from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
+from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import (
     Collections,
     counted,
@@ -21,6 +33,7 @@ from afl.runtime.stores.mongo.collections import (
 )
 from afl.runtime.stores.mongo.connection import NOW, Document
 from afl.runtime.stores.mongo.elsewhere import begins, elsewhere_or
+from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.tasks import held_by_its_claim
 from afl.runtime.stores.mongo.values import map_value
 
@@ -97,9 +110,10 @@ class LeaseCollection(Collections):
             "deadline": begins("timeout_ms", lease(delay_ms)),
             "lease_until": begins("patience_ms", lease(delay_ms)),
         }
-        done = self._update("tasks", expected, [{"$set": change}])
+        done = self._end_attempt(expected, change, task.attempt)
         if done:
-            self._notify([ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)])
+            queue = ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)
+            self._notify([queue, logs_topic(task.workflow_id)])
         return done
 
     def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
@@ -107,24 +121,39 @@ class LeaseCollection(Collections):
             "deliveries": counted("deliveries", -1),
             "last_owner": {"$ifNull": ["$last_owner", ""]},
         }
-        change = [{"$set": {**_pending(_PAUSED_OR_FREE), **({} if begun else undelivered)}}]
-        returned = [task for task in tasks if self._update("tasks", held_by_its_claim(task), change)]
+        change = {**_pending(_PAUSED_OR_FREE), **({} if begun else undelivered)}
+        returned = [
+            task
+            for task in tasks
+            if self._end_attempt(held_by_its_claim(task), change, released(task) if begun else None)
+        ]
         self._notify(tasks_topic(task.task_list_name) for task in returned)
         return len(returned)
 
+    def _end_attempt(self, expected: Document, change: Document, attempt: AttemptDefinition | None) -> bool:
+        """Change the one task that fits, and store its attempt; False if none fits."""
+
+        def end(database: Database[Document], session: ClientSession) -> bool:
+            if not database.tasks.update_one(expected, [{"$set": change}], session=session).matched_count:
+                return False
+            write_attempts(database, session, [] if attempt is None else [attempt])
+            return True
+
+        return self.connection.transaction(end)
+
     def release_tasks(self, owner: str, *, died: bool) -> int:
         freed = self._lost("deaths") if died else _pending(_PAUSED_OR_FREE)
-        return self._free({"owner": owner}, freed)
+        return self._free({"owner": owner}, freed, AttemptOutcome.DIED if died else AttemptOutcome.RELEASED)
 
     def reclaim(self, *, expired: bool = True) -> int:
         """Only a lease that ended says anything: this store has no proof of a process's death."""
         self._free_system_tasks()
         over_time = {"lease_until": {"$gt": 0}, **lease_ended()}
-        lost = self._free(over_time, self._lost("expiries")) if expired else 0
+        lost = self._free(over_time, self._lost("expiries"), AttemptOutcome.EXPIRED) if expired else 0
         # The deadline stays, for whoever judges the task.
-        timed_out = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
+        late_ones = {**_pending(TaskHold.TIMEOUT), "deadline": "$deadline"}
         over = {"deadline": {"$gt": 0}, **past("deadline")}
-        late = self._free(over, timed_out) + self._free(over, timed_out, of=_ELSEWHERE)
+        late = self._free(over, late_ones, AttemptOutcome.FAILED) + self._free(over, late_ones, of=_ELSEWHERE)
         if lost or late:
             self._notify([CANCEL_TOPIC])
         return lost + late + self._free_runs()
@@ -150,15 +179,42 @@ class LeaseCollection(Collections):
         hold = {"$cond": [poisoned, TaskHold.POISONED, _PAUSED_OR_FREE]}
         return {**_pending(hold), counter: {"$add": [counts[counter], one]}}
 
-    def _free(self, condition: Document, change: Document, of: Document | None = None) -> int:
-        """Take running tasks away from their owners. Most of the time there are none, and reading is cheap."""
+    def _free(
+        self, condition: Document, change: Document, outcome: str = "", of: Document | None = None
+    ) -> int:
+        """Take tasks away from their owners, whose attempts end with an outcome, if they made any.
+
+        Most of the time there are none, and reading is cheap.
+        """
         held = {**(of or _RUNNING), **condition}
-        found = self._all("tasks", held, projection={"task_list_name": 1})
-        if not found:
+        if self._one("tasks", held, projection={"uuid": 1}) is None:
             return 0
-        freed = self.connection.call(lambda db: db.tasks.update_many(held, [{"$set": change}]).modified_count)
-        self._notify(tasks_topic(each["task_list_name"]) for each in found)
-        return freed
+
+        def free(database: Database[Document], session: ClientSession) -> list[TaskDefinition]:
+            tasks = [task_from(each) for each in database.tasks.find(held, session=session)]
+            these = {"uuid": {"$in": [task.uuid for task in tasks]}}
+            database.tasks.update_many(these, [{"$set": change}], session=session)
+            write_attempts(database, session, [self._ended(task, outcome) for task in tasks if outcome])
+            return tasks
+
+        freed = self.connection.transaction(free)
+        self._notify(
+            topic
+            for task in freed
+            for topic in (tasks_topic(task.task_list_name), logs_topic(task.workflow_id))
+        )
+        return len(freed)
+
+    def _ended(self, task: TaskDefinition, outcome: str) -> AttemptDefinition:
+        late = outcome == AttemptOutcome.FAILED
+        return attempt_of(
+            task,
+            outcome,
+            ended=wall_ms(),
+            process=self.connection.process(task.owner),
+            error=timeout_text(task) if late else "",
+            error_type=TIMEOUT_ERROR if late else "",
+        )
 
     def _free_runs(self) -> int:
         lost = {"owner": {"$gt": ""}, **lease_ended()}

@@ -13,11 +13,12 @@ from pymongo import InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import AttemptDefinition, TaskDefinition, TaskState, ended_attempts
 from afl.runtime.events import mark_of
 from afl.runtime.persistence.changes import Outcome, leaves_word
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, logs_topic
 from afl.runtime.states import StepState
+from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, literal
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.elsewhere import UNTOLD, still_elsewhere
@@ -47,6 +48,7 @@ class OutcomeCollection(Collections):
                 if tasks := [one for each in chosen for one in each.tasks]:
                     database.tasks.bulk_write(tasks, session=session)
                 append_logs(database, session, [log for each in chosen for log in each.logs])
+                write_attempts(database, session, [one for each in chosen for one in each.attempts])
             return accepted
 
         finished = self.connection.transaction(finish)
@@ -58,6 +60,8 @@ class OutcomeCollection(Collections):
             for log in each.logs
             if done
         )
+        ended = [each.task for done, each in zip(finished, outcomes, strict=True) if done]
+        self._notify(logs_topic(each.workflow_id) for each in ended_attempts(ended) if each.is_unsuccessful)
         if any(done and leaves_word(each) for done, each in zip(finished, outcomes, strict=True)):
             self._notify([CANCEL_TOPIC])
         return finished
@@ -73,6 +77,8 @@ class OutcomeCollection(Collections):
             chosen = [write for write, good in zip(writes, held, strict=True) if good]
             if chosen:
                 database.tasks.bulk_write(chosen, session=session)
+                closed = [task for task, good in zip(tasks, held, strict=True) if good]
+                write_attempts(database, session, ended_attempts(closed))
             return held
 
         return self.connection.transaction(close)
@@ -86,6 +92,7 @@ class _Writes:
     tasks: list[UpdateOne]
     mark: InsertOne[Document]
     logs: list[Document]
+    attempts: list[AttemptDefinition]
 
     @classmethod
     def of(cls, outcome: Outcome) -> _Writes:
@@ -103,6 +110,7 @@ class _Writes:
             [_closing(outcome)] if outcome.task is not None else [],
             InsertOne(event_document(mark_of(outcome))),
             [log_document(log) for log in outcome.logs],
+            ended_attempts([outcome.task]),
         )
 
 

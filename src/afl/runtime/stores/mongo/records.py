@@ -28,7 +28,7 @@ from afl.runtime.types import FacetAttributes, VersionInfo
 T = TypeVar("T")
 
 _TASK_MAPS = ("data", "error", "result", "retry", "bridge")
-_TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in _TASK_MAPS]
+_TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in (*_TASK_MAPS, "attempt")]
 _RUN_MAPS = ("inputs", "outputs", "error")
 _RUN_FIELDS = [field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until")]
 

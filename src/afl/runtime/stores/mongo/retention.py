@@ -33,25 +33,32 @@ class RetentionCollection(Collections):
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
         old = _loose(ended_before)
-        return self._delete("tasks", old, limit, order="updated", chosen=old)
+        found = (
+            self._all("tasks", old, projection={"uuid": 1}, sort=[("updated", 1)], limit=limit)
+            if limit > 0
+            else []
+        )
+        ids = [each["uuid"] for each in found]
+        if not ids:
+            return 0
+        self.connection.call(lambda database: database.attempts.delete_many({"task_id": {"$in": ids}}))
+        return self.connection.call(
+            lambda database: database.tasks.delete_many({"uuid": {"$in": ids}, **old}).deleted_count
+        )
 
     def delete_logs(self, written_before: int, limit: int) -> int:
-        return self._delete(
-            "logs", {"runner_id": ""}, limit, order="seq", chosen={"time": {"$lt": written_before}}
+        if limit < 1:
+            return 0
+        found = self._all("logs", {"runner_id": ""}, projection={"_id": 1}, sort=[("seq", 1)], limit=limit)
+        old: Document = {"_id": {"$in": [each["_id"] for each in found]}, "time": {"$lt": written_before}}
+        return (
+            self.connection.call(lambda database: database.logs.delete_many(old).deleted_count)
+            if found
+            else 0
         )
 
     def count_old_tasks(self, ended_before: int) -> int:
         return self.connection.call(lambda database: database.tasks.count_documents(_loose(ended_before)))
-
-    def _delete(self, name: str, query: Document, limit: int, *, order: str, chosen: Document) -> int:
-        """Remove those of the first so many that are `chosen`, when it comes to it."""
-        if limit < 1:
-            return 0
-        found = self._all(name, query, projection={"_id": 1}, sort=[(order, 1)], limit=limit)
-        these: Document = {"_id": {"$in": [each["_id"] for each in found]}, **chosen}
-        if not found:
-            return 0
-        return self.connection.call(lambda database: database[name].delete_many(these).deleted_count)
 
 
 def _loose(ended_before: int) -> Document:
@@ -72,7 +79,7 @@ def _delete_runs(database: Database[Document], runs: list[Document]) -> int:
     ids = [run["uuid"] for run in runs]
     records = [run["runner_id"] for run in runs if run["runner_id"]]
     of_runs: dict[str, Any] = {"workflow_id": {"$in": ids}}
-    for name in ("steps", "events", "tasks", "usage"):
+    for name in ("steps", "events", "tasks", "attempts", "usage"):
         database[name].delete_many(of_runs)
     database.logs.delete_many({"runner_id": {"$in": [*ids, *records]}})
     database.counters.delete_many({"_id": {"$in": [counter_key(each) for each in (*ids, *records)]}})

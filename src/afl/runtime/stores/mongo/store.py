@@ -13,6 +13,7 @@ from afl.config import MongoDBConfig
 from afl.kernel.database.lock_wait import LockHolder
 from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
+from afl.runtime.stores.mongo.attempts import AttemptCollection
 from afl.runtime.stores.mongo.census import CensusCollection
 from afl.runtime.stores.mongo.claims import ClaimCollection
 from afl.runtime.stores.mongo.commits import CommitCollection
@@ -44,6 +45,7 @@ class MongoStore(
     StepCollection,
     EventCollection,
     TaskCollection,
+    AttemptCollection,
     ClaimCollection,
     LeaseCollection,
     OutcomeCollection,

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Query, Row, Transaction
+from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import Notifications
-from afl.kernel.presence import Life
-from afl.runtime.entities import TaskDefinition
+from afl.kernel.presence import Life, Process
+from afl.runtime.entities import AttemptOutcome, TaskDefinition, attempt_of
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
+from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
+from afl.runtime.stores.sql_store.attempts import write_attempts
 from afl.runtime.stores.sql_store.concurrency import promote
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from
@@ -129,15 +131,26 @@ class ClaimTables(Tables):
         return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
-        return self.notifying(lambda tx, notifications: self._release_tasks(tx, notifications, owner, died))
+        process = self.database.presence.process(owner)
+        return self.notifying(partial(self._release_tasks, owner=owner, died=died, process=process))
 
-    def _release_tasks(self, tx: Transaction, notifications: Notifications, owner: str, died: bool) -> int:
+    def _release_tasks(
+        self,
+        tx: Transaction,
+        notifications: Notifications,
+        *,
+        owner: str,
+        died: bool,
+        process: Process | None,
+    ) -> int:
+        now = wall_ms()
+        outcome = AttemptOutcome.DIED if died else AttemptOutcome.RELEASED
+        lost = [task_from(row) for row in tx.all(Q.tasks_of_owner, owner=owner)]
         rows = tx.all(
-            Q.release_tasks,
-            owner=owner,
-            deaths=int(died),
-            max_deliveries=self.max_deliveries,
-            updated=wall_ms(),
+            Q.release_tasks, owner=owner, deaths=int(died), max_deliveries=self.max_deliveries, updated=now
+        )
+        write_attempts(
+            tx, notifications, [attempt_of(task, outcome, ended=now, process=process) for task in lost]
         )
         return _notify_for(tx, notifications, rows)
 
@@ -147,40 +160,80 @@ class ClaimTables(Tables):
         freed = 0
         for owner, life in lives.items():
             if life is Life.DEAD:
-                freed += self.notifying(partial(self._bury, owner=owner))
+                process = self.database.presence.process(owner)
+                freed += self.notifying(partial(self._bury, owner=owner, process=process))
         if stale["expired"] and expired:
             alive = [owner for owner, life in lives.items() if life is Life.ALIVE]
-            limit = self.max_deliveries
-            freed += self._sweep(Q.release_expired_tasks, alive=alive, max_deliveries=limit)
+            processes = {owner: self.database.presence.process(owner) for owner in owners}
+            freed += self.notifying(partial(self._release_expired, alive=alive, processes=processes))
         if stale["runs"]:
             freed += self.notifying(_release_expired_runs)
         if stale["timed"]:
-            freed += self._sweep(Q.time_out_tasks)
+            freed += self.notifying(_time_out)
         if stale["timed_elsewhere"]:
-            freed += self._sweep(Q.time_out_elsewhere)
+            freed += self.notifying(_time_out_elsewhere)
         if freed:  # what was taken away may have left room
             keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
         if keys:
             self.notifying(lambda tx, notifications: promote(tx, keys, notifications))
         return freed
 
-    def _bury(self, tx: Transaction, notifications: Notifications, *, owner: str) -> int:
+    def _bury(
+        self, tx: Transaction, notifications: Notifications, *, owner: str, process: Process | None
+    ) -> int:
         """Everything that a dead process held."""
-        tasks = self._release_tasks(tx, notifications, owner, True)
+        tasks = self._release_tasks(tx, notifications, owner=owner, died=True, process=process)
         runs = tx.run(Q.release_runs, owner=owner)
         if runs:
             notifications.add(tx, RUNS_TOPIC)
         tx.run(Q.release_locks, owner=owner)
         return tasks + runs
 
-    def _sweep(self, query: Query, **params: object) -> int:
-        def work(tx: Transaction, notifications: Notifications) -> int:
-            freed = _notify_for(tx, notifications, tx.all(query, updated=wall_ms(), **params))
-            if freed:
-                notifications.add(tx, CANCEL_TOPIC)
-            return freed
+    def _release_expired(
+        self,
+        tx: Transaction,
+        notifications: Notifications,
+        *,
+        alive: list[str],
+        processes: Mapping[str, Process | None],
+    ) -> int:
+        now = wall_ms()
+        lost = [task_from(row) for row in tx.all(Q.expired_tasks, alive=alive)]
+        rows = tx.all(
+            Q.release_expired_tasks,
+            ids=[task.uuid for task in lost],
+            max_deliveries=self.max_deliveries,
+            updated=now,
+        )
+        attempts = [
+            attempt_of(task, AttemptOutcome.EXPIRED, ended=now, process=processes.get(task.owner))
+            for task in lost
+        ]
+        write_attempts(tx, notifications, attempts)
+        return _taken_away(tx, notifications, rows)
 
-        return self.notifying(work)
+
+def _time_out(tx: Transaction, notifications: Notifications) -> int:
+    now = wall_ms()
+    late = [task_from(row) for row in tx.all(Q.timed_out_tasks)]
+    rows = tx.all(Q.time_out_tasks, ids=[task.uuid for task in late], updated=now)
+    attempts = [
+        attempt_of(task, AttemptOutcome.FAILED, ended=now, error=timeout_text(task), error_type=TIMEOUT_ERROR)
+        for task in late
+    ]
+    write_attempts(tx, notifications, attempts)
+    return _taken_away(tx, notifications, rows)
+
+
+def _time_out_elsewhere(tx: Transaction, notifications: Notifications) -> int:
+    return _taken_away(tx, notifications, tx.all(Q.time_out_elsewhere, updated=wall_ms()))
+
+
+def _taken_away(tx: Transaction, notifications: Notifications, rows: list[Row]) -> int:
+    """Wake who may claim these tasks, and tell who had them."""
+    if rows:
+        notifications.add(tx, CANCEL_TOPIC)
+    return _notify_for(tx, notifications, rows)
 
 
 def _release_expired_runs(tx: Transaction, notifications: Notifications) -> int:

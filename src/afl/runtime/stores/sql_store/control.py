@@ -8,10 +8,12 @@ from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import RunnerState
+from afl.runtime.entities import AttemptOutcome, RunnerState, attempt_of
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.stores.sql_store.attempts import write_attempts
 from afl.runtime.stores.sql_store.concurrency import lock_keys, promote
 from afl.runtime.stores.sql_store.tables import Q, Tables
+from afl.runtime.stores.sql_store.task_rows import task_from
 from afl.runtime.types import WorkflowId
 
 
@@ -64,7 +66,13 @@ def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, 
         return False
     keys = _keys(tx, workflow_id)
     lock_keys(tx, keys)
+    running = [task_from(row) for row in tx.all(Q.running_tasks_of_run, workflow_id=workflow_id)]
     tx.run(Q.cancel_tasks, **changed)
+    write_attempts(
+        tx,
+        notifications,
+        [attempt_of(task, AttemptOutcome.CANCELED, ended=wall_ms(), error=reason) for task in running],
+    )
     tx.run(Q.delete_marks, workflow_id=workflow_id)
     if row["runner_id"]:
         ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}

@@ -18,7 +18,7 @@ class RetentionTables(Tables):
         return self.database.write(partial(_delete_runs, before=ended_before, limit=limit))
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
-        return self._delete(Q.delete_loose_tasks, ended_before, limit)
+        return self.database.write(partial(_delete_loose_tasks, before=ended_before, limit=limit))
 
     def delete_logs(self, written_before: int, limit: int) -> int:
         return self._delete(Q.delete_loose_logs, written_before, limit)
@@ -31,6 +31,14 @@ class RetentionTables(Tables):
         return len(self.database.atomic(query, before=before, limit=limit))
 
 
+def _delete_loose_tasks(tx: Transaction, *, before: int, limit: int) -> int:
+    deleted = tx.all(Q.delete_loose_tasks, before=before, limit=limit)
+    tx.many(
+        Q.delete_task_attempts, [{"workflow_id": row["workflow_id"], "uuid": row["uuid"]} for row in deleted]
+    )
+    return len(deleted)
+
+
 def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
     ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
     ids = [row["workflow_id"] for row in ended]
@@ -39,6 +47,7 @@ def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_run_steps,
             Q.delete_run_events,
             Q.delete_run_tasks,
+            Q.delete_run_attempts,
             Q.delete_run_logs,
             Q.delete_run_inputs,
             Q.delete_runs,

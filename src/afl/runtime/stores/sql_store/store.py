@@ -9,9 +9,10 @@ from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import RunDefinition, TaskState
+from afl.runtime.entities import RunDefinition, TaskState, ended_attempts, failure_logs
 from afl.runtime.persistence.changes import IterationChanges
-from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.stores.sql_store.attempts import AttemptTables, attempt_row
 from afl.runtime.stores.sql_store.census import CensusTables
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.concurrency import promote
@@ -39,6 +40,7 @@ class SqlStore(
     StepTables,
     EventTables,
     TaskTables,
+    AttemptTables,
     ClaimTables,
     ElsewhereTables,
     RunTables,
@@ -109,6 +111,8 @@ class SqlStore(
             tx.many(Q.set_elsewhere, rows.elsewhere)
         if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
             raise FencedError("a task is no longer held; nothing was written")
+        if rows.attempts:
+            tx.many(Q.insert_attempt, rows.attempts)
         if rows.created_events:
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:
@@ -155,7 +159,9 @@ class CommitRows:
         self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
         self.created_tasks = [task_params(task) for task in changes.created_tasks]
         self.updated_tasks = [closing_params(task) for task in changes.updated_tasks]
-        self.logs = [log_row(log) for log in changes.logs]
+        attempts = ended_attempts(changes.updated_tasks)
+        self.attempts = [attempt_row(attempt) for attempt in attempts]
+        self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(attempts))]
         self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
         self.elsewhere = [each for task in changes.created_tasks if (each := new_elsewhere(task)) is not None]
         self.keys = {
@@ -171,6 +177,9 @@ def topics_of(changes: IterationChanges) -> list[str]:
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
     run = changes.run
+    failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
+    topics.update(logs_topic(each.workflow_id) for each in failed)
+    topics.update(logs_topic(log.runner_id) for log in changes.logs)
     if run is not None and run.is_over:
         topics.add(run_topic(run.workflow_id))
     elif run is not None and not run.owner and not run.settled:

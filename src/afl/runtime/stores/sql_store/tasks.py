@@ -10,12 +10,21 @@ from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query, Transaction
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState, as_stored
+from afl.runtime.entities import (
+    RunnerState,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+    as_stored,
+    ended_attempts,
+    released,
+)
 from afl.runtime.events import mark_of
 from afl.runtime.persistence.changes import Outcome, leaves_word
 from afl.runtime.persistence.tasks import ANY_TASK, TaskFilter
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.states import StepState
+from afl.runtime.stores.sql_store.attempts import write_attempts
 from afl.runtime.stores.sql_store.concurrency import promote
 from afl.runtime.stores.sql_store.servers import append_logs, log_row
 from afl.runtime.stores.sql_store.step_rows import error_data, event_row, extra_text, values_text
@@ -89,6 +98,7 @@ class TaskTables(Tables):
                 notifications.add(tx, RUNS_TOPIC)
             kept = [each for ok, each in zip(done, outcomes, strict=True) if ok]
             append_logs(tx, notifications, [log_row(log) for each in kept for log in each.logs])
+            write_attempts(tx, notifications, ended_attempts(each.task for each in kept))
             if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
                 notifications.add(tx, CANCEL_TOPIC)
             return done
@@ -100,6 +110,8 @@ class TaskTables(Tables):
 
         def work(tx: Transaction, notifications: Notifications) -> list[bool]:
             done = [close_task(tx, each) for each in closing]
+            closed = [task for ok, task in zip(done, tasks, strict=True) if ok]
+            write_attempts(tx, notifications, ended_attempts(closed))
             promote(tx, (task.concurrency_key for task in tasks), notifications)
             return done
 
@@ -119,6 +131,7 @@ class TaskTables(Tables):
                 updated=wall_ms(),
             )
             if row is not None:
+                write_attempts(tx, notifications, ended_attempts([task]))
                 promote(tx, [row["concurrency_key"]], notifications)
                 elsewhere = row["hold"] == TaskHold.ELSEWHERE
                 notifications.add(tx, ELSEWHERE_TOPIC if elsewhere else tasks_topic(row["task_list_name"]))
@@ -133,6 +146,7 @@ class TaskTables(Tables):
                 claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
                 if tx.run(Q.return_task, **claim, unused=int(not begun), updated=wall_ms()):
                     returned += 1
+                    write_attempts(tx, notifications, [released(task)] if begun else [])
                     notifications.add(tx, tasks_topic(task.task_list_name))
             return returned
 

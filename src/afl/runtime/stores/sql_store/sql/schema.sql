@@ -136,6 +136,27 @@ create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'el
 create index afl_tasks_loose on afl_tasks (updated)
     where step_id = '' and state not in ('pending', 'running');
 
+-- An attempt is written once, by the transaction that ends it; the one that goes on is the task's row.
+create table afl_attempts (
+    workflow_id text {binary} not null,
+    task_id text {binary} not null,
+    number {bigint} not null,
+    step_id text not null,
+    worker text not null,
+    outcome text not null,
+    host text not null,
+    pid {bigint} not null,
+    queued {bigint} not null,
+    started {bigint} not null,
+    ended {bigint} not null,
+    error_type text not null,
+    error text not null,
+    location text not null,
+    traceback text not null,
+    retry_ms {bigint},
+    primary key (workflow_id, task_id, number)
+) {without_rowid};
+
 create table afl_runners (
     uuid text primary key,
     workflow_id text not null,

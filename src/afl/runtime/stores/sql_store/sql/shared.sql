@@ -93,6 +93,31 @@ values (:id, :step_id, :workflow_id, :state, :event_type, :payload) on conflict 
 -- name: delete_events
 delete from afl_events where id {in:ids}
 
+-- name: insert_attempt
+insert into afl_attempts (
+    workflow_id, task_id, number, step_id, worker, outcome, host, pid, queued, started, ended, error_type, error,
+    location, traceback, retry_ms
+) values (
+    :workflow_id, :task_id, :number, :step_id, :worker, :outcome, :host, :pid, :queued, :started, :ended, :error_type,
+    :error, :location, :traceback, :retry_ms
+) on conflict (workflow_id, task_id, number) do nothing
+-- name: get_attempts
+select * from afl_attempts
+where workflow_id = :workflow_id and (:task_id = '' or task_id = :task_id)
+-- name: get_troubled_attempts
+with troubled as materialized (
+    select distinct task_id as id from afl_attempts where workflow_id = :workflow_id and outcome <> 'completed'
+    order by 1 limit :limit
+)
+select * from afl_attempts where workflow_id = :workflow_id and task_id {id_of:troubled}
+-- name: trim_attempts
+delete from afl_attempts
+where workflow_id = :workflow_id and task_id = :task_id and number > 1 and number <= :number
+-- name: delete_run_attempts
+delete from afl_attempts where workflow_id {in:ids}
+-- name: delete_task_attempts
+delete from afl_attempts where workflow_id = :workflow_id and task_id = :uuid
+
 -- name: get_task
 select * from afl_tasks where uuid = :uuid
 -- name: get_task_by_step
@@ -342,6 +367,8 @@ returning workflow_id
 -- A death, or a lease that expired, counts against a task whose handler had begun. The first one also counts against those
 -- that only waited for the same owner, since who had begun is written down lazily; from then on a task is handled alone, and
 -- marked before it begins. Together they poison a task.
+-- name: tasks_of_owner
+select * from afl_tasks where owner = :owner and state = 'running' order by seq {for_update}
 -- name: release_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, deadline = 0, started = 0, updated = :updated,
@@ -351,6 +378,10 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
         then 'poisoned' else hold end
 where owner = :owner and state = 'running'
 returning task_list_name
+-- name: expired_tasks
+select * from afl_tasks
+where state = 'running' and lease_until > 0 and lease_until < {now} and (while_alive = 0 or not (owner {in:alive}))
+order by seq {for_update}
 -- name: release_expired_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, deadline = 0, started = 0, updated = :updated,
@@ -358,12 +389,14 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
     hold = case when deaths + expiries
         + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries
         then 'poisoned' else hold end
-where state = 'running' and lease_until > 0 and lease_until < {now} and (while_alive = 0 or not (owner {in:alive}))
+where uuid {in:ids} and (state = 'running') is true
 returning task_list_name
+-- name: timed_out_tasks
+select * from afl_tasks where state = 'running' and deadline > 0 and deadline < {now} order by seq {for_update}
 -- name: time_out_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, started = 0, updated = :updated, hold = 'timeout'
-where state = 'running' and deadline > 0 and deadline < {now}
+where uuid {in:ids} and (state = 'running') is true
 returning task_list_name
 -- name: time_out_elsewhere
 update afl_tasks set epoch = epoch + 1, lease_until = 0, updated = :updated, hold = 'timeout'
@@ -461,6 +494,9 @@ update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner
     lease_until = 0, updated = :updated, ended = :updated
 where workflow_id = :workflow_id and state in ('created', 'running', 'paused')
 returning runner_id
+-- name: running_tasks_of_run
+select * from afl_tasks
+where workflow_id = :workflow_id and workflow_id <> '' and (state = 'running') is true order by +seq {for_update}
 -- name: cancel_tasks
 update afl_tasks set state = 'canceled', epoch = epoch + 1, error = :error, updated = :updated,
     hold = case when via = '' or substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
@@ -487,7 +523,7 @@ with chosen as {materialized} (
         and (t.hold <> 'elsewhere') is true
     order by t.updated limit :limit {skip_locked:t}
 )
-delete from afl_tasks where seq {seq_of:chosen} returning seq
+delete from afl_tasks where seq {seq_of:chosen} returning workflow_id, uuid
 -- name: count_loose_tasks
 select count(*) as found from afl_tasks
 where step_id = '' and state not in ('pending', 'running') and updated > 0 and updated < :before

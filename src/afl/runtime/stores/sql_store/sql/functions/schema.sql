@@ -84,6 +84,17 @@ begin
             raise exception using errcode = 'AF001', message = 'a task is no longer held; nothing was written';
         end if;
     end if;
+    if p ? 'attempts' then
+        insert into afl_attempts (
+            workflow_id, task_id, number, step_id, worker, outcome, host, pid, queued, started, ended, error_type, error,
+            location, traceback, retry_ms
+        )
+        select a ->> 0, a ->> 1, (a ->> 2)::bigint, a ->> 3, a ->> 4, a ->> 5, a ->> 6, (a ->> 7)::bigint,
+            (a ->> 8)::bigint, (a ->> 9)::bigint, (a ->> 10)::bigint, a ->> 11, a ->> 12, a ->> 13, a ->> 14,
+            (a ->> 15)::bigint
+        from jsonb_array_elements(p -> 'attempts') as a
+        on conflict (workflow_id, task_id, number) do nothing;
+    end if;
     if p ? 'consumed' then
         delete from afl_events where id = any(array(select jsonb_array_elements_text(p -> 'consumed')));
     end if;
