@@ -1,13 +1,16 @@
-"""Attempts: one record for each delivery that ended, stored by what ended it, whole or not at all."""
+"""Attempts: a record for each delivery, stored by what ended it, whole or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from store_records import (
+    KINDS,
+    MANY,
     RUN,
     OpenStore,
     a_run,
@@ -31,6 +34,8 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
     close_attempt,
+    in_order,
+    own_attempt,
     retried,
 )
 from afl.runtime.evaluation.outcome import failed
@@ -41,37 +46,50 @@ from afl.runtime.types import StepId, WorkflowId
 ERROR = {"message": "no\x00 luck", "type": "ValueError"}
 
 
-def ended(task: TaskDefinition, error: dict[str, str] | None = None, **details: object) -> TaskDefinition:
+def ended(task: TaskDefinition, error: dict[str, str] | None = None, **details: Any) -> TaskDefinition:
     """The task as its holder closes it."""
     closed = copy(task)
     closed.state = TaskState.COMPLETED if error is None else TaskState.FAILED
     closed.error, closed.updated = error, 77
     close_attempt(closed)
-    assert closed.attempt is not None
-    closed.attempt = replace(closed.attempt, **details)  # type: ignore[arg-type]  names of fields
+    if closed.attempt is not None:
+        closed.attempt = replace(closed.attempt, **details)
     return closed
 
 
 def outcomes(store: PersistenceAPI, task_id: str = "") -> list[tuple[int, str, str]]:
-    return [(each.number, each.outcome, each.worker) for each in store.get_attempts(RUN, task_id)]
+    return [(each.number, each.outcome, each.worker) for each in store.get_failed_attempts(RUN, task_id)]
 
 
 def logged(store: PersistenceAPI) -> list[tuple[str, int, str]]:
     return [(each.note_type, each.attempt, each.message) for each in store.get_logs_by_runner(RUN)]
 
 
-def test_an_attempt_is_stored_with_the_commit_that_closes_its_task(store: PersistenceAPI) -> None:
+@pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
+@pytest.mark.parametrize("by", ["commit", "close_tasks"])
+def test_a_task_that_is_done_is_the_record_of_its_attempt(store: PersistenceAPI, by: str) -> None:
     run = begin(store)
     store.save_task(a_task(step_id="s", created=11))
-    task = ended(begun(store), host="here", pid=12, started=22, ended=33)
-    store.commit(IterationChanges(run=run, updated_tasks=[task]))
-    assert store.get_attempts(RUN) == [
-        AttemptDefinition(
-            RUN, "t", 1, "s", "worker", "completed", host="here", pid=12, queued=11, started=22, ended=33
-        )
-    ]
-    assert store.get_troubled_attempts(RUN) == []
-    assert logged(store) == []
+    task = ended(begun(store))
+    task.host, task.pid, task.started = "here", 12, 22
+    if by == "commit":
+        store.commit(IterationChanges(run=run, updated_tasks=[task]))
+    else:
+        assert store.close_tasks([task]) == [True]
+    assert own_attempt(stored_task(store)) == AttemptDefinition(
+        RUN, "t", 1, "s", "worker", "completed", host="here", pid=12, queued=11, started=22, ended=77
+    )
+    assert (store.get_failed_attempts(RUN), logged(store)) == ([], [])
+
+
+def test_a_running_task_is_the_record_of_its_attempt(store: PersistenceAPI) -> None:
+    store.save_task(a_task(step_id="s", created=11))
+    assert own_attempt(stored_task(store)) is None
+    task = begun(store)
+    attempt = own_attempt(task)
+    assert attempt is not None
+    assert (attempt.number, attempt.outcome, attempt.worker) == (1, "running", "worker")
+    assert (attempt.queued, attempt.started, attempt.ended) == (11, task.started, 0)
 
 
 def test_a_failed_attempt_keeps_its_traceback_and_is_in_the_log(store: PersistenceAPI) -> None:
@@ -80,7 +98,7 @@ def test_a_failed_attempt_keeps_its_traceback_and_is_in_the_log(store: Persisten
     text = "Traceback\n  File ü\x00\nValueError: no"
     task = ended(begun(store), ERROR, traceback=text, location="/app/agents.py:7 in fetch", ended=33)
     store.commit(IterationChanges(run=run, updated_tasks=[task]))
-    (attempt,) = store.get_troubled_attempts(RUN)
+    (attempt,) = store.get_failed_attempts(RUN)
     assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.FAILED, "ValueError")
     assert attempt.error.startswith("no") and attempt.error.endswith(" luck")
     assert attempt.traceback.startswith("Traceback\n  File ü") and attempt.traceback.endswith(
@@ -99,7 +117,7 @@ def test_a_refused_commit_stores_no_attempt(store: PersistenceAPI) -> None:
     task = ended(begun(store), ERROR)
     with pytest.raises(FencedError):
         store.commit(IterationChanges(run=a_run(epoch=9, owner=store.owner_id), updated_tasks=[task]))
-    assert store.get_attempts(RUN) == []
+    assert store.get_failed_attempts(RUN) == []
     assert logged(store) == []
 
 
@@ -119,10 +137,10 @@ def test_finish_stores_the_attempt_of_its_task(store: PersistenceAPI) -> None:
 def test_a_task_of_no_step_has_attempts_too_and_they_go_with_it(store: PersistenceAPI) -> None:
     store.save_task(a_task(workflow_id=""))
     assert store.close_tasks([ended(begun(store), ERROR)]) == [True]
-    assert [each.outcome for each in store.get_attempts("", "t")] == ["failed"]
+    assert [each.outcome for each in store.get_failed_attempts("", "t")] == ["failed"]
     assert store.get_logs_by_runner("") == []
     assert store.delete_tasks(100, 10) == 1
-    assert store.get_attempts("", "t") == []
+    assert store.get_failed_attempts("", "t") == []
 
 
 def test_a_retry_is_queued_when_its_delay_is_over(store: PersistenceAPI) -> None:
@@ -132,12 +150,14 @@ def test_a_retry_is_queued_when_its_delay_is_over(store: PersistenceAPI) -> None
         assert store.requeue(retried(task, ERROR, 0), 0, ERROR)
         assert not store.requeue(retried(task, ERROR, 0), 0, ERROR)
     store.close_tasks([ended(begun(store))])
-    first, second, third = store.get_attempts(RUN)
+    last = own_attempt(stored_task(store))
+    assert last is not None
+    first, second, third = in_order([last, *store.get_failed_attempts(RUN)])
     assert [first.number, second.number, third.number] == [1, 2, 3]
     assert [first.outcome, second.outcome, third.outcome] == ["failed", "failed", "completed"]
     assert (first.queued, second.queued, third.queued) == (5, first.ended, second.ended)
     assert (first.retry_ms, third.retry_ms) == (0, None)
-    assert store.get_troubled_attempts(RUN) == [first, second, third]
+    assert store.get_failed_attempts(RUN) == [first, second]
     assert [number for _, number, _ in logged(store)] == [1, 2]
 
 
@@ -173,7 +193,7 @@ def test_an_attempt_that_its_worker_does_not_end_is_recorded_by_what_does(
     store.save_task(a_task(step_id="s"))
     started = begun(store).started
     lose(store)
-    (attempt,) = store.get_attempts(RUN)
+    (attempt,) = store.get_failed_attempts(RUN)
     assert (attempt.number, attempt.outcome, attempt.worker) == (1, outcome, "worker")
     assert (attempt.step_id, attempt.started) == ("s", started)
     assert attempt.ended >= started > 0
@@ -194,7 +214,7 @@ def test_a_deadline_ends_an_attempt(store: PersistenceAPI) -> None:
     store.save_task(a_task(step_id="s", timeout_ms=1))
     begun(store)
     eventually(lambda: store.reclaim())
-    (attempt,) = store.get_attempts(RUN)
+    (attempt,) = store.get_failed_attempts(RUN)
     assert (attempt.outcome, attempt.error_type, attempt.error) == (
         AttemptOutcome.FAILED,
         "Timeout",
@@ -206,16 +226,15 @@ def test_the_process_of_a_worker_that_is_known_is_recorded(store: PersistenceAPI
     store.save_task(a_task(step_id="s"))
     begun(store, store.owner_id)
     store.release_tasks(store.owner_id, died=True)
-    (attempt,) = store.get_attempts(RUN)
+    (attempt,) = store.get_failed_attempts(RUN)
     assert f"process {attempt.pid} on {attempt.host}" in store.describe(store.owner_id)
 
 
 def test_what_was_given_back_before_it_began_was_no_attempt(store: PersistenceAPI) -> None:
     store.save_task(a_task(step_id="s"))
     assert store.return_tasks([claimed(store)]) == 1
-    assert store.get_attempts(RUN) == []
-    store.close_tasks([ended(claimed(store))])
-    assert outcomes(store) == [(1, "completed", "worker")]
+    assert store.get_failed_attempts(RUN) == []
+    assert claimed(store).deliveries == 1
 
 
 def test_of_many_attempts_the_first_and_the_newest_are_kept(store: PersistenceAPI) -> None:
@@ -224,7 +243,7 @@ def test_of_many_attempts_the_first_and_the_newest_are_kept(store: PersistenceAP
     for _ in range(last):
         task = claimed(store)
         assert store.requeue(retried(task, ERROR, 0), 0, ERROR)
-    numbers = [each.number for each in store.get_attempts(RUN, "t")]
+    numbers = [each.number for each in store.get_failed_attempts(RUN, "t")]
     assert numbers == [1, *range(last - KEPT_ATTEMPTS + 1, last + 1)]
 
 
@@ -237,16 +256,16 @@ def test_attempts_go_with_their_run(store: PersistenceAPI) -> None:
     gone.state, gone.ended, gone.owner = RunnerState.FAILED, 100, ""
     store.commit(IterationChanges(run=gone))
     assert store.delete_runs(200, 10) == 1
-    assert store.get_attempts(RUN) == []
-    assert len(store.get_attempts("other")) == 1
+    assert store.get_failed_attempts(RUN) == []
+    assert len(store.get_failed_attempts("other")) == 1
 
 
-def test_attempts_of_one_task_and_of_troubled_ones(open_store: OpenStore) -> None:
+def test_attempts_of_one_task_and_of_the_first_tasks_that_have_any(open_store: OpenStore) -> None:
     store = open_store()
     for uuid in ("a", "b", "c"):
         store.save_task(a_task(uuid, step_id=f"s-{uuid}"))
         store.close_tasks([ended(begun(store), None if uuid == "b" else ERROR)])
-    assert [each.task_id for each in store.get_attempts(RUN)] == ["a", "b", "c"]
-    assert [each.task_id for each in store.get_attempts(RUN, "b")] == ["b"]
-    assert [each.task_id for each in store.get_troubled_attempts(RUN)] == ["a", "c"]
-    assert [each.task_id for each in store.get_troubled_attempts(RUN, 1)] == ["a"]
+    assert [each.task_id for each in store.get_failed_attempts(RUN)] == ["a", "c"]
+    assert [each.task_id for each in store.get_failed_attempts(RUN, "c")] == ["c"]
+    assert store.get_failed_attempts(RUN, "b") == []
+    assert [each.task_id for each in store.get_failed_attempts(RUN, limit=1)] == ["a"]

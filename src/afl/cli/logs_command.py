@@ -28,22 +28,31 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")
     ] = False,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            "--attempt", min=1, metavar="NUMBER", help="Only what the attempts of this number wrote."
+        ),
+    ] = None,
     store: options.Store = None,
     server: options.Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Print what a run's agents and its workflow logged, with their progress.
+    """Print what a run's agents and its workflow logged, with their progress, and each attempt that failed.
 
     [bold]Examples[/bold]
 
       afl logs 01jd3v
       afl logs -f 01jd3v
+      afl logs 01jd3v --attempt 2
       afl logs 01jd3v --json | jq -r .message
     """
     with client_for(store, server) as client:
         found = client.call(wait_a_while, run_id or "")
         console = output()
         for line in read_log(client, found.run, follow=follow):
+            if attempt is not None and line.attempt != attempt:
+                continue
             if as_json:
                 typer.echo(json.dumps(asdict(line)))
             else:

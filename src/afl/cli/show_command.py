@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
@@ -14,7 +15,8 @@ from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import duration, output, print_json
 from afl.cli.failures import failure_text
-from afl.cli.tables import shortened
+from afl.cli.tables import COLOURS, Table, shortened
+from afl.operations.run.attempts import AttemptView, last_failure, short_location
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run
 from afl.operations.run.step_work import Work
@@ -22,6 +24,7 @@ from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence.usage import Budget, UsageTotal
 
+_ATTEMPTS = 50
 _MARKS = {
     "done": ("✓", "green"),
     "caught": ("!", "yellow"),
@@ -45,6 +48,8 @@ def show(
 ) -> None:
     """Show a run as a tree of its steps: state, duration, attempts, progress and error.
 
+    Attempts that failed or were lost follow, one line each, with the traceback of the last.
+
     Steps of a foreach are folded into one line with their number.
 
     [bold]Examples[/bold]
@@ -59,10 +64,41 @@ def show(
         print_json(plain(found))
         return
     run = found.tree.run
-    output().print(render(View(found.tree, found.owners)))
+    console = output()
+    console.print(render(View(found.tree, found.owners)))
+    print_attempts(console, found.attempts)
     if run.error is not None and run.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(run.error)
-        output().print(failure_text(run.workflow_id, run.workflow_name, failure))
+        own = [each for each in found.attempts if each.step == failure.step]
+        console.print(failure_text(run.workflow_id, run.workflow_name, failure, attempts=own))
+    else:
+        last = last_failure(sorted(found.attempts, key=lambda each: each.ended))
+        if last is not None and last.traceback:
+            console.print(Text(f"Attempt {last.number} of {last.step} raised:\n{last.traceback}"))
+
+
+def print_attempts(console: Console, attempts: Sequence[AttemptView]) -> None:
+    """One line each; the newest, if there are many."""
+    if not attempts:
+        return
+    table = Table("STEP", "ATTEMPT", "OUTCOME", "QUEUED", "RAN", "WORKER", "ERROR", below=["WORKER", "ERROR"])
+    for each in attempts[-_ATTEMPTS:]:
+        place = f" ({short_location(each.location)})" if each.location else ""
+        error = (
+            f"{each.error_type}: {shortened(each.error)}{place}" if each.error_type else shortened(each.error)
+        )
+        table.add(
+            each.step,
+            str(each.number),
+            Text(each.outcome, "red" if each.has_failed else COLOURS.get(each.outcome, "")),
+            duration(each.waited_ms) if each.started else "",
+            duration(each.worked_ms) if each.started and each.ended else "",
+            Text(each.worker, "dim"),
+            Text(error, "red"),
+        )
+    if len(attempts) > _ATTEMPTS:
+        console.print(Text(f"{len(attempts) - _ATTEMPTS:,} earlier attempts are in afl show --json", "dim"))
+    table.print(console)
 
 
 def plain(view: RunView) -> dict[str, Any]:
@@ -75,6 +111,7 @@ def plain(view: RunView) -> dict[str, Any]:
         "usage": _plain_or_none(tree.usage),
         "budget": _plain_or_none(tree.budget),
         "tree": _node(tree.root, tree.seen),
+        "attempts": [asdict(each) for each in view.attempts],
     }
 
 
@@ -190,7 +227,7 @@ def _work(work: Work, view: View) -> Text:
     if work.message:
         text.append(f"  {shortened(work.message)}", "cyan" if work.progress is not None else "dim")
     if work.repeated:
-        told = [(work.deaths, "died"), (work.expiries, "expired"), (work.retries, "failed")]
+        told = [(work.deaths, "died"), (work.expiries, "expired"), (work.failures, "failed")]
         causes = ", ".join(f"{count:,} {word}" for count, word in told if count)
         text.append(f"  {work.attempts:,} attempts" + (f" ({causes})" if causes else ""), "yellow")
     return text

@@ -42,5 +42,6 @@ def tasks(found: list[TaskLine]) -> None:
 
 
 def _tries(line: TaskLine) -> str:
-    lost = [f"{count} {word}" for count, word in ((line.deaths, "died"), (line.expiries, "expired")) if count]
+    counts = ((line.failures, "failed"), (line.deaths, "died"), (line.expiries, "expired"))
+    lost = [f"{count} {word}" for count, word in counts if count]
     return f"{line.attempts} ({', '.join(lost)})" if lost else f"{line.attempts}"

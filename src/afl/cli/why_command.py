@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -71,4 +72,5 @@ def _plain(reason: Reason) -> dict[str, Any]:
             {"code": each.code, "kind": each.kind, "id": each.id, "sentence": each.sentence}
             for each in reason.chain
         ],
+        "attempts": [asdict(each) for each in cause.attempts],
     }

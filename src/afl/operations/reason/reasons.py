@@ -7,8 +7,10 @@ that chain is the cause, and what it advises is what helps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from afl.operations.run.attempts import AttemptView
 
 
 class Outlook(StrEnum):
@@ -173,7 +175,10 @@ CODES: dict[str, Code] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one thing is where it is. `kind` is run, step, task, server or store; `because` is what this one rests on."""
+    """Why one thing is where it is. `kind` is run, step, task, server or store; `because` is what this one rests on.
+
+    `attempts` are those of the work that failed.
+    """
 
     code: str
     kind: str
@@ -181,6 +186,7 @@ class Reason:
     sentence: str
     action: str
     because: Reason | None = None
+    attempts: list[AttemptView] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assert self.code in CODES, self.code

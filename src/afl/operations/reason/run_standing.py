@@ -5,6 +5,7 @@ from __future__ import annotations
 from afl.kernel.presence import Life
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.snapshot import DiagnosticSnapshot, failure_words
+from afl.operations.run.attempts import failed_attempts, last_failure
 from afl.operations.spans import clock, span
 from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
@@ -16,7 +17,7 @@ BUDGET = "budget"
 def standing(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason | None:
     """The reason that the run itself is; None if it only waits for its steps."""
     if run.is_over:
-        return _over(run)
+        return _over(snapshot, run)
     if run.state == RunnerState.PAUSED:
         return _paused(run)
     if run.settled and not snapshot.store.get_marks(WorkflowId(run.workflow_id), limit=1):
@@ -28,7 +29,7 @@ def _reason(code: str, run: RunDefinition, sentence: str, action: str) -> Reason
     return Reason(code, "run", run.workflow_id, sentence, action)
 
 
-def _over(run: RunDefinition) -> Reason:
+def _over(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     at = clock(run.ended)
     if run.state == RunnerState.COMPLETED:
         sentence = f"it completed at {at}, after {span(run.ended - run.created)}."
@@ -37,8 +38,10 @@ def _over(run: RunDefinition) -> Reason:
         sentence = f"it was ended at {at}: {run.reason or 'cancelled'}."
         return _reason("run-cancelled", run, sentence, f"Take it up again: afl retry {run.workflow_id}")
     failure = StepFailure.from_dict(run.error or {"message": "no error was recorded"})
-    sentence = f"it failed at {at}: {failure_words(failure)}"
-    return _reason("run-failed", run, sentence, f"Mend the cause, then: afl retry {run.workflow_id}")
+    attempts = failed_attempts(snapshot.store, run)
+    sentence = f"it failed at {at}: {failure_words(failure, last_failure(attempts))}"
+    action = f"Mend the cause, then: afl retry {run.workflow_id}"
+    return Reason("run-failed", "run", run.workflow_id, sentence, action, attempts=attempts)
 
 
 def _paused(run: RunDefinition) -> Reason:

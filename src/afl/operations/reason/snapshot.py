@@ -6,10 +6,11 @@ from functools import cached_property
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.presence import Life
+from afl.operations.run.attempts import AttemptView
 from afl.operations.run.run_log import entries
 from afl.operations.spans import clock
 from afl.operations.work.workers import Server, servers
-from afl.runtime.entities import LogDefinition, RunDefinition
+from afl.runtime.entities import LogDefinition, NoteOriginator, RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
@@ -70,7 +71,8 @@ class DiagnosticSnapshot:
         """The last thing an agent logged for a step."""
         last = None
         for log in entries(self.store, run_id):
-            last = log if log.step_id == step_id else last
+            is_said = log.step_id == step_id and log.note_originator == NoteOriginator.AGENT
+            last = log if is_said else last
         return last
 
 
@@ -79,10 +81,16 @@ def step_words(step_id: str, run: RunDefinition) -> str:
     return paths.shown(step_id, WorkflowId(run.workflow_id)) or run.workflow_name
 
 
-def failure_words(failure: StepFailure) -> str:
-    """A failure on one line: step, place and cause."""
+def failure_words(failure: StepFailure, attempt: AttemptView | None = None) -> str:
+    """A failure on one line: step, place, cause, and the line of the handler that raised."""
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""
-    return f"step {failure.step}{facet}{line_words(failure)}: {first_line(failure.message)} ({failure.error_type})"
+    cause = f"{first_line(failure.message)} ({failure.error_type})"
+    return f"step {failure.step}{facet}{line_words(failure)}: {cause}{raised_words(attempt)}"
+
+
+def raised_words(attempt: AttemptView | None) -> str:
+    """Which line of a handler raised, with a leading comma; nothing if that is not known."""
+    return f", raised at {attempt.location}" if attempt is not None and attempt.location else ""
 
 
 def line_words(failure: StepFailure) -> str:

@@ -13,6 +13,7 @@ from afl.operations.reason.snapshot import (
 )
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.reason.task_reasons import task_reason
+from afl.operations.run.attempts import last_failure, step_attempts
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.program import paths
@@ -39,7 +40,7 @@ def step_reason(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     if step is None:
         return _not_begun(snapshot, place)
     if step.is_terminal:
-        return _over(step, run)
+        return _over(snapshot, step, run)
     if run.is_over:
         return _run_over(snapshot, place)
     if step.state == StepState.EVENT_TRANSMIT:
@@ -92,12 +93,13 @@ def _reason(code: str, place: StepPlace, sentence: str, action: str, because: Re
     return Reason(code, "step", place.id, sentence, action, because)
 
 
-def _over(step: StepDefinition, run: RunDefinition) -> Reason:
+def _over(snapshot: DiagnosticSnapshot, step: StepDefinition, run: RunDefinition) -> Reason:
     place = StepPlace(run, step.id, step)
     if step.is_complete:
         return _reason("step-completed", place, "it completed.", "Nothing to do.")
-    sentence = f"it failed: {failure_words(_failure(step, run))}"
-    return _reason("step-failed", place, sentence, _again(step, run))
+    attempts = step_attempts(snapshot.store, snapshot.store.get_tasks_by_step(step.id))
+    sentence = f"it failed: {failure_words(_failure(step, run), last_failure(attempts))}"
+    return Reason("step-failed", "step", place.id, sentence, _again(step, run), attempts=attempts)
 
 
 def _again(step: StepDefinition, run: RunDefinition) -> str:

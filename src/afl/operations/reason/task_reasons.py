@@ -5,8 +5,9 @@ from __future__ import annotations
 from afl.kernel.presence import Life
 from afl.operations.reason.elsewhere_reasons import elsewhere_reason
 from afl.operations.reason.reasons import Reason
-from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, raised_words
 from afl.operations.reason.staffing import staffing
+from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
@@ -22,7 +23,7 @@ def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.state == TaskState.RUNNING:
         return _running(snapshot, task)
     if task.state != TaskState.PENDING:
-        return _over(task)
+        return _over(snapshot, task)
     if task.hold == TaskHold.ELSEWHERE:
         return _delayed(snapshot, task) or elsewhere_reason(snapshot, task)
     if task.hold:
@@ -41,14 +42,16 @@ def _reason(
     return Reason(code, "task", task.uuid, sentence, action, because)
 
 
-def _over(task: TaskDefinition) -> Reason:
+def _over(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     at = clock(task.updated)
     if task.state == TaskState.COMPLETED:
         return _reason("task-completed", task, f"{task.name} was done at {at}.", "Nothing to do.")
     if task.state == TaskState.FAILED:
         cause = first_line(str((task.error or {}).get("message", "no error was recorded")))
         action = f"Mend the cause, then: afl retry {task.step_id}" if task.step_id else "Mend the cause."
-        return _reason("task-failed", task, f"{task.name} failed at {at}: {cause}", action)
+        attempts = step_attempts(snapshot.store, [task])
+        sentence = f"{task.name} failed at {at}: {cause}{raised_words(last_failure(attempts))}"
+        return Reason("task-failed", "task", task.uuid, sentence, action, attempts=attempts)
     if task.state == TaskState.IGNORED:
         sentence = f"{task.name} was no longer needed at {at}: its run ended, or its step moved on."
         return _reason("task-ignored", task, sentence, "Nothing to do.")
@@ -98,9 +101,9 @@ def _delayed(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | Non
     tried = f" (attempt {task.failures + 1} of {task.retry['attempts']})" if task.retry else ""
     cause = first_line(str((task.error or {}).get("message", "")))
     sentence = f"{task.name} is tried again at {snapshot.clock(task.not_before)}{tried}"
-    return _reason(
-        "task-delayed", task, f"{sentence}; it failed with: {cause}" if cause else f"{sentence}.", "Wait."
-    )
+    attempts = step_attempts(snapshot.store, [task])
+    why = f"; it failed with: {cause}{raised_words(last_failure(attempts))}" if cause else "."
+    return Reason("task-delayed", "task", task.uuid, f"{sentence}{why}", "Wait.", attempts=attempts)
 
 
 def _locked(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:

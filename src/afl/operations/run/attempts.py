@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,8 @@ from afl.runtime.entities import (
     RunDefinition,
     RunnerState,
     TaskDefinition,
-    TaskHold,
-    TaskState,
-    running_attempt,
+    in_order,
+    own_attempt,
 )
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
@@ -23,7 +23,7 @@ from afl.runtime.types import StepId, WorkflowId
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One attempt. `outcome` is running, completed, failed, canceled, died, expired or released.
+    """One attempt. `outcome` is running, completed, ignored, failed, canceled, died, expired or released.
 
     Times are milliseconds of the wall clock, 0 if unknown; `retry_ms` is the delay after which it was tried again.
     `location` is the line of the handler's own code that failed: `/app/agents.py:12 in fetch`.
@@ -49,7 +49,7 @@ class AttemptView:
     @property
     def has_failed(self) -> bool:
         """Whether it ended without a result."""
-        return self.outcome not in ("running", "completed")
+        return self.outcome not in ("running", "completed", "ignored")
 
     @property
     def waited_ms(self) -> int:
@@ -69,21 +69,32 @@ def step_attempts(
     store: PersistenceAPI, tasks: Sequence[TaskDefinition], words: Words | None = None
 ) -> list[AttemptView]:
     """The attempts of the tasks of one step, the one that goes on at the end; `words` describes an owner."""
-    found = [each for task in tasks for each in store.get_attempts(task.workflow_id, task.uuid)]
+    found = [each for task in tasks for each in store.get_failed_attempts(task.workflow_id, task.uuid)]
     return attempt_views(found, tasks, words or store.describe)
+
+
+def run_attempts(store: PersistenceAPI, run: str, words: Words | None = None) -> list[AttemptView]:
+    """The attempts of a run's tasks of which one or more ended without a result."""
+    failed = store.get_failed_attempts(run)
+    if not failed:
+        return []
+    tasks = {each.task_id for each in failed}
+    repeated = [task for task in store.get_tasks_by_workflow(WorkflowId(run)) if task.uuid in tasks]
+    return attempt_views(failed, repeated, words or store.describe)
 
 
 def attempt_views(
     ended: Iterable[AttemptDefinition], tasks: Iterable[TaskDefinition], words: Words
 ) -> list[AttemptView]:
-    """Attempts that ended, and behind those of its task each one that goes on."""
+    """Attempts that ended without a result, and behind those of its task each one that did not."""
     by_task: dict[str, list[AttemptDefinition]] = {}
     for each in ended:
         by_task.setdefault(each.task_id, []).append(each)
     for task in tasks:
-        if _goes_on(task):
-            by_task.setdefault(task.uuid, []).append(running_attempt(task))
-    return [_view(each, words) for attempts in by_task.values() for each in attempts]
+        own = own_attempt(task)
+        if own is not None:
+            by_task.setdefault(task.uuid, []).append(own)
+    return [_view(each, words) for attempts in by_task.values() for each in in_order(attempts)]
 
 
 def failed_attempts(store: PersistenceAPI, run: RunDefinition) -> list[AttemptView]:
@@ -98,15 +109,15 @@ def failed_attempts(store: PersistenceAPI, run: RunDefinition) -> list[AttemptVi
     return step_attempts(store, store.get_tasks_by_step(StepId(step_id)))
 
 
+def short_location(location: str) -> str:
+    """A location without its folders: `agents.py:12 in fetch`."""
+    file, _, line = location.rpartition(":")
+    return f"{os.path.basename(file)}:{line}" if file else location
+
+
 def last_failure(attempts: Sequence[AttemptView]) -> AttemptView | None:
     """The newest attempt that ended without a result."""
     return next((each for each in reversed(attempts) if each.has_failed), None)
-
-
-def _goes_on(task: TaskDefinition) -> bool:
-    if task.state == TaskState.PENDING:
-        return task.hold == TaskHold.ELSEWHERE
-    return task.state == TaskState.RUNNING
 
 
 def _view(attempt: AttemptDefinition, words: Words) -> AttemptView:

@@ -23,7 +23,10 @@ _BATCH = 1_000
 
 @dataclass(frozen=True)
 class LogLine:
-    """One entry. `level` is info, warning or error; `progress` a share of 1, if the entry tells one."""
+    """One entry. `level` is info, warning or error; `progress` a share of 1, if the entry tells one.
+
+    `attempt` is the number of the attempt that wrote it, or that it is about; 0 if there is none.
+    """
 
     id: str
     time: int
@@ -35,6 +38,7 @@ class LogLine:
     message: str
     progress: float | None
     details: dict[str, Any]
+    attempt: int = 0
 
     @property
     def text(self) -> str:
@@ -151,4 +155,5 @@ def log_line(log: LogDefinition) -> LogLine:
         message=log.message,
         progress=float(share) if isinstance(share, int | float) else None,
         details=log.details,
+        attempt=log.attempt,
     )

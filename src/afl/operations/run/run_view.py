@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from afl.kernel.presence import Life
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.run import run_store
+from afl.operations.run.attempts import AttemptView, run_attempts
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.persistence import PersistenceAPI
@@ -22,11 +23,15 @@ class Owner:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run on one line, its tree, and who works on it, by the names that the tree has."""
+    """A run on one line, its tree, and who works on it, by the names that the tree has.
+
+    `attempts` are those of tasks of which one or more failed or was lost, in the order of their tasks.
+    """
 
     line: RunLine
     tree: RunTree
     owners: dict[str, Owner] = field(default_factory=dict)
+    attempts: list[AttemptView] = field(default_factory=list)
 
 
 def show_run(store: PersistenceAPI, run: str = "") -> RunView:
@@ -41,7 +46,7 @@ def show_run(store: PersistenceAPI, run: str = "") -> RunView:
         each: Owner(snapshot.owner(each), snapshot.life(each) is not Life.DEAD)
         for each in sorted(_owners(tree.root))
     }
-    return RunView(run_line(found), tree, owners)
+    return RunView(run_line(found), tree, owners, run_attempts(store, found.workflow_id, snapshot.owner))
 
 
 def _owners(node: StepNode) -> set[str]:

@@ -14,6 +14,7 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
+from afl.operations.run.attempts import AttemptView, step_attempts
 from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
@@ -28,13 +29,13 @@ from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import WorkflowId
 
-__all__ = ["Attempt", "Element", "PlaceView", "StepView", "show_place", "show_step"]
+__all__ = ["AttemptView", "Element", "PlaceView", "StepTask", "StepView", "show_place", "show_step"]
 
 _MOST_LOGS = 500
 
 
 @dataclass(frozen=True)
-class Attempt:
+class StepTask:
     """A task of the step: how often it was delivered, who has or had it, and where it stands.
 
     Times are milliseconds of the wall clock; 0: none.
@@ -62,6 +63,7 @@ class Attempt:
 class StepView:
     """One step. `state` is done, failed, caught, waiting, running, cancelled or not begun.
 
+    `tasks` is one more for each time an operator had it retried, `attempts` has all that was made of them.
     `excerpt` is the source around its statement; `failed_at` the source around what failed, if that is elsewhere.
     """
 
@@ -82,7 +84,8 @@ class StepView:
     failure: dict[str, Any] | None
     failed_at: Excerpt | None
     caught: str
-    attempts: list[Attempt] = field(default_factory=list)
+    tasks: list[StepTask] = field(default_factory=list)
+    attempts: list[AttemptView] = field(default_factory=list)
     usage: UsageTotal | None = None
     calls: list[UsageRecord] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
@@ -96,7 +99,7 @@ class StepView:
 
 
 def show_step(store: PersistenceAPI, name: str) -> StepView:
-    """A step by its id (`RUN/0/desk`) or as people call it (`RUN/desk`); it may be one that has not begun."""
+    """A step by its id (`RUN/0/client`) or as people call it (`RUN/client`); it may be one that has not begun."""
     run_name, _, rest = name.partition("/")
     found = run_store.find(store, run_name)
     if not rest:
@@ -147,7 +150,8 @@ class _Looking:
             failure=failure.to_dict() if failure is not None else None,
             failed_at=excerpt(self._program, failure.line, failure.column) if failure is not None else None,
             caught=caught,
-            attempts=[self._attempt(each) for each in tasks],
+            tasks=[self._task(each) for each in tasks],
+            attempts=step_attempts(self._store, tasks, self._snapshot.owner),
             usage=total(calls) if calls else None,
             calls=calls,
             logs=self._logs(),
@@ -168,10 +172,10 @@ class _Looking:
             word = "cancelled"
         return word, str(step.get_attribute("error") or "") if word == "caught" else ""
 
-    def _attempt(self, task: TaskDefinition) -> Attempt:
+    def _task(self, task: TaskDefinition) -> StepTask:
         ahead = wall_ms() - self._snapshot.now
         error = (task.error or {}).get("message")
-        return Attempt(
+        return StepTask(
             task=task.uuid,
             state=task.state,
             hold=task.hold,
@@ -179,7 +183,7 @@ class _Looking:
             deliveries=task.deliveries,
             deaths=task.deaths,
             expiries=task.expiries,
-            failures=task.failures,
+            failures=task.failed_attempts,
             owner=self._snapshot.owner(task.owner) if task.owner else "",
             last_owner=self._snapshot.owner(task.last_owner) if task.last_owner else "",
             created=task.created,

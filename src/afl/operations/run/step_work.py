@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from afl.operations.run.run_log import log_line
-from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition, TaskHold, TaskState
 
 
 @dataclass
@@ -14,7 +14,7 @@ class Work:
     """The tasks of one place of the program together.
 
     `attempts` counts deliveries, `deaths` those that ended with their owner's death, `expiries` those whose lease was
-    not renewed, `retries` those that failed and were tried again. `owners` are who works on them now; `held` counts
+    not renewed, `failures` those that failed. `owners` are who works on them now; `held` counts
     why pending ones are not to be claimed, `via` where else they are done ("human:finance"). `progress` is the last
     that one of them told, `message` the last that it said.
     """
@@ -25,7 +25,7 @@ class Work:
     attempts: int = 0
     deaths: int = 0
     expiries: int = 0
-    retries: int = 0
+    failures: int = 0
     held: dict[str, int] = field(default_factory=dict)
     owners: list[str] = field(default_factory=list)
     progress: float | None = None
@@ -50,7 +50,7 @@ class Work:
         self.attempts += task.deliveries
         self.deaths += task.deaths
         self.expiries += task.expiries
-        self.retries += task.failures
+        self.failures += task.failed_attempts
         if task.hold and task.state == TaskState.PENDING:
             self.held[task.hold] = self.held.get(task.hold, 0) + 1
         if task.hold == TaskHold.ELSEWHERE and task.state == TaskState.PENDING:
@@ -78,6 +78,6 @@ def work_of(
             if task.state == TaskState.RUNNING:
                 running.add(task.step_id)
     for log in logs:
-        if log.step_id in running:
+        if log.step_id in running and log.note_originator == NoteOriginator.AGENT:
             found[places[log.step_id]].tell(log)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
@@ -11,6 +11,7 @@ from afl.operations.parameters import Limit, Skip, TaskStateName, about
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
+from afl.operations.run.attempts import AttemptView, step_attempts
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
@@ -21,8 +22,8 @@ _OPEN = (TaskState.RUNNING, TaskState.PENDING)
 
 @dataclass(frozen=True)
 class TaskLine:
-    """One task. Of its attempts, `deaths` ended with their owner's death, `expiries` were not renewed,
-    and `failures` were tried again.
+    """One task. Of its attempts, `deaths` ended with their owner's death, `expiries` were not renewed, `failures`
+    failed.
     """
 
     task: str
@@ -62,6 +63,7 @@ class TaskDetail:
     lease_in_ms: int | None
     deadline_in_ms: int | None
     not_before_in_ms: int | None
+    attempts: list[AttemptView] = field(default_factory=list)
 
 
 def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
@@ -91,6 +93,7 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
         lease_in_ms=_from_now(snapshot, found.lease_until),
         deadline_in_ms=_from_now(snapshot, found.deadline),
         not_before_in_ms=_from_now(snapshot, found.not_before),
+        attempts=step_attempts(store, [found], snapshot.owner),
     )
 
 
@@ -173,7 +176,7 @@ def _line(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> TaskLine:
         attempts=task.deliveries,
         deaths=task.deaths,
         expiries=task.expiries,
-        failures=task.failures,
+        failures=task.failed_attempts,
         age_ms=max(0, wall_ms() - task.created),
         error=str((task.error or {}).get("message", "")),
         via=task.via,

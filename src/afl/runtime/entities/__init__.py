@@ -52,6 +52,7 @@ from afl.runtime.entities.servers import (
 )
 from afl.runtime.entities.tasks import (
     FACET_INFO,
+    POISONED_ERROR,
     SYSTEM_PREFIX,
     TaskDefinition,
     TaskHold,
@@ -60,16 +61,17 @@ from afl.runtime.entities.tasks import (
     attempt_of,
     close_attempt,
     ended_attempts,
+    own_attempt,
     params_of,
     released,
     retried,
-    running_attempt,
 )
 
 __all__ = [
     "CANNOT_BE_EVALUATED",
     "FACET_INFO",
     "KEPT_ATTEMPTS",
+    "POISONED_ERROR",
     "SYSTEM_PREFIX",
     "AttemptDefinition",
     "AttemptOutcome",
@@ -116,8 +118,8 @@ __all__ = [
     "ended_attempts",
     "failure_logs",
     "in_order",
+    "own_attempt",
     "params_of",
     "released",
     "retried",
-    "running_attempt",
 ]

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities.logs import LogDefinition, NoteType
 
+_SUCCESSFUL = ("running", "completed", "ignored")
 KEPT_ATTEMPTS = 50  # of a task, besides the first: the newest
 
 
 class AttemptOutcome:
     """How an attempt ended."""
 
-    RUNNING = "running"  # not yet; it is not stored
+    RUNNING = "running"  # not yet
     COMPLETED = "completed"
+    IGNORED = "ignored"  # its result came when nobody waited for it any more
     FAILED = "failed"  # the handler raised, its result was refused, or its time was up
     CANCELED = "canceled"  # with its run
     DIED = "died"  # the worker's process did
@@ -25,7 +27,10 @@ class AttemptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDefinition:
-    """One delivery of a task. It is stored once, with its outcome, in the transaction that ends it.
+    """One delivery of a task.
+
+    One that goes on, or ended with a result, is the task's own row. One that ended without a result is stored once, in
+    the transaction that ends it, and the task goes on without it.
 
     `number` counts from 1 for each task. `worker` is the owner of the claim, or who else did the work
     ("human:finance"); `host` and `pid` are its process, where they are known. Times are milliseconds of the wall
@@ -54,7 +59,7 @@ class AttemptDefinition:
     @property
     def is_unsuccessful(self) -> bool:
         """Whether it ended without a result."""
-        return self.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.RUNNING)
+        return self.outcome not in _SUCCESSFUL
 
 
 def in_order(attempts: Iterable[AttemptDefinition]) -> list[AttemptDefinition]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.presence import Process
 from afl.runtime.entities.attempts import AttemptDefinition, AttemptOutcome
 
 FACET_INFO = "_facet"
 SYSTEM_PREFIX = "afl:"
+POISONED_ERROR = "Poisoned"  # of a task that too many workers were lost with
 
 
 class TaskState:
@@ -58,7 +58,8 @@ class TaskDefinition:
     `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
     returns by their names.
 
-    `attempt` is the record of the attempt that the caller ends, stored beside the task when the task is.
+    `host` and `pid` are the process that worked on it last. `attempt` is the record of an attempt that failed, stored
+    with what the caller makes of the task.
 
     `unreadable` says why the stored task could not be read in full; the fields that could not are None.
     """
@@ -98,6 +99,8 @@ class TaskDefinition:
     bridge: dict[str, Any] | None = None
     patience_ms: int = 0
     expiries: int = 0
+    host: str = ""
+    pid: int = 0
     attempt: AttemptDefinition | None = field(default=None, repr=False, compare=False)
 
     unreadable = ""  # without a type: it is no field, and not stored
@@ -107,6 +110,12 @@ class TaskDefinition:
         twin = object.__new__(TaskDefinition)
         twin.__dict__ = self.__dict__.copy()
         return twin
+
+    @property
+    def failed_attempts(self) -> int:
+        """How many attempts failed: those after which it was tried again, and the last, if that one did."""
+        last = self.state == TaskState.FAILED and (self.deliveries > 0 or self.via != "")
+        return self.failures + (last and (self.error or {}).get("type") != POISONED_ERROR)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -130,17 +139,10 @@ def as_stored(task: TaskDefinition) -> TaskDefinition:
 
 
 def attempt_of(
-    task: TaskDefinition,
-    outcome: str,
-    *,
-    ended: int = 0,
-    process: Process | None = None,
-    error: str = "",
-    error_type: str = "",
+    task: TaskDefinition, outcome: str, *, ended: int = 0, error: str = "", error_type: str = ""
 ) -> AttemptDefinition:
-    """The attempt that a claimed task is in, or that another side (`via`) made, as it ends; `process` made it."""
+    """The attempt that a claimed task is in, or that another side (`via`) makes, as it ends."""
     elsewhere = bool(task.via) and not task.owner
-    host, pid = process or ("", 0)
     return AttemptDefinition(
         workflow_id=task.workflow_id,
         task_id=task.uuid,
@@ -148,8 +150,8 @@ def attempt_of(
         step_id=task.step_id,
         worker=task.via if elsewhere else task.owner,
         outcome=outcome,
-        host=host,
-        pid=pid,
+        host=task.host,
+        pid=task.pid,
         queued=task.created,
         started=task.started,
         ended=ended or task.updated,
@@ -159,11 +161,11 @@ def attempt_of(
 
 
 def close_attempt(task: TaskDefinition) -> None:
-    """Give a task that has got its last state the record of the attempt that led to it, if one did."""
-    if task.owner or task.via:
-        error = task.error or {"message": "", "type": ""}
-        outcome = AttemptOutcome.COMPLETED if task.error is None else AttemptOutcome.FAILED
-        task.attempt = attempt_of(task, outcome, error=error["message"], error_type=error["type"])
+    """Give a task that just failed the record of the attempt that did, if one did."""
+    if task.error is not None and (task.owner or task.via):
+        task.attempt = attempt_of(
+            task, AttemptOutcome.FAILED, error=task.error["message"], error_type=task.error["type"]
+        )
 
 
 def retried(task: TaskDefinition, error: Mapping[str, Any], delay_ms: int) -> TaskDefinition:
@@ -187,10 +189,16 @@ def ended_attempts(tasks: Iterable[TaskDefinition | None]) -> list[AttemptDefini
 
 
 def released(task: TaskDefinition) -> AttemptDefinition:
-    """The attempt of a worker of this process that gives its claim back."""
-    return attempt_of(task, AttemptOutcome.RELEASED, ended=wall_ms(), process=Process.this())
+    """The attempt of a worker that gives its claim back."""
+    return attempt_of(task, AttemptOutcome.RELEASED, ended=wall_ms())
 
 
-def running_attempt(task: TaskDefinition) -> AttemptDefinition:
-    """The attempt that goes on: the task's own row is its record."""
-    return replace(attempt_of(task, AttemptOutcome.RUNNING), ended=0)
+def own_attempt(task: TaskDefinition) -> AttemptDefinition | None:
+    """The attempt that the row of a task is the record of: one that goes on, or that ended with a result."""
+    if task.state == TaskState.RUNNING or (
+        task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE
+    ):
+        return replace(attempt_of(task, AttemptOutcome.RUNNING), ended=0)
+    if task.state in (TaskState.COMPLETED, TaskState.IGNORED) and (task.owner or task.via):
+        return attempt_of(task, task.state)
+    return None

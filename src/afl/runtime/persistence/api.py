@@ -8,8 +8,8 @@
   answer False (finish) when the caller no longer holds what it writes to, and then nothing is stored.
 * A claim is atomic: no two callers receive the same task, and at most one task of a step is running.
 * Times that decide (leases, locks, deadlines, delays) are the store's own, never the caller's.
-* What is committed is notified: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>`
-  when a run is over or paused, `logs:<id>` when agents write to its log, `elsewhere` when there is work for another
+* A commit notifies: `tasks:<list>` when a task may be claimed, `runs` when a run needs an evaluator, `run:<id>` when a
+  run is over or paused, `logs:<id>` when agents write to its log, `elsewhere` when there is work for another
   side, `cancel` when work is taken away from those who do it.
 """
 

@@ -20,7 +20,6 @@ from afl.runtime.program.expression import EvaluationContext
 
 NAMESPACE = "sys."
 TIMEOUT_ERROR = "Timeout"
-POISONED_ERROR = "Poisoned"
 BRIDGES = {
     "Agent": "agent",
     "Fleet": "fleet",

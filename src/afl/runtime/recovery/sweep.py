@@ -11,13 +11,21 @@ from copy import copy
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
-from afl.runtime.entities import LogDefinition, NoteType, TaskDefinition, TaskHold, TaskState, retried
+from afl.runtime.entities import (
+    POISONED_ERROR,
+    LogDefinition,
+    NoteType,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+    retried,
+)
 from afl.runtime.evaluation.outcome import failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
-from afl.runtime.program.policies import POISONED_ERROR, TIMEOUT_ERROR, retry_delay, timeout_text
+from afl.runtime.program.policies import TIMEOUT_ERROR, retry_delay, timeout_text
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId

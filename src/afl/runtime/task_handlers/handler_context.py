@@ -113,6 +113,7 @@ class HandlerContext:
                 message=str(message),
                 details=details,
                 time=now,
+                attempt=self.attempt,
             )
         )
 

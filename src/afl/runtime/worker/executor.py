@@ -16,6 +16,7 @@ from typing import Any
 from afl.kernel import crashpoint, event_loop, forked, telemetry
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow
+from afl.kernel.presence import Process
 from afl.kernel.thread_pool import Threads
 from afl.kernel.traceback_text import traceback_text
 from afl.runtime.entities import TaskDefinition
@@ -143,6 +144,7 @@ class HandlerExecutor:
         """
         task = execution.task
         task.started = wall_ms()
+        task.host, task.pid = Process.this()
         if task.timeout_ms:
             execution.context.start_clock(task.timeout_ms)
             with self.guard:

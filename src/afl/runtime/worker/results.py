@@ -15,7 +15,6 @@ from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text as stored_text
 from afl.kernel.errors import CorruptRow
-from afl.kernel.presence import Process
 from afl.kernel.traceback_text import TracebackText
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluation.outcome import completed, failed
@@ -50,13 +49,13 @@ class TaskResult:
         attempt = task.attempt
         if attempt is None:
             return task
-        host, pid = Process.this()
-        details: dict[str, Any] = {"host": host, "pid": pid, "started": self.task.started}
-        if self.ended:
-            details["ended"] = self.ended
-        if self.raised_at is not None and attempt.is_unsuccessful:
-            details |= {"traceback": self.raised_at.text, "location": self.raised_at.location}
-        task.attempt = replace(attempt, **details)
+        raised_at = self.raised_at or TracebackText("", "")
+        task.attempt = replace(
+            attempt,
+            ended=self.ended or attempt.ended,
+            traceback=raised_at.text,
+            location=raised_at.location,
+        )
         return task
 
 

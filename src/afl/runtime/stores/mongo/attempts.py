@@ -19,16 +19,11 @@ _FIELDS = [field.name for field in fields(AttemptDefinition)]
 class AttemptCollection(Collections):
     """The AttemptStore protocol."""
 
-    def get_attempts(self, workflow_id: str, task_id: str = "") -> list[AttemptDefinition]:
-        return self._attempts({"workflow_id": workflow_id, **({"task_id": task_id} if task_id else {})})
-
-    def get_troubled_attempts(self, workflow_id: str, limit: int = 1000) -> list[AttemptDefinition]:
-        troubled = {"workflow_id": workflow_id, "outcome": {"$ne": "completed"}}
-        found = self.connection.call(lambda db: db.attempts.distinct("task_id", troubled))
-        return self._attempts({"workflow_id": workflow_id, "task_id": {"$in": sorted(found)[:limit]}})
-
-    def _attempts(self, query: Document) -> list[AttemptDefinition]:
-        found = self._all("attempts", query)
+    def get_failed_attempts(
+        self, workflow_id: str, task_id: str = "", limit: int = 1000
+    ) -> list[AttemptDefinition]:
+        query = {"workflow_id": workflow_id, **({"task_id": task_id} if task_id else {})}
+        found = self._all("attempts", query, sort=[("task_id", 1), ("number", 1)], limit=limit)
         return in_order(AttemptDefinition(**{name: each[name] for name in _FIELDS}) for each in found)
 
 

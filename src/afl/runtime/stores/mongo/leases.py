@@ -207,11 +207,11 @@ class LeaseCollection(Collections):
 
     def _ended(self, task: TaskDefinition, outcome: str) -> AttemptDefinition:
         late = outcome == AttemptOutcome.FAILED
+        task.host, task.pid = self.connection.process(task.owner) or ("", 0)
         return attempt_of(
             task,
             outcome,
             ended=wall_ms(),
-            process=self.connection.process(task.owner),
             error=timeout_text(task) if late else "",
             error_type=TIMEOUT_ERROR if late else "",
         )

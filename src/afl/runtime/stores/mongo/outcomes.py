@@ -117,7 +117,8 @@ class _Writes:
 def closing(task: TaskDefinition) -> UpdateOne:
     """The update that closes a task: the holder's under its epoch; without an owner, whoever has it."""
     if task.owner:
-        return UpdateOne(held_by_its_claim(task), {"$set": _ending(task)})
+        process = {"started": task.started, "host": task.host, "pid": task.pid}
+        return UpdateOne(held_by_its_claim(task), {"$set": {**_ending(task), **process}})
     held: Document = {"uuid": task.uuid, "state": {"$in": _OPEN}}
     return UpdateOne(held, [{"$set": {**literal(_ending(task)), "hold": UNTOLD}}])
 

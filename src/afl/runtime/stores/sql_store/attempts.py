@@ -25,12 +25,12 @@ _attempt_values = attrgetter(*ATTEMPT_COLUMNS)
 class AttemptTables(Tables):
     """The AttemptStore protocol."""
 
-    def get_attempts(self, workflow_id: str, task_id: str = "") -> list[AttemptDefinition]:
-        rows = self.database.select(Q.get_attempts, workflow_id=workflow_id, task_id=task_id)
-        return in_order(map(_attempt_from, rows))
-
-    def get_troubled_attempts(self, workflow_id: str, limit: int = 1000) -> list[AttemptDefinition]:
-        rows = self.database.select(Q.get_troubled_attempts, workflow_id=workflow_id, limit=limit)
+    def get_failed_attempts(
+        self, workflow_id: str, task_id: str = "", limit: int = 1000
+    ) -> list[AttemptDefinition]:
+        rows = self.database.select(
+            Q.get_failed_attempts, workflow_id=workflow_id, task_id=task_id, limit=limit
+        )
         return in_order(map(_attempt_from, rows))
 
 

@@ -10,7 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life, Process
-from afl.runtime.entities import AttemptOutcome, TaskDefinition, attempt_of
+from afl.runtime.entities import AttemptDefinition, AttemptOutcome, TaskDefinition, attempt_of
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
 from afl.runtime.stores.sql_store.attempts import write_attempts
@@ -149,9 +149,7 @@ class ClaimTables(Tables):
         rows = tx.all(
             Q.release_tasks, owner=owner, deaths=int(died), max_deliveries=self.max_deliveries, updated=now
         )
-        write_attempts(
-            tx, notifications, [attempt_of(task, outcome, ended=now, process=process) for task in lost]
-        )
+        write_attempts(tx, notifications, [_lost(task, outcome, now, process) for task in lost])
         return _notify_for(tx, notifications, rows)
 
     def reclaim(self, *, expired: bool = True) -> int:
@@ -205,12 +203,14 @@ class ClaimTables(Tables):
             max_deliveries=self.max_deliveries,
             updated=now,
         )
-        attempts = [
-            attempt_of(task, AttemptOutcome.EXPIRED, ended=now, process=processes.get(task.owner))
-            for task in lost
-        ]
+        attempts = [_lost(task, AttemptOutcome.EXPIRED, now, processes.get(task.owner)) for task in lost]
         write_attempts(tx, notifications, attempts)
         return _taken_away(tx, notifications, rows)
+
+
+def _lost(task: TaskDefinition, outcome: str, now: int, process: Process | None) -> AttemptDefinition:
+    task.host, task.pid = process or ("", 0)
+    return attempt_of(task, outcome, ended=now)
 
 
 def _time_out(tx: Transaction, notifications: Notifications) -> int:

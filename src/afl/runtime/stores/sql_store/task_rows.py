@@ -28,11 +28,11 @@ _POLICY_COLUMNS = (
 )
 _NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold")
 _NOT_OF_A_TASK = ("seq", "short_name", "while_alive")
-_NOT_A_COLUMN = ("attempt",)
+_NOT_INSERTED = ("host", "pid", "attempt")
 _TASK_COLUMNS = [
     field.name
     for field in fields(TaskDefinition)
-    if field.name not in (*_TASK_JSON, *_POLICY_COLUMNS, *_NOT_A_COLUMN)
+    if field.name not in (*_TASK_JSON, *_POLICY_COLUMNS, *_NOT_INSERTED)
 ]
 
 _task_values = attrgetter(*_TASK_COLUMNS)
@@ -62,6 +62,9 @@ def closing_params(task: TaskDefinition) -> dict[str, Any]:
         "updated": task.updated,
         "owner": task.owner,
         "epoch": task.epoch,
+        "started": task.started,
+        "host": task.host,
+        "pid": task.pid,
     }
 
 

@@ -179,9 +179,8 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
 
 def _end_elsewhere(tx: Transaction, task: TaskDefinition) -> bool:
     """The other side itself says how it ended, so it need not be told."""
-    closing = closing_params(task)
-    del closing["owner"]  # nobody here holds it
-    return bool(tx.run(Q.close_elsewhere, **closing, via=task.via, bridge=bridge_text(task)))
+    closing = {**closing_params(task), "via": task.via, "bridge": bridge_text(task)}
+    return bool(tx.run(Q.close_elsewhere, **{name: closing[name] for name in Q.close_elsewhere.parameters}))
 
 
 def close_all(tx: Transaction, tasks: Sequence[Mapping[str, Any]]) -> bool:

@@ -117,7 +117,9 @@ create table afl_tasks (
     bridge text,
     patience_ms {bigint} not null default 0,
     expiries {bigint} not null default 0,
-    while_alive {bigint} not null default 0
+    while_alive {bigint} not null default 0,
+    host text not null default '',
+    pid {bigint} not null default 0
 ) {strict};
 
 -- PostgreSQL has no checks on tasks and runs: see functions/schema.sql. For those of SQLite, and for the conditions of its
@@ -136,7 +138,7 @@ create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'el
 create index afl_tasks_loose on afl_tasks (updated)
     where step_id = '' and state not in ('pending', 'running');
 
--- An attempt is written once, by the transaction that ends it; the one that goes on is the task's row.
+-- Attempts that ended without a result, each written once. One that goes on, or ended well, is its task's row.
 create table afl_attempts (
     workflow_id text {binary} not null,
     task_id text {binary} not null,

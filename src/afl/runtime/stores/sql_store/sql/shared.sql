@@ -101,15 +101,10 @@ insert into afl_attempts (
     :workflow_id, :task_id, :number, :step_id, :worker, :outcome, :host, :pid, :queued, :started, :ended, :error_type,
     :error, :location, :traceback, :retry_ms
 ) on conflict (workflow_id, task_id, number) do nothing
--- name: get_attempts
+-- name: get_failed_attempts
 select * from afl_attempts
 where workflow_id = :workflow_id and (:task_id = '' or task_id = :task_id)
--- name: get_troubled_attempts
-with troubled as materialized (
-    select distinct task_id as id from afl_attempts where workflow_id = :workflow_id and outcome <> 'completed'
-    order by 1 limit :limit
-)
-select * from afl_attempts where workflow_id = :workflow_id and task_id {id_of:troubled}
+order by workflow_id, task_id, number limit :limit
 -- name: trim_attempts
 delete from afl_attempts
 where workflow_id = :workflow_id and task_id = :task_id and number > 1 and number <= :number
@@ -303,7 +298,8 @@ returning *
 update afl_tasks set started = :started, deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end
 where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: close_held_task
-update afl_tasks set state = :state, error = :error, result = :result, updated = :updated
+update afl_tasks set state = :state, error = :error, result = :result, updated = :updated, started = :started,
+    host = :host, pid = :pid
 where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: close_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated,

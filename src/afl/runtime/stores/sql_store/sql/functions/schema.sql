@@ -71,6 +71,9 @@ begin
             update afl_tasks as t set
                 state = p_closed -> t.uuid ->> 'state', error = p_closed -> t.uuid ->> 'error',
                 result = p_closed -> t.uuid ->> 'result', updated = (p_closed -> t.uuid ->> 'updated')::bigint,
+                started = case when p_closed -> t.uuid ->> 'owner' = '' then t.started
+                    else (p_closed -> t.uuid ->> 'started')::bigint end,
+                host = p_closed -> t.uuid ->> 'host', pid = (p_closed -> t.uuid ->> 'pid')::bigint,
                 hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
             where t.uuid = any(array(select jsonb_object_keys(p_closed))) and (
                 (t.state in ('pending', 'running') and p_closed -> t.uuid ->> 'owner' = '')
