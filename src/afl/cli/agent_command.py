@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ from afl.operations.work.service import (
     source_folders,
     start_again,
 )
+from afl.runtime.task_handlers.capture import capturing
 from afl.runtime.worker.results import TaskResult
 
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
@@ -143,10 +145,8 @@ def _serve(
         with hosted(opened, settings, offer) as bridges:
             hosts = hosted_names(bridges, settings, offer)
             service = make_service(opened, settings, offer.handlers, chosen, notices, hosts)
-            if watch:
-                with SourceWatch(source_folders(modules), reload):
-                    service.start()
-            else:
+            watching = SourceWatch(source_folders(modules), reload) if watch else nullcontext()
+            with watching, capturing():
                 service.start()
         stuck = service.abandoned
     if not changed.is_set():
@@ -205,4 +205,6 @@ def _tell(done: TaskResult, problem: str | None) -> None:
     text = Text.assemble(mark, " ", (done.task.name, "bold"), (took + attempt, "dim"))
     if problem is not None:
         text.append(f"  {problem}", "red")
+        if done.raised_at is not None:
+            text.append("".join(f"\n  {line}" for line in done.raised_at.text.split("\n")), "dim")
     say(text)

@@ -26,6 +26,7 @@ from afl.operations.work.offers import Offer, load_offer
 from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.cache import ProgramCache
+from afl.runtime.task_handlers.capture import capturing
 
 if TYPE_CHECKING:
     from afl.bridges.service import BridgeService
@@ -147,7 +148,7 @@ def _watched(work: Callable[[Display], RunReport], chosen: Choices) -> RunReport
             "yellow",
         )
 
-    with leaving_on_interrupt(farewell), display:
+    with leaving_on_interrupt(farewell), display, capturing():
         return work(display)
 
 

@@ -17,14 +17,18 @@ _DASH = "–"
 # Every state word of every part, by the tone in which it is shown.
 TONES: Mapping[str, str] = {
     **dict.fromkeys(("completed", "done", "ok", "closed", "success", "succeeded", "delivered"), "done"),
-    **dict.fromkeys(("failed", "error", "crashed", "rejected", "dead", "open", "poisoned"), "failed"),
+    **dict.fromkeys(
+        ("failed", "error", "crashed", "rejected", "dead", "open", "poisoned", "died", "expired"), "failed"
+    ),
     **dict.fromkeys(("running", "working", "active", "processing", "startup"), "running"),
     **dict.fromkeys(("waiting", "pending", "elsewhere", "suspended", "half_open", "retrying"), "waiting"),
     **dict.fromkeys(
         ("caught", "overdue", "hanging", "silent", "warning", "timeout", "failed (allowed)"), "caught"
     ),
     **dict.fromkeys(("paused", "concurrency"), "paused"),
-    **dict.fromkeys(("cancelled", "canceled", "ignored", "skipped", "shutdown", "stopped"), "ended"),
+    **dict.fromkeys(
+        ("cancelled", "canceled", "ignored", "skipped", "shutdown", "stopped", "released"), "ended"
+    ),
     **dict.fromkeys(("created", "queued", "not begun", "unknown", "idle", "scheduled"), "idle"),
 }
 

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -60,7 +61,7 @@ def run(coroutine: Coroutine[Any, Any, T], on_cancel: OnCancel | None = None) ->
     """
     work = _cancellable(coroutine, on_cancel)
     if _local.runner is not None:
-        returned = _local.runner.run(work)
+        returned = _local.runner.run(work, context=copy_context())
     else:
         loop = _local.loop or _loop_of_the_process()
         if asyncio._get_running_loop() is loop:

@@ -26,7 +26,10 @@ DRAIN_SECONDS = 30.0
 
 @dataclass
 class AgentPollerConfig:
-    """How a poller works. `server_name` is the host's unless given."""
+    """How a poller works. `server_name` is the host's unless given.
+
+    `capture_logging` stores what callbacks say by `logging` in the logs of their runs, while the poller works.
+    """
 
     service_name: str = "afl-agent"
     server_group: str = "default"
@@ -35,6 +38,7 @@ class AgentPollerConfig:
     poll_interval_ms: int = 2000
     max_concurrent: int = 5
     heartbeat_interval_ms: int = 10000
+    capture_logging: bool = False
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()
@@ -144,6 +148,7 @@ class AgentPoller:
             task_list=config.task_list,
             concurrency=config.max_concurrent,
             poll_seconds=config.poll_interval_ms / 1000,
+            capture_logging=config.capture_logging,
         )
 
     def _server(self) -> ServerDefinition:

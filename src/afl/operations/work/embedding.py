@@ -25,6 +25,7 @@ from afl.operations.work.offers import offer_of
 from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.inputs import check_inputs
+from afl.runtime.task_handlers.capture import capturing_logging
 
 
 def run(
@@ -35,12 +36,14 @@ def run(
     workflow: str | None = None,
     store: str | PersistenceAPI | None = None,
     concurrency: int = DEFAULT_CONCURRENCY,
+    capture_logging: bool = False,
 ) -> dict[str, Any]:
     """Compile and run a workflow in this process; its outputs.
 
     `source` is a text in AFL, or the path of a file that has one. `handlers` are functions by facet name, or a module
     (or other object) with marked functions; of a module @answers functions and agents of turns count as well.
-    Raises CompileError, InputError, RunFailed or RunPaused.
+    `capture_logging` stores what handlers say by `logging` in the log of the run, meanwhile.
+    Raises CompileError, InputError, RunFailed or RunPaused; `RunFailed.traceback` shows which line of a handler failed.
     """
     compiled = compile_sources(_sources(source))
     program = choose_workflow(compiled, workflow)
@@ -53,6 +56,7 @@ def run(
         else:
             settings = load_settings()
         bridges = stack.enter_context(hosted_for(store, settings, offer, program))
+        stack.enter_context(capturing_logging(capture_logging))
         report = start(
             store,
             program,

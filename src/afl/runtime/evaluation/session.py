@@ -106,6 +106,7 @@ class Session(RunHold):
         self.timed_out = True
 
     def _recover(self) -> None:
+        self.context.now = wall_ms()  # of what arrives
         if self.run.state == RunnerState.CREATED:
             self.run.state, self._unsettled = RunnerState.RUNNING, False
             self._create_root()

@@ -19,6 +19,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.store import open_store
+from afl.runtime.task_handlers.capture import capturing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +75,8 @@ def _serve(given: argparse.Namespace) -> None:
         retention_days=settings.retention_days,
     )
     try:
-        RunnerService(store, Evaluator(store), config).start()
+        with capturing():
+            RunnerService(store, Evaluator(store), config).start()
     finally:
         store.close()
 

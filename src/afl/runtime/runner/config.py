@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 class RunnerConfig:
     """`server_name` is the host's unless given; with `topics` only tasks of these names are served.
 
+    `capture_logging` stores what handlers say by `logging` in the logs of their runs, while the service runs.
     `http_host` is where the status server listens; it asks nobody who they are.
     """
 
@@ -29,6 +30,7 @@ class RunnerConfig:
     http: bool = True
     http_host: str = "127.0.0.1"
     retention_days: int = 0
+    capture_logging: bool = False
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()

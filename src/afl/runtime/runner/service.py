@@ -184,6 +184,7 @@ class RunnerService:
             lock_every_ms=config.lock_extend_interval_ms,
             evaluates=True,
             system_tasks=SystemTasks.names,
+            capture_logging=config.capture_logging,
         )
 
     def _hooks(self) -> WorkerHooks:

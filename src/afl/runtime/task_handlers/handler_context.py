@@ -13,6 +13,7 @@ from typing import Any
 
 from afl.kernel import codec, telemetry
 from afl.kernel.clock import wall_ms
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
 from afl.kernel.trace_ids import traceparent_of
@@ -21,6 +22,9 @@ from afl.runtime.errors import WorkCancelled
 
 _log = logging.getLogger(__name__)
 
+_CAPTURED_LINES = 1000
+_UNFINISHED_CHARACTERS = 65_536
+_REST = f"more than {_CAPTURED_LINES:,} lines: what this attempt prints or logs from here on is not stored"
 _LEVELS = (NoteType.INFO, NoteType.WARNING, NoteType.ERROR)
 
 
@@ -40,6 +44,7 @@ class HandlerContext:
     deadline: datetime | None = None
     write: Callable[[LogDefinition], None] = _nowhere
     renew: Callable[[], bool] = lambda: True
+    write_soon: Callable[[LogDefinition], None] | None = None
 
     _callbacks: list[Callable[[], object]] = field(default_factory=list)
     _cancelled: bool = False
@@ -47,14 +52,27 @@ class HandlerContext:
     _reason: str = ""
     _ends: float | None = None
     _order: int = 0
+    _captured: int = 0
+    _unfinished: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, task: TaskDefinition, write: Callable[[LogDefinition], None], renew: Callable[[], bool]
+        cls,
+        task: TaskDefinition,
+        write: Callable[[LogDefinition], None],
+        renew: Callable[[], bool],
+        write_soon: Callable[[LogDefinition], None] | None = None,
     ) -> HandlerContext:
-        """The context of a claimed task."""
+        """The context of a claimed task; what is captured goes to `write_soon`."""
         return cls(
-            task.uuid, task.step_id, task.workflow_id, task.name, task.deliveries, write=write, renew=renew
+            task.uuid,
+            task.step_id,
+            task.workflow_id,
+            task.name,
+            task.deliveries,
+            write=write,
+            renew=renew,
+            write_soon=write_soon,
         )
 
     def start_clock(self, milliseconds: int) -> None:
@@ -98,24 +116,53 @@ class HandlerContext:
         codec.encode(
             [str(message), details], what="a log entry"
         )  # refused here, where the handler can see it
+        self.write(self._line(str(message), level, details))
+
+    def _line(self, message: str, level: str, details: dict[str, Any]) -> LogDefinition:
         now = wall_ms()
         self._order = max(self._order + 1, now * 1000)
-        self.write(
-            LogDefinition(
-                uuid=sortable_id(),
-                order=self._order,
-                runner_id=self.workflow_id,
-                step_id=self.step_id,
-                object_id=self.task_id,
-                object_type="task",
-                note_originator=NoteOriginator.AGENT,
-                note_type=level,
-                message=str(message),
-                details=details,
-                time=now,
-                attempt=self.attempt,
-            )
+        return LogDefinition(
+            uuid=sortable_id(),
+            order=self._order,
+            runner_id=self.workflow_id,
+            step_id=self.step_id,
+            object_id=self.task_id,
+            object_type="task",
+            note_originator=NoteOriginator.AGENT,
+            note_type=level,
+            message=message,
+            details=details,
+            time=now,
+            attempt=self.attempt,
         )
+
+    def capture(self, message: str, level: str = NoteType.INFO, **details: str) -> None:
+        """For the worker: a line that the handler printed or logged; a long one is cut, and the number is bounded."""
+        self._captured += 1
+        if self._captured > _CAPTURED_LINES + 1:
+            return
+        if self._captured > _CAPTURED_LINES:
+            message, level, details = _REST, NoteType.WARNING, {}
+        (self.write_soon or self.write)(self._line(error_text(message), level, details))
+
+    def capture_text(self, text: str, stream: str) -> None:
+        """For the worker: something that was written to a stream, line by line."""
+        *lines, rest = (self._unfinished.get(stream, "") + text).split("\n")
+        if len(rest) > _UNFINISHED_CHARACTERS:
+            lines, rest = [*lines, rest], ""
+        self._unfinished[stream] = rest
+        for line in lines:
+            shown = line.rstrip("\r").rpartition("\r")[2]  # of a progress bar, what is seen at the end
+            if shown.strip():
+                self.capture(shown, stream=stream)
+
+    def end_lines(self) -> None:
+        """For the worker: the handler has returned, and lines that it did not end are as they are."""
+        while self._unfinished:
+            stream, rest = self._unfinished.popitem()
+            if rest:
+                self.capture_text(f"{rest}\n", stream)
+                del self._unfinished[stream]
 
     def progress(self, fraction: float, message: str = "") -> None:
         """How far the work is, from 0 to 1."""

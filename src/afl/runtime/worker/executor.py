@@ -22,6 +22,7 @@ from afl.kernel.traceback_text import traceback_text
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.task_handlers.capture import handling
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.handler_context import HandlerContext
 from afl.runtime.worker.results import TaskResult
@@ -192,7 +193,7 @@ class HandlerExecutor:
         if each is None:
             raise LookupError(f"No handler for event task '{task.name}'")
         crashpoint.reach("handler.before")
-        with tracing.handling(task), event_loop.using(self._loop):
+        with tracing.handling(task), event_loop.using(self._loop), handling(execution.context):
             answer = each(task.data or {}, execution.context)
         crashpoint.reach("handler.after")
         return answer

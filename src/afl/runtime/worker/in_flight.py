@@ -36,6 +36,7 @@ class InFlightTasks:
         slots: int,
         *,
         write: Callable[[LogDefinition], None] | None = None,
+        write_soon: Callable[[LogDefinition], None] | None = None,
         notify: Callable[[], None] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         lease_ms: int = 0,
@@ -47,6 +48,7 @@ class InFlightTasks:
         self._handlers = handlers
         self._slots = slots
         self._write = write or store.save_log
+        self._write_soon = write_soon
         self.accepts = True
         self._offered = 0
         self._executions: dict[Claim, Execution] = {}
@@ -116,7 +118,10 @@ class InFlightTasks:
 
     def _add(self, task: TaskDefinition) -> Execution:
         context = HandlerContext.of(
-            task, self._write, lambda: self._store.renew_task(task, self._lease_ms or self._store.lease_ms)
+            task,
+            self._write,
+            lambda: self._store.renew_task(task, self._lease_ms or self._store.lease_ms),
+            self._write_soon,
         )
         execution = self._executions[task.uuid, task.epoch] = Execution(task, context)
         return execution

@@ -19,6 +19,8 @@ _PATIENCE_SECONDS = 1.0  # how long they wait while there is more to claim
 class WorkerOptions:
     """How a worker works. `evaluates`: it also advances runs that none of its tasks belong to.
 
+    `capture_logging` stores what handlers say by `logging`, while the worker runs.
+
     `lease_ms` is the lease of its tasks, 0 for the store's own; `lock_ms` that of their locks, 0 for none.
     """
 
@@ -30,6 +32,7 @@ class WorkerOptions:
     lock_every_ms: int = 0
     evaluates: bool = False
     system_tasks: tuple[str, ...] = ()
+    capture_logging: bool = False
 
 
 @dataclass

@@ -9,6 +9,7 @@ from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence.held_claims import claiming
+from afl.runtime.task_handlers.capture import capturing_logging
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.worker import Worker
@@ -39,7 +40,7 @@ class PollingWorker(Worker):
         """Claim up to `limit` tasks, of one run if it is given, and run their handlers. How many."""
         done = 0
         try:
-            with event_loop.in_calling_thread():
+            with event_loop.in_calling_thread(), capturing_logging(self._options.capture_logging):
                 self.store_results([])  # what an earlier call could not store
                 while done < limit and self._poll_one(run):
                     done += 1

@@ -39,6 +39,7 @@ from afl.runtime.program.policies import retry_delay
 from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.stores.masking import error_record
+from afl.runtime.task_handlers.capture import capturing_logging
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.log_writer import LogWriter
 from afl.runtime.types import StepId, WorkflowId
@@ -91,6 +92,7 @@ class Worker:
             threads,
             options.concurrency,
             write=write_log or self._logs.write,
+            write_soon=self._logs.write_soon,
             notify=self.wake,
             loop=loop,
             lease_ms=options.lease_ms,
@@ -126,7 +128,8 @@ class Worker:
 
         def loop() -> None:
             try:
-                self._loop()
+                with capturing_logging(self._options.capture_logging):
+                    self._loop()
             except BaseException as error:
                 problems.append(error)
 
@@ -265,6 +268,7 @@ class Worker:
         self._results += results
         if not self._results and not self._to_close and not self.runs.has_unstored:
             return
+        self._logs.flush()  # who sees the outcome of an attempt finds what it wrote
         with self._evaluator.batch(self.runs):
             while self._results:
                 self._report(self._results[0])
