@@ -26,13 +26,10 @@ from typing import (
     Optional,
     ParamSpec,
     TypeVar,
-    get_args,
-    get_origin,
     get_type_hints,
 )
 
 import typer
-from msgspec import Meta
 
 from afl.cli import options
 from afl.cli.clients import client_for
@@ -125,7 +122,7 @@ def _examples(text: str) -> str:
 def _parameter(operation: Operation, name: str, word: str) -> inspect.Parameter:
     """The argument or option of the command that gives the operation this parameter."""
     own = operation.signature.parameters[name]
-    kind, meta = _split(operation.hints[name])
+    kind, meta = operation.kind_of(name)
     default = own.default
     choices = (meta.extra or {}).get("choices", ())
     if choices:
@@ -136,18 +133,6 @@ def _parameter(operation: Operation, name: str, word: str) -> inspect.Parameter:
     about: dict[str, Any] = {"metavar": metavar, "help": meta.description, "min": meta.ge, "max": most}
     info = typer.Option(*flags, **about) if flags else typer.Argument(**about)
     return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, info])
-
-
-def _split(hint: Any) -> tuple[Any, Meta]:
-    """A type without its metadata, and the metadata."""
-    if get_origin(hint) is Annotated:
-        kind, *notes = get_args(hint)
-        return kind, next((each for each in notes if isinstance(each, Meta)), Meta())
-    parts = [part for part in get_args(hint) if part is not type(None)]
-    if get_origin(parts[0] if parts else None) is Annotated:  # X | None, where X has metadata
-        kind, meta = _split(parts[0])
-        return kind | None, meta
-    return hint, Meta()
 
 
 def _render_options(render: Callable[..., None]) -> list[inspect.Parameter]:

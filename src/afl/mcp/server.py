@@ -10,10 +10,8 @@ from mcp.types import ListResourcesResult, PaginatedRequestParams
 
 from afl import __version__
 from afl.mcp.clients import ClientProvider, RequestClient
-from afl.mcp.other_tools import other_tools
-from afl.mcp.resource_list import listed
-from afl.mcp.resources import add_resources
-from afl.mcp.run_tools import run_tools
+from afl.mcp.resources import add_resources, listed
+from afl.mcp.tools import all_tools
 
 _INSTRUCTIONS = """AgentFlow runs typed workflows durably: a run survives crashes, and its steps are done by agents.
 Start one with `run` (a source in AFL, or the name of a workflow that `list_workflows` shows); look at it with
@@ -48,7 +46,7 @@ def make_server(clients: ClientProvider) -> MCPServer[Any]:
         description="A durable runtime for agents: start, inspect and steer workflow runs.",
         instructions=_INSTRUCTIONS,
         version=__version__,
-        tools=[*run_tools(client), *other_tools(client)],
+        tools=all_tools(client),
         log_level="WARNING",
     )
     add_resources(server, client)

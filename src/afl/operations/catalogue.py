@@ -1,34 +1,128 @@
-"""Every operation in one table: what it is called, who may do it, and where the HTTP API has it.
+"""Every operation in one table: its name, its function, who may call it, and its place in the HTTP API.
 
-The API's routes, the tools of MCP, the client of `--server` and the audit log are all made from it. A function is named
-by module and name and imported when it is called, so that whoever lists runs does not pay for Redis.
+The API's routes, plain commands, the tools of MCP, the HTTP client and the audit log are made from it. A function is
+named by module and name and imported when it is called, so that listing runs does not import Redis.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from afl.operations.catalogue_rows import OPERATIONS
+from afl.operations.access import Role
 from afl.operations.operation import Needs, Operation
-
-__all__ = [
-    "API",
-    "NOTHING",
-    "OPERATIONS",
-    "PUBLIC",
-    "Needs",
-    "Operation",
-    "by_target",
-    "named",
-    "operation_of",
-    "render_markdown",
-]
 
 API = "/api/v1"
 NOTHING = "-"
 """What stands in a path for an empty name: of most things, the latest."""
+LOOK, ACT, RULE = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+
+
+def _row(name: str, target: str, place: str, role: Role, summary: str, **more: Any) -> Operation:
+    method, _, route = place.partition(" ")
+    path = route.replace(":path", "")
+    tag = path.removeprefix("/").partition("/")[0]
+    named = re.search(r"{(\w+)}", path)  # what a path is about is what it names
+    about = {"subject": named.group(1) if named else "", "slashes": path != route, **more}
+    return Operation(name, target, method, path, role, tag, summary, **about)
+
+
+_turns = partial(_row, needs=Needs.SETTINGS)
+_fleet = partial(_row, needs=Needs.FLEET)
+_redis = partial(_row, needs=Needs.REDIS)
+
+# fmt: off
+OPERATIONS: tuple[Operation, ...] = (
+    # the runtime
+    _row("list_runs", "run.run_list:list_runs", "GET /runs", LOOK, "List runs"),
+    _row("show_run", "run.run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
+    _row("read_log", "run.run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
+    _row("wait_for_run", "run.run_end:wait_a_while", "GET /runs/{run}/wait", LOOK, "Wait for the end of a run", waits=True),
+    _row("submit_run", "program.submission:submit_source", "POST /runs", ACT, "Start a source's workflow", subject="run"),
+    _row("run_graph", "run.run_graph:run_graph", "GET /runs/{run}/graph", LOOK, "Draw a run as a graph"),
+    _row("run_timeline", "run.run_timeline:run_timeline", "GET /runs/{run}/timeline", LOOK, "Draw a run over time"),
+    _row("run_summary", "run.run_summary:run_summary", "GET /runs/{run}/summary", LOOK, "Show a run at a glance"),
+    _row("show_step", "run.step_view:show_step", "GET /steps/{step:path}", LOOK, "Show a step: data, attempts, log, error"),
+    _row("cancel_run", "run.control:cancel", "POST /runs/{run}/cancel", ACT, "End a run"),
+    _row("pause_run", "run.control:pause", "POST /runs/{run}/pause", ACT, "Pause a run"),
+    _row("unpause_run", "run.control:unpause", "POST /runs/{run}/unpause", ACT, "Let a run go on"),
+    _row("retry", "run.control:retry", "POST /retry", ACT, "Try failed steps again", subject="name"),
+    _row("continue_step", "run.control:continue_step", "POST /continue", ACT, "Give a step its result", subject="step"),
+    _row("why", "reason.why:why", "GET /why", LOOK, "Say why something does not move"),
+    _row("prune_runs", "run.retention:prune", "POST /prune", RULE, "Remove old runs", local=("batch", "progress")),
+    _row("show_place", "run.place_view:show_place", "GET /runs/{run}/place", LOOK, "List the steps of one place"),
+    _row("badges", "run.badges:badges", "GET /badges", LOOK, "Count what is open"),
+    _row("search", "search:search_store", "GET /search", LOOK, "Find runs, tasks, servers by what is known"),
+    _row("compile", "program.source_text:compile_source", "POST /compile", LOOK, "Look for mistakes in a source"),
+    _row("list_workflows", "program.library:list_workflows", "GET /workflows", LOOK, "List known workflows"),
+    _row("show_workflow", "program.library:show_workflow", "GET /workflows/{workflow}", LOOK, "Show a workflow"),
+    _row("publish_workflows", "program.library:publish_source", "POST /workflows", ACT, "Keep a source", subject="name"),
+    _row("start_workflow", "program.submission:start_workflow", "POST /workflows/{workflow}/start", ACT, "Start one by name"),
+    _row("source_form", "program.starting:source_form", "POST /forms", LOOK, "Show the start form of a source"),
+    _row("workflow_form", "program.library:workflow_form", "GET /workflows/{workflow}/form", LOOK, "Show its start form"),
+    _row("list_flows", "program.flows:list_flows", "GET /flows", LOOK, "List stored flows"),
+    _row("show_flow", "program.flows:show_flow", "GET /flows/{flow:path}", LOOK, "Show a flow: source, compiled JSON"),
+    _row("show_task", "work.task_queue:show_task", "GET /tasks/{task}", LOOK, "Show a task"),
+    _row("list_tasks", "work.task_queue:list_tasks", "GET /tasks", LOOK, "List tasks"),
+    _row("list_servers", "work.workers:servers", "GET /servers", LOOK, "List servers"),
+    _row("store_lock", "work.store_lock:store_lock", "GET /lock", LOOK, "Show who keeps others from writing"),
+    _row("list_schedules", "work.timetable:schedules", "GET /schedules", LOOK, "List schedules"),
+    _row("add_schedule", "work.timetable:add_source", "POST /schedules", ACT, "Start by the clock", subject="name"),
+    _row(
+        *("schedule_workflow", "work.timetable:schedule_workflow", "POST /workflows/{workflow}/schedule", ACT),
+        "Start a known one by the clock",
+        subject="workflow",
+    ),
+    _row("pause_schedule", "work.timetable:pause", "POST /schedules/{name:path}/pause", ACT, "Pause one, or unpause it"),
+    _row("remove_schedule", "work.timetable:remove", "DELETE /schedules/{name:path}", ACT, "Forget one"),
+    _row("list_approvals", "people.approvals:list_approvals", "GET /approvals", LOOK, "List what waits for a person"),
+    _row("list_answered", "people.approval_history:list_answered", "GET /answered", LOOK, "List answered approvals"),
+    _row("show_approval", "people.approvals:show_approval", "GET /approvals/{id}", LOOK, "Show a question and its form"),
+    _row("answer_approval", "people.approvals:answer", "POST /approvals/{id}/answer", ACT, "Approve, with its values"),
+    _row("reject_approval", "people.approvals:reject", "POST /approvals/{id}/reject", ACT, "Refuse, and say why"),
+    _row("read_audit", "audit:read_audit", "GET /audit", RULE, "Read the audit log"),
+    # turns
+    _turns("list_agents", "turn.turns:agents", "GET /agents", LOOK, "List agents that converse"),
+    _turns("list_turns", "turn.turns:turns", "GET /turns", LOOK, "List turns"),
+    _turns("show_turn", "turn.turn_view:show", "GET /turns/{name}", LOOK, "Show a turn as a transcript"),
+    _turns("why_turn", "turn.turn_reasons:why", "GET /turns/{name}/why", LOOK, "Say why a turn does not move"),
+    _turns("wait_for_turn", "turn.turn_wait:wait", "GET /turns/{turn}/wait", LOOK, "Wait for a turn's end", waits=True),
+    _turns("send_turn", "turn.turns:send", "POST /turns", ACT, "Ask an agent for a turn", subject="agent"),
+    _turns("stop_turn", "turn.turns:stop", "POST /turns/{name}/stop", ACT, "End a turn"),
+    _turns("search_turns", "search:search_turns", "GET /search/turns", LOOK, "Find turns and agents"),
+    # the fleet
+    _fleet("fleet_workflows", "fleet.fleet_view:list_workflows", "GET /fleet/workflows", LOOK, "List its workflows"),
+    _fleet("fleet_problems", "fleet.fleet:problems", "GET /fleet/problems", LOOK, "Mistakes in workflow files"),
+    _fleet("fleet_runs", "fleet.fleet:runs", "GET /fleet/runs", LOOK, "List runs of the fleet"),
+    _fleet("fleet_run", "fleet.fleet_view:show", "GET /fleet/runs/{run_id}", LOOK, "Show a run of the fleet"),
+    _fleet("fleet_agents", "fleet.fleet:agents", "GET /fleet/agents", LOOK, "List agents of the fleet"),
+    _fleet("fleet_log", "fleet.fleet_log:last_lines", "GET /fleet/runs/{run_id}/logs", LOOK, "Its last log lines"),
+    _fleet("fleet_start", "fleet.fleet_view:start_run", "POST /fleet/runs", ACT, "Start one", subject="workflow_id"),
+    _fleet("fleet_cancel", "fleet.fleet:cancel", "POST /fleet/runs/{run_id}/cancel", ACT, "End a run of the fleet"),
+    _fleet("fleet_workflow_objects", "fleet.fleet:workflows", "", LOOK, "List its workflows as they are"),
+    _fleet("fleet_run_object", "fleet.fleet:show_run", "", LOOK, "Show a run with its workflow as it is"),
+    _fleet("fleet_begin", "fleet.fleet:start", "", ACT, "Start a workflow", subject="workflow_id"),
+    _fleet("search_fleet", "fleet.fleet_search:search_fleet", "GET /search/fleet", LOOK, "Find runs of the fleet"),
+    # messages
+    _redis("list_queues", "message.message_view:list_queues", "GET /messages/queues", LOOK, "List queues"),
+    _redis("list_registered", "message.coordination:agents", "GET /messages/agents", LOOK, "List registered agents"),
+    _redis("list_breakers", "message.coordination:breakers", "GET /breakers", LOOK, "List breakers"),
+    _redis("change_breaker", "message.coordination:change_breaker", "POST /breakers/{name}/{action}", RULE, "Change a breaker"),
+    _redis("list_dead", "message.message_view:list_letters", "GET /messages/dead", LOOK, "List dead letters"),
+    _redis("show_dead", "message.message_view:show_letter", "GET /messages/dead/{agent}/{dead_id}", LOOK, "Show one"),
+    _redis("requeue_dead", "message.message_view:requeue", "POST /messages/requeue", ACT, "Put letters back", subject="agent"),
+    _redis("purge_dead", "message.message_view:purge", "POST /messages/purge", RULE, "Throw letters away", subject="agent"),
+    _redis("queue_objects", "message.coordination:queues", "", LOOK, "List queues as they are"),
+    _redis("letter_objects", "message.coordination:dead_letters", "", LOOK, "List dead letters as they are"),
+    _redis("letter_object", "message.coordination:dead_letter", "", LOOK, "Show a dead letter as it is"),
+    _redis("put_back", "message.coordination:requeue", "", ACT, "Put letters back", subject="agent"),
+    _redis("throw_away", "message.coordination:purge", "", RULE, "Throw letters away", subject="agent"),
+    _redis("search_messages", "message.message_search:search_messages", "GET /search/messages", LOOK, "Find queues"),
+)
+# fmt: on
+
 PUBLIC = tuple(each for each in OPERATIONS if each.path)
 """Those that the HTTP API has."""
 

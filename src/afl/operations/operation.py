@@ -1,4 +1,4 @@
-"""One row of the catalogue: a function, what it works on, who may call it, and where the HTTP API has it."""
+"""One operation of the catalogue: its function, what it works on, who may call it, and its place in the HTTP API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
 
 from afl.kernel.bounds import check_name
 from afl.kernel.errors import InputError
@@ -100,6 +102,10 @@ class Operation:
             elif isinstance(value, str) and "\0" in value:
                 raise InputError(f"{name} holds a character that no text may hold (NUL)")
 
+    def kind_of(self, name: str) -> tuple[Any, Meta]:
+        """The type of a parameter without its metadata, and the metadata: description and bounds."""
+        return _split(self.hints[name])
+
     @property
     def has_body(self) -> bool:
         """Whether the parameters that the path does not name come in a JSON body."""
@@ -114,3 +120,14 @@ class Operation:
     def description(self) -> str:
         """The function's own text."""
         return inspect.getdoc(self.function) or self.summary
+
+
+def _split(hint: Any) -> tuple[Any, Meta]:
+    if get_origin(hint) is Annotated:
+        kind, *notes = get_args(hint)
+        return kind, next((each for each in notes if isinstance(each, Meta)), Meta())
+    parts = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(parts[0] if parts else None) is Annotated:  # X | None, where X has metadata
+        kind, meta = _split(parts[0])
+        return kind | None, meta
+    return hint, Meta()

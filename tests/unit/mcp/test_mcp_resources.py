@@ -25,7 +25,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 def test_the_newest_runs_are_listed_as_resources(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afl.mcp.resource_list._MOST_RUNS", 2)
+    monkeypatch.setattr("afl.mcp.resources._MOST_RUNS", 2)
 
     async def story(client: Client) -> None:
         lists = {each.uri: each for each in (await client.list_resources()).resources}

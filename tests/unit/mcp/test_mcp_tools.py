@@ -133,7 +133,7 @@ def test_a_run_from_its_start_to_its_log(store: MemoryStore) -> None:
 
 
 def test_whoever_waits_is_told_that_it_goes_on(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("afl.mcp.run_tools._SLICE", 0.01)
+    monkeypatch.setattr("afl.mcp.tools._POLL_SECONDS", 0.01)
     told: list[str] = []
 
     async def received(progress: float, total: float | None, message: str | None) -> None:

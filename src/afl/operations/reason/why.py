@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from afl.operations.parameters import about
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.run_standing import standing
 from afl.operations.reason.server_reasons import server_reason
@@ -18,9 +20,14 @@ from afl.runtime.states import StepState
 from afl.runtime.types import WorkflowId
 
 
-def why(store: PersistenceAPI, name: str | None = None) -> Reason:
-    """The reason of what has that id (or the beginning of it); without one, of the latest run."""
-    return explain(store, find(store, name))
+def why(
+    store: PersistenceAPI,
+    name: Annotated[
+        str | None, about("A run, task or server, by enough of its id; a step as RUN/path; the latest run.")
+    ] = None,
+) -> Reason:
+    """Say why something does not move, and what to do about it."""
+    return explain(store, find(store, name or None))
 
 
 def explain(store: PersistenceAPI, subject: Subject) -> Reason:

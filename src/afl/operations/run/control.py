@@ -121,8 +121,14 @@ def _begun(place: StepPlace) -> StepId:
     return place.id
 
 
-def continue_step(store: PersistenceAPI, step: str, result: Mapping[str, Any] | None = None) -> Continued:
-    """Give a step that waits for its agent the result; ResultError, and nothing stored, if that does not fit."""
+def continue_step(
+    store: PersistenceAPI,
+    step: Annotated[str, about("The id of a step that waits for its agent.")],
+    result: Annotated[
+        Mapping[str, Any] | None, about("The return values of its facet by name; they are checked.")
+    ] = None,
+) -> Continued:
+    """Give a step that waits for its agent the result, in the agent's place; the run goes on with it."""
     place = subjects.find_step(store, step)
     waiting, run = place.step, place.run.workflow_id
     if waiting is None or waiting.state != StepState.EVENT_TRANSMIT:

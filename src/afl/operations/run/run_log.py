@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.errors import NotFoundError
-from afl.operations.parameters import Limit, LongPoll, Position
+from afl.operations.parameters import Limit, LongPoll, Position, Run
 from afl.operations.run import run_store
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import PersistenceAPI
@@ -57,12 +57,12 @@ class LogPage:
 
 
 def read_page(
-    store: PersistenceAPI, run: str, *, after: Position = 0, limit: Limit = 1_000, wait: LongPoll = 0
+    store: PersistenceAPI, run: Run, *, after: Position = 0, limit: Limit = 1_000, wait: LongPoll = 0
 ) -> LogPage:
-    """Entries behind a position; if there are none and the run goes on, those of the next so many seconds.
+    """Read what a run's agents and its workflow logged, oldest first, after a position.
 
-    Entries of concurrent writers may appear a little before that position later on: whoever must have all reads
-    an overlap again, and knows entries by their id.
+    If there is nothing new and the run goes on, entries of the next `wait` seconds. Concurrent writers may add entries
+    a little before the position later: to have all, read an overlap again and compare ids.
     """
     name = run_store.find(store, run or None).workflow_id
     until = time.monotonic() + wait

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from afl.kernel.presence import Life
+from afl.operations.parameters import LatestRun
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, run_attempts
@@ -34,10 +35,10 @@ class RunView:
     attempts: list[AttemptView] = field(default_factory=list)
 
 
-def show_run(store: PersistenceAPI, run: str = "") -> RunView:
-    """A run with its steps as a tree; without a name the latest.
+def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
+    """Show a run as a tree of its steps: state, duration, attempts, progress and error.
 
-    Elements of a foreach are folded into one node with counts.
+    Steps of a foreach are folded into one line with their number.
     """
     found = run_store.find(store, run or None)
     tree = show(store, found)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
+from afl.operations.parameters import about
 from afl.operations.program.program_shelf import shelf
 from afl.operations.reason import subjects
 from afl.operations.reason.reasons import Reason
@@ -98,12 +99,15 @@ class StepView:
         return self.state == "failed"
 
 
-def show_step(store: PersistenceAPI, name: str) -> StepView:
-    """A step by its id (`RUN/0/client`) or as people call it (`RUN/client`); it may be one that has not begun."""
-    run_name, _, rest = name.partition("/")
+def show_step(
+    store: PersistenceAPI,
+    step: Annotated[str, about("The step's id (`RUN/0/desk`), or its path as people write it (`RUN/desk`).")],
+) -> StepView:
+    """Show one step, which may not have begun: what it was given and returned, its attempts, its log, its error."""
+    run_name, _, rest = step.partition("/")
     found = run_store.find(store, run_name)
     if not rest:
-        raise NotFoundError(f"{name!r} names no step; write RUN/STEP")
+        raise NotFoundError(f"{step!r} names no step; write RUN/STEP")
     place = subjects.find_step(store, f"{found.workflow_id}/{rest}")
     return _Looking(store, place).view()
 

@@ -94,7 +94,7 @@ class Server:
 
 
 def servers(store: PersistenceAPI) -> list[Server]:
-    """Every server that ever registered, oldest start first."""
+    """List the servers: whether they live, what they serve, how busy they are."""
     running = store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=_COUNTED_TASKS))
     load = Counter(task.owner for task in running)
     now = store.now()
