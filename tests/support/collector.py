@@ -1,14 +1,17 @@
-"""A collector of traces: it takes what processes send in the JSON form of OTLP, and keeps it."""
+"""A collector of traces: it takes what processes send by OTLP over HTTP, and keeps it."""
 
 from __future__ import annotations
 
-import json
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Collector:
     """Everything that came in."""
 
     spans: list[ToldSpan] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
+    headers: list[Message] = field(default_factory=list)
     url: str = ""
 
     def named(self, name: str) -> list[ToldSpan]:
@@ -44,11 +47,11 @@ class Collector:
         names = {span.id: span.name for span in self.spans}
         return {f"{each.name} < {names.get(each.parent, '?') if each.parent else '-'}" for each in self.spans}
 
-    def take(self, document: dict[str, Any]) -> None:
-        for resource in document["resourceSpans"]:
-            service = _plain(resource["resource"]["attributes"]).get("service.name", "")
-            for scope in resource["scopeSpans"]:
-                self.spans += [_span(service, each) for each in scope["spans"]]
+    def take(self, body: bytes) -> None:
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            service = _plain(resource.resource.attributes).get("service.name", "")
+            for scope in resource.scope_spans:
+                self.spans += [_span(service, each) for each in scope.spans]
 
 
 @contextmanager
@@ -59,13 +62,12 @@ def collecting() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.headers.append(dict(self.headers))
+            found.headers.append(self.headers)
             assert self.path == "/v1/traces"
-            found.take(json.loads(body))
+            found.take(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
             self.send_response(200)
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", "0")
             self.end_headers()
-            self.wfile.write(b"{}")
 
         def log_message(self, format: str, *args: object) -> None:
             """Nobody reads it."""
@@ -81,17 +83,17 @@ def collecting() -> Iterator[Collector]:
             thread.join()
 
 
-def _span(service: str, given: dict[str, Any]) -> ToldSpan:
+def _span(service: str, given: Any) -> ToldSpan:
     return ToldSpan(
         service,
-        given["name"],
-        given["traceId"],
-        given["spanId"],
-        given.get("parentSpanId", ""),
-        _plain(given["attributes"]),
-        given["status"]["message"],
+        given.name,
+        given.trace_id.hex(),
+        given.span_id.hex(),
+        given.parent_span_id.hex(),
+        _plain(given.attributes),
+        given.status.message,
     )
 
 
-def _plain(attributes: list[dict[str, Any]]) -> dict[str, Any]:
-    return {each["key"]: next(iter(each["value"].values())) for each in attributes}
+def _plain(attributes: Any) -> dict[str, Any]:
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}

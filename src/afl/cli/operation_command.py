@@ -37,7 +37,8 @@ from afl.cli.console import print_json
 from afl.cli.problems import problem
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
-from afl.operations.catalogue import Needs, Operation, operation_of
+from afl.operations.catalogue import operation_of
+from afl.operations.operation import Needs, Operation
 
 P = ParamSpec("P")
 T = TypeVar("T")

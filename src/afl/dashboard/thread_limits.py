@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import anyio
 
-from afl.operations.catalogue import Needs, Operation
+from afl.operations.operation import Needs, Operation
 
 _WAITING = 128
 _PART = 16

@@ -62,7 +62,8 @@ def _resource(service: str) -> Any:
 def _processor(kind: str) -> Any:
     export = _module("opentelemetry.sdk.trace.export")
     if kind == "otlp":
-        return export.BatchSpanProcessor(_module("afl.kernel.otlp").OtlpExporter())
+        otlp = _module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        return export.BatchSpanProcessor(otlp.OTLPSpanExporter())
     return export.SimpleSpanProcessor(export.ConsoleSpanExporter(out=sys.stderr, formatter=_line))
 
 

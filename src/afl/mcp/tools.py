@@ -22,7 +22,8 @@ from pydantic import Field
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.mcp.clients import RequestClient
 from afl.operations import serialization
-from afl.operations.catalogue import Operation, named
+from afl.operations.catalogue import named
+from afl.operations.operation import Operation
 from afl.operations.problems import problem_of
 from afl.operations.program import source_text, submission
 from afl.operations.run import run_end
@@ -186,7 +187,7 @@ def operation_tool(client: RequestClient, operation: Operation, kind: ToolAnnota
 
 def _parameter(operation: Operation, own: inspect.Parameter) -> inspect.Parameter:
     kind, meta = operation.kind_of(own.name)
-    bounds = {"ge": meta.ge, "le": meta.le, "max_length": meta.max_length}
+    bounds: dict[str, Any] = {"ge": meta.ge, "le": meta.le, "max_length": meta.max_length}
     about = Field(
         description=meta.description, **{name: each for name, each in bounds.items() if each is not None}
     )

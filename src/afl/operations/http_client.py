@@ -16,7 +16,8 @@ from afl import __version__
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.kernel.setting_kinds import mask_url
 from afl.operations import serialization
-from afl.operations.catalogue import API, NOTHING, Operation, operation_of
+from afl.operations.catalogue import API, NOTHING, operation_of
+from afl.operations.operation import Operation
 from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of
 
 P = ParamSpec("P")

@@ -17,7 +17,8 @@ from afl import __version__
 from afl.dashboard.api import manual
 from afl.kernel.errors import MissingExtraError
 from afl.operations.access import Role
-from afl.operations.catalogue import PUBLIC, Operation, named
+from afl.operations.catalogue import PUBLIC, named
+from afl.operations.operation import Operation
 
 DOCS = f"{API}/docs"
 BROWSER = {"Accept": "text/html"}

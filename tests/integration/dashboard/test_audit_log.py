@@ -16,8 +16,9 @@ from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.audit import read_audit
-from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation
+from afl.operations.catalogue import OPERATIONS, PUBLIC
 from afl.operations.client import StoreClient
+from afl.operations.operation import Operation
 from afl.operations.run import control
 from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI

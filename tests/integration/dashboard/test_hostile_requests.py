@@ -22,8 +22,8 @@ from afl.dashboard.live import Sources
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role
-from afl.operations.catalogue import Needs
 from afl.operations.client import StoreClient
+from afl.operations.operation import Needs
 from afl.operations.parameters import LONGEST_SOURCE
 
 SECONDS = 60.0

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from support.dashboards import API, TOKENS, client_of, with_users
 
 from afl.operations.access import Role
-from afl.operations.catalogue import PUBLIC, Operation
+from afl.operations.catalogue import PUBLIC
+from afl.operations.operation import Operation
 
 
 @pytest.fixture(scope="module")

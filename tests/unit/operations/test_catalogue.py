@@ -12,8 +12,9 @@ from afl.kernel.errors import AgentFlowError, Forbidden, HeldError, InputError, 
 from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
-from afl.operations.catalogue import OPERATIONS, PUBLIC, Operation, named, operation_of
+from afl.operations.catalogue import OPERATIONS, PUBLIC, named, operation_of
 from afl.operations.client import StoreClient
+from afl.operations.operation import Operation
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
 from afl.operations.program.submission import start_workflow
 from afl.operations.run import control

@@ -13,8 +13,9 @@ from starlette.requests import Request
 
 from afl.kernel.errors import InputError
 from afl.operations import serialization
-from afl.operations.catalogue import NOTHING, Operation
+from afl.operations.catalogue import NOTHING
 from afl.operations.http_client import KEY_HEADER
+from afl.operations.operation import Operation
 
 LONGEST_KEY = 200
 _JSON = "application/json"

@@ -14,8 +14,9 @@ from afl import __version__
 from afl.dashboard.api.arguments import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
 from afl.operations import serialization
-from afl.operations.catalogue import API, PUBLIC, Operation
+from afl.operations.catalogue import API, PUBLIC
 from afl.operations.http_client import KEY_HEADER
+from afl.operations.operation import Operation
 from afl.operations.problems import Refusal
 
 _REFUSALS = {

@@ -21,8 +21,9 @@ from afl.dashboard.api.arguments import is_required, outer_parameters
 from afl.dashboard.rendering import page
 from afl.kernel.errors import MissingExtraError
 from afl.operations import serialization
-from afl.operations.catalogue import API, PUBLIC, Operation
+from afl.operations.catalogue import API, PUBLIC
 from afl.operations.http_client import KEY_HEADER
+from afl.operations.operation import Operation
 
 OPENAPI = f"{API}/openapi.json"
 _SAMPLES = {"cron": "@daily", "older_than_ms": 7 * 86_400_000}

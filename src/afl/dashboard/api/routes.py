@@ -13,8 +13,9 @@ from afl.dashboard.api.answers import success
 from afl.dashboard.api.arguments import read_arguments
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
-from afl.operations.catalogue import API, PUBLIC, Operation
+from afl.operations.catalogue import API, PUBLIC
 from afl.operations.client import StoreClient
+from afl.operations.operation import Operation
 
 
 def api_routes() -> list[BaseRoute]:
