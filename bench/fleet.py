@@ -17,7 +17,7 @@ from afl.fleet.messages import FetchedRun, Status
 from afl.fleet.reaper import Reaper
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.fleet.workflow_json import encode_workflow
@@ -56,7 +56,7 @@ class AgentBench:
     async def _run(self, flow: Workflow, durable: bool) -> float:
         folder = SpoolFolder(mkdtemp(prefix="spool-", dir=self.folder))
         spool = Spool(folder, StreamName("bench", "bench"))
-        manager = TaskManager(spool, WIDTH, Workplace(self._reaper))
+        manager = TaskManager(spool, WIDTH, TaskResources(self._reaper))
         wire = msgspec.Raw(encode_workflow(flow).encode())
         begin = time.perf_counter()
         status = await manager.run(FetchedRun(run_id="bench", epoch=1, attempt=1, params={}, workflow=wire))

@@ -127,7 +127,7 @@ class RunMachine:
     def time_passes(self) -> None:
         self.keeper.now += self.random.choice((1, LEASE_MS // 2, LEASE_MS + 1))
         due = {run_id for run_id, run in self.runs.items() if run.holder and run.until < self.keeper.now}
-        assert {verdict.run_id for verdict in self.keeper.judge()} == due
+        assert {expired.run_id for expired in self.keeper.expire()} == due
         for run_id in due:
             self._expect_loss(self.runs[run_id])
 

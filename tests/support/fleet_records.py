@@ -12,7 +12,7 @@ import msgspec
 from afl.fleet.messages import FetchedRun, Level, LogRecord, Record, RunRecord, Status, TaskRecord
 from afl.fleet.protocol import whole_lines
 from afl.fleet.spool import Spool
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.fleet.workflow_json import encode_workflow
@@ -107,14 +107,14 @@ def run(
     *,
     limit: int = 5,
     params: Mapping[str, Any] | None = None,
-    workplace: Workplace | None = None,
+    resources: TaskResources | None = None,
     receive: Callable[[Record, TaskManager], None] | None = None,
 ) -> Report:
     """Run a workflow to its end; `hear` is told of every record as it is made."""
 
     async def running() -> Report:
         spool = ListSpool()
-        place = workplace or Workplace(grace=0.5)
+        place = resources or TaskResources(grace=0.5)
         manager = TaskManager(cast(Spool, spool), limit, place)
         if receive is not None:
             spool.received.append(lambda record: receive(record, manager))

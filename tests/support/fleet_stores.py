@@ -44,7 +44,9 @@ class Keeper:
     def enqueue(
         self, run_id: str, workflow_id: str = "w", *, requeues: int = 0, behind: bool = False
     ) -> bool:
-        order = runs.Order(run_id, workflow_id, workflow_id.upper(), '{"id":"w"}', requeues, {"n": 1}, "test")
+        order = runs.NewRun(
+            run_id, workflow_id, workflow_id.upper(), '{"id":"w"}', requeues, {"n": 1}, "test"
+        )
         return self.change(lambda change: runs.enqueue(change, order, behind=behind))
 
     def claim(self, incarnation: str, held: Sequence[str] | None = None) -> Row | None:
@@ -83,8 +85,8 @@ class Keeper:
         self._numbers[incarnation] = self._numbers.get(incarnation, 0) + 1
         return self._numbers[incarnation]
 
-    def judge(self) -> list[monitor.Verdict]:
-        return self.change(monitor.judge)
+    def expire(self) -> list[monitor.ExpiredRun]:
+        return self.change(monitor.expire)
 
     def cancel(self, run_id: str) -> Row:
         return self.change(lambda change: runs.cancel(change, run_id, "test"))

@@ -21,12 +21,12 @@ from afl.kernel.errors import PayloadError
 
 LOGGER = logging.getLogger(__name__)
 EventKind = Literal["registered", "status_changed", "deregistered", "died", "revived"]
-# What a snapshot counts grows without anything having happened.
+# Metrics of a snapshot change without an event.
 _VOLATILE = frozenset({"metrics"})
 
 
 class AgentEvent(BaseModel):
-    """`at` is the server's time in seconds since 1970; statuses come without what they count."""
+    """`at` is the server's time in seconds since 1970; statuses come without their metrics."""
 
     event: EventKind
     agent: str
@@ -36,16 +36,16 @@ class AgentEvent(BaseModel):
 
     @property
     def agent_id(self) -> AgentId:
-        """Whom it is about; `agent` is the same as text, type:instance."""
+        """The agent of the event; `agent` is the same as text, type:instance."""
         return named_agent(self.agent)
 
 
 def read_event(data: str | bytes) -> AgentEvent | None:
-    """The event that somebody told; None for what is none, which is logged."""
+    """Parse an event; None for an invalid one, which is logged."""
     try:
         return AgentEvent.model_validate_json(data)
     except ValidationError as error:
-        LOGGER.warning("what was told on the registry's channel is no event: %s", cut(str(error), 500))
+        LOGGER.warning("a message on the registry's channel is not an event: %s", cut(str(error), 500))
         return None
 
 
@@ -56,12 +56,12 @@ def steady(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is written of an agent. The store adds `last_heartbeat`: its own time decides who lives."""
+    """The stored record of an agent. The store adds `last_heartbeat`: its own clock decides who is alive."""
 
     name: str  # type:instance
     data: str  # a JSON object
     capabilities: str  # a JSON array; empty: none
-    status: dict[str, Any]  # what of the status an event tells
+    status: dict[str, Any]  # the part of the status that events carry
 
 
 class _Id(msgspec.Struct):
@@ -70,7 +70,7 @@ class _Id(msgspec.Struct):
 
 
 class _Stored(msgspec.Struct):
-    """What must be in a record for anybody to make sense of it."""
+    """The required fields of a record."""
 
     agent_id: _Id
     last_heartbeat: float
@@ -78,7 +78,7 @@ class _Stored(msgspec.Struct):
 
 
 class _Declared(msgspec.Struct):
-    """What must be in a capability."""
+    """The required fields of a capability."""
 
     name: str
     version: Annotated[str, msgspec.Meta(pattern=VERSION)] = "0"
@@ -86,7 +86,7 @@ class _Declared(msgspec.Struct):
 
 
 async def record_of(agent: Agent, ttl_s: float) -> Record:
-    """Ask an agent for everything; what it answers must be plain data."""
+    """Query an agent; its answers must be plain data."""
     name = agent_name(agent.agent_id)
     try:
         snapshot = await _told(agent, name, "status_snapshot")
@@ -116,7 +116,7 @@ async def record_of(agent: Agent, ttl_s: float) -> Record:
 
 
 async def _told(agent: Agent, name: str, method: str) -> Mapping[str, Any]:
-    """What an agent says of itself; nothing when it has no such method."""
+    """The answer of an optional method; empty when the agent has no such method."""
     answer = await call_optional(agent, method)
     if answer is None:
         return {}
@@ -130,7 +130,7 @@ async def _told(agent: Agent, name: str, method: str) -> Mapping[str, Any]:
 def listed(
     name: str, data: str | bytes, capabilities: str | bytes | None, now: float
 ) -> dict[str, Any] | None:
-    """An agent as `list_registered` gives it; None for what cannot be read, which is logged."""
+    """An agent as `list_registered` returns it; None for an unreadable record, which is logged."""
     try:
         checked = decode_as(data, _Stored)
         if capabilities:
@@ -149,12 +149,12 @@ def listed(
 
 
 def stored_state(data: str | bytes | None) -> Mapping[str, Any] | None:
-    """The state in a record of an earlier life; None if there is none or it cannot be read."""
+    """The state in the agent's previous record; None if there is none or it cannot be read."""
     if data is None:
         return None
     try:
         state = decode(data).get("state")
     except (ValueError, AttributeError, RecursionError) as error:
-        LOGGER.warning("the state of an agent cannot be read, so it starts without: %s", error)
+        LOGGER.warning("the state of an agent cannot be read; it starts without: %s", error)
         return None
     return state if isinstance(state, dict) else None

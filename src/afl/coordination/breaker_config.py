@@ -14,7 +14,7 @@ _DAY_S = 86_400.0
 
 
 class CircuitBreakerState(StrEnum):
-    """Calls pass, are refused, or are let through one by one to see."""
+    """Calls pass, are refused, or a limited number is let through as a test."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -30,17 +30,17 @@ class BreakerMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CircuitBreakerConfig:
-    """Checked when it is made: a value that cannot be is a BreakerInputError.
+    """Validated on construction: an invalid value is a BreakerInputError.
 
     failure_threshold         failures that open the circuit: in a row, or within the window
-    timeout_seconds           how long it stays open before a call is let through to see
-    recovery_timeout_seconds  how long that seeing (half open) may last; undecided until then, it opens again
-    half_open_max_calls       how many calls of such an episode are let through
+    timeout_seconds           how long it stays open before a test call is let through
+    recovery_timeout_seconds  how long the half-open state may last; undecided until then, it opens again
+    half_open_max_calls       how many test calls are let through
     success_threshold         how many of them must succeed for the circuit to close
-    mode                      "consecutive": a success sets the count back; "window": see below
+    mode                      "consecutive": a success resets the count; "window": see below
     window_seconds            the window: only calls that ended in this time count
     failure_rate              the window opens the circuit only if this share of its calls failed
-    slot_lease_seconds        a half-open call whose process died gives its place back after this time
+    slot_lease_seconds        a half-open call whose process died releases its slot after this time
     """
 
     failure_threshold: int = 5
@@ -73,7 +73,7 @@ class CircuitBreakerConfig:
         return {**asdict(self), "mode": BreakerMode(self.mode).value}
 
     def milliseconds(self) -> dict[str, Any]:
-        """As the transitions count: times in whole milliseconds, none of them 0."""
+        """In the units of the transitions: whole milliseconds, none of them 0."""
         return {
             "threshold": self.failure_threshold,
             "timeout": _milliseconds(self.timeout_seconds),
@@ -83,7 +83,7 @@ class CircuitBreakerConfig:
             "window": _milliseconds(self.window_seconds) if self.mode == BreakerMode.WINDOW else 0,
             "rate": self.failure_rate,
             "lease": _milliseconds(self.slot_lease_seconds),
-            # The state of a breaker that nobody uses any more is forgotten, but not while it still matters.
+            # The state of an unused breaker expires, but not while it still matters.
             "keep": _milliseconds(
                 max(_DAY_S, 2 * (self.timeout_seconds + self.recovery_timeout_seconds + self.window_seconds))
             ),
@@ -110,8 +110,8 @@ COUNTS = ("total_calls", "failed_calls", "successful_calls", "rejected_calls", "
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The state after a transition; times are milliseconds of the clock of whoever keeps it."""
+class BreakerStatus:
+    """The state after a transition; times are milliseconds of the store's clock."""
 
     permitted: bool
     state: CircuitBreakerState
@@ -121,41 +121,41 @@ class Standing:
     running: int
     changed_at: int  # 0: never
     forced: bool
-    retry_after: int  # until it is half open; -1: somebody has to say so
+    retry_after: int  # until it is half open; -1: forced open
     now: int
     shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the calls; the times are milliseconds since 1970, 0: never."""
+    """Counts of calls; times are milliseconds since 1970, 0: never."""
 
     counts: Mapping[str, int]
     last_failure_time: int = 0
     last_success_time: int = 0
 
 
-class BreakerKeeper(Protocol):
-    """Keeps the state of one breaker; each method is one transition.
+class BreakerStore(Protocol):
+    """Stores the state of one breaker; each method is one transition.
 
-    A call that entered leaves with the standing it was given: what it came to moves the state only if the circuit has
-    not changed since (the epoch), and in a half-open episode only if it still has its place (the lease).
+    A call that entered leaves with the status it was given: its outcome changes the state only if the circuit has not
+    changed since (the epoch), and in the half-open state only if it still has its slot (the lease).
     """
 
-    async def enter(self, call_id: str) -> Standing:
-        """Ask to call; `permitted` is the answer. A half-open circuit gives a place on lease."""
+    async def enter(self, call_id: str) -> BreakerStatus:
+        """Request a call; `permitted` is the answer. A half-open circuit leases a slot."""
 
-    async def leave(self, call_id: str, entered: Standing, outcome: Outcome) -> Standing:
-        """Tell what came of it; "none" when nothing is known, as after a cancellation."""
+    async def leave(self, call_id: str, entered: BreakerStatus, outcome: Outcome) -> BreakerStatus:
+        """Report the outcome; "none" when it is unknown, as after a cancellation."""
 
-    async def renew(self, call_id: str, entered: Standing) -> bool:
-        """Keep a half-open place; False when it is lost."""
+    async def renew(self, call_id: str, entered: BreakerStatus) -> bool:
+        """Renew the lease of a half-open slot; False when it is lost."""
 
-    async def force(self, state: Literal["open", "closed"]) -> Standing:
-        """Open until somebody closes it, or closed with nothing counted."""
+    async def force(self, state: Literal["open", "closed"]) -> BreakerStatus:
+        """Force the circuit open until it is closed by hand, or closed with empty counts."""
 
-    async def reset(self) -> Standing:
-        """As new: closed, nothing counted, no metrics."""
+    async def reset(self) -> BreakerStatus:
+        """Reset: closed, empty counts, no metrics."""
 
-    async def look(self) -> tuple[Standing, Counts]:
-        """How it stands now; changes nothing."""
+    async def look(self) -> tuple[BreakerStatus, Counts]:
+        """The current status; changes nothing."""

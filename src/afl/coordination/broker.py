@@ -16,10 +16,10 @@ from afl.coordination.options import CoordinatorOptions
 
 
 class Waiter:
-    """Somebody who waits. a notification that comes while it is awake counts for its next wait.
+    """A receiver that waits. A notification that arrives while it is not waiting counts for its next wait.
 
-    `looks_at` is when it looks again by itself, `due` when it knows that something may be there. A selective one is
-    not handed everything, so a notification for it is a notification for the next one, too.
+    `looks_at` is when it polls by itself, `due` when it knows that a message may be ready. A selective receiver does
+    not take every type, so a notification for it also wakes the next one.
     """
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class Waiter:
             self._sleep.set_result(None)
 
     async def wait(self, seconds: float, due: float | None = None) -> None:
-        """Returns when notified, at the latest after so many seconds, or when something is due.
+        """Wait for a notification, at most so many seconds or until something is due.
 
-        The ring is used up unless the wait is cancelled.
+        The notification is consumed unless the wait is canceled.
         """
         if not self.notified:
             loop = asyncio.get_running_loop()
@@ -53,7 +53,7 @@ class Waiter:
 
 
 class Waiters:
-    """All who wait, by queue. One message wakes one of them who is handed everything, the longest waiting first."""
+    """Waiting receivers by queue. One message wakes one receiver that takes every type, the longest waiting first."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[Waiter, None]] = {}
@@ -70,11 +70,11 @@ class Waiters:
             if not line:
                 del self._waiting[queue]
             elif waiter.notified or waiter.due < min(other.looks_at for other in line):
-                # It leaves with a notification unanswered, or as the only one who knows what comes: another must look.
+                # It leaves with an unhandled notification, or alone knows the next due time: wake another.
                 self.notify(queue, 1)
 
     def notify(self, queue: str, count: int) -> None:
-        """Wake so many of those who were not notified yet."""
+        """Wake so many receivers that were not notified yet."""
         for waiter in self._waiting.get(queue, ()):
             if count <= 0:
                 return
@@ -82,8 +82,8 @@ class Waiters:
                 waiter.notify()
                 count -= not waiter.is_selective
 
-    def notify_all_topics(self, queue: str | None = None) -> None:
-        """Wake everybody, of one queue or of all: something may have been missed."""
+    def notify_all(self, queue: str | None = None) -> None:
+        """Wake all receivers, of one queue or of all: notifications may have been missed."""
         for name, line in self._waiting.items():
             if queue is None or name == queue:
                 for waiter in line:
@@ -93,19 +93,19 @@ class Waiters:
 TOKEN_LENGTH = 20  # "res_" and 16 hexadecimal digits
 
 
-EXPIRED = "reservation expired"  # the last error of a message whose consumer never answered
+EXPIRED = "reservation expired"  # the last error of a message that was never acknowledged
 
 
-class Admission(IntEnum):
-    """What became of a message at the door of a queue."""
+class SendOutcome(IntEnum):
+    """The outcome of sending a message to a queue."""
 
     FULL = 0
     STORED = 1
     DUPLICATE = 2
 
 
-class Parcel(NamedTuple):
-    """A message on its way into a queue. `volatile` queues are in no index and end by themselves."""
+class OutgoingMessage(NamedTuple):
+    """A message to be sent. `volatile` queues are in no index and expire by themselves."""
 
     message_id: str
     message_type: str
@@ -118,7 +118,7 @@ class Parcel(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """A message as it comes out of a queue; `error` and `body` are JSON text."""
+    """A message taken from a queue; `error` and `body` are JSON text."""
 
     token: str
     attempts: int
@@ -129,30 +129,30 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
-    """A message that went to the dead letters."""
+class DeadMessage:
+    """A message that became a dead letter."""
 
     message_id: str
     attempts: int
 
 
 @dataclass(slots=True)
-class Taken:
-    """What `take` found. `due` is the time until something may be there; None when nothing is to come."""
+class TakeResult:
+    """The result of `take`. `due` is the time until a message may be ready; None when none is expected."""
 
     entries: list[Entry] = field(default_factory=list)
     deadline: int = 0
     due: int | None = None
     back: int = 0
-    buried: list[Burial] = field(default_factory=list)
+    buried: list[DeadMessage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """What a nack led to: a retry after `delay`, or a burial, or neither when the message's time was over."""
+class NackResult:
+    """The result of a nack: a retry after `delay`, or a dead letter, or neither when the message had expired."""
 
     delay: int | None = None
-    burial: Burial | None = None
+    burial: DeadMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,27 +168,27 @@ class Counts:
 
 
 class Broker(ABC):
-    """The mechanism of one coordinator."""
+    """The queue operations of one coordinator."""
 
     def __init__(self, waiters: Waiters) -> None:
         self.options = CoordinatorOptions()
         self._waiters = waiters
 
     def waiting(self, queue: str) -> AbstractContextManager[Waiter]:
-        """Somebody who is notified while the context lasts, when there may be something in the queue."""
+        """A receiver that is notified, while the context lasts, when the queue may have a message."""
         return self._waiters.waiting(queue)
 
     @abstractmethod
     async def receive(self, queue: str, seconds: float) -> None:
-        """Returns when those who wait will be notified of what comes into the queue, at the latest after so long."""
+        """Return once receivers will be notified of new messages, at the latest after so long."""
 
     @abstractmethod
-    async def send(self, queue: str, parcel: Parcel) -> Admission:
-        """Store a message, unless the queue is full or has seen its id."""
+    async def send(self, queue: str, parcel: OutgoingMessage) -> SendOutcome:
+        """Store a message, unless the queue is full or its id is a duplicate."""
 
     @abstractmethod
-    async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
-        """`send` for each, in one round trip for all; an error of one queue is its answer."""
+    async def send_all(self, parcels: Sequence[tuple[str, OutgoingMessage]]) -> list[SendOutcome | Exception]:
+        """`send` for each, in one round trip; an error of one queue is its result."""
 
     @abstractmethod
     async def take(
@@ -199,33 +199,33 @@ class Broker(ABC):
         *,
         keep: bool = True,
         subscriptions: Sequence[str] = (),
-    ) -> Taken:
-        """Reserve up to `most` messages; without `keep` they are taken away at once.
+    ) -> TakeResult:
+        """Reserve up to `most` messages; without `keep` they are deleted at once.
 
-        With ids of subscriptions, only messages of the types that those which have not ended ask for.
+        With subscription ids, only messages of the types of those that have not ended.
         """
 
     @abstractmethod
     async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:
-        """Messages done."""
+        """Delete reserved messages."""
 
     @abstractmethod
     async def extend(self, queue: str, tokens: Sequence[str], visible: int) -> list[bool]:
-        """Reservations that last from now on for so long."""
+        """Extend reservations to so long from now."""
 
     @abstractmethod
     async def release(self, queue: str, tokens: Sequence[str]) -> list[bool]:
-        """Back where they stood, no attempt counted."""
+        """Return messages to their old position, without counting an attempt."""
 
     @abstractmethod
     async def nack(
         self, queue: str, token: str, error: bytes, reason: bytes, *, final: bool, share: float
-    ) -> Refusal | None:
-        """One attempt failed; `share` is the part of the backoff to wait. None when the token does nothing."""
+    ) -> NackResult | None:
+        """Count a failed attempt; `share` is the part of the backoff to wait. None when the token is invalid."""
 
     @abstractmethod
-    async def recover(self, queue: str) -> Taken:
-        """Put back what expired; `back` and `buried` tell of it."""
+    async def recover(self, queue: str) -> TakeResult:
+        """Return expired reservations; `back` and `buried` report them."""
 
     @abstractmethod
     async def queues(self) -> list[str]:
@@ -233,7 +233,7 @@ class Broker(ABC):
 
     @abstractmethod
     async def count(self, queue: str) -> Counts:
-        """How many are in which state."""
+        """The number of messages by state."""
 
     @abstractmethod
     async def subscribe(self, queue: str, subscription: str, types: Sequence[str]) -> bool:
@@ -241,31 +241,31 @@ class Broker(ABC):
 
     @abstractmethod
     async def letters(self, queue: str, start: int, stop: int) -> list[bytes]:
-        """Dead letters as JSON text, the oldest first; `stop` is included, -1 the last."""
+        """Dead letters as JSON text, oldest first; `stop` is inclusive, -1 the last."""
 
     @abstractmethod
     async def trail(self, queue: str, start: int, stop: int) -> list[bytes]:
-        """Lines `<time> <event> <message id>` of the audit trail, the oldest first."""
+        """Lines `<time> <event> <message id>` of the audit trail, oldest first."""
 
     @abstractmethod
     async def requeue(self, queue: str, dead_id: str, most: int) -> int:
-        """Dead letters back in line: the one of that id, or up to `most` when it is empty."""
+        """Queue dead letters again: the one of that id, or up to `most` when it is empty."""
 
     @abstractmethod
     async def purge(self, queue: str, dead_id: str) -> int:
-        """Dead letters away: the one of that id, or all when it is empty."""
+        """Delete dead letters: the one of that id, or all when it is empty."""
 
     @abstractmethod
     async def withdraw(self, queue: str, message_id: str) -> bool:
-        """A message away, in line or reserved; its id counts as seen. False when it was not there."""
+        """Delete a queued or reserved message; its id still counts as a duplicate. False when it was not there."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Nobody is notified any more; connections that belong to others stay open."""
+        """Stop notifications; connections that belong to others stay open."""
 
 
 def new_tokens(count: int) -> list[str]:
-    """Tokens that nobody can guess, and no two calls make twice."""
+    """Unguessable, unique tokens."""
     if count == 1:
         return [f"res_{secrets.token_hex(8)}"]
     digits = secrets.token_hex(8 * count)

@@ -17,7 +17,7 @@ _VERSION = re.compile(VERSION)
 
 
 class Capability(BaseModel):
-    """One thing an agent can do. What else it says about it is kept."""
+    """One capability of an agent. Further fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -43,14 +43,14 @@ CapabilityLike = str | Mapping[str, Any] | Capability
 
 
 async def capabilities_of(agent: object) -> list[Capability]:
-    """What an agent declares: what `get_capabilities()` returns, else its attribute `capabilities`."""
+    """What an agent declares: the result of `get_capabilities()`, else its attribute `capabilities`."""
     told = await call_optional(agent, "get_capabilities")
     declared = getattr(agent, "capabilities", None) if told is None else told
     return parsed(() if declared is None else declared)
 
 
 def parsed(declared: Iterable[CapabilityLike]) -> list[Capability]:
-    """Capabilities from whatever form they were given in, sorted by name."""
+    """Capabilities from names, maps or objects, sorted by name."""
     if isinstance(declared, (str, Mapping)):
         raise RegistryInputError(
             f"capabilities are {declared!r}; expected a list of names, maps or Capability"
@@ -73,14 +73,14 @@ def _one(declared: CapabilityLike) -> Capability:
 def fits(
     capability: Mapping[str, Any], name: str, version: str | None = None, tags: Iterable[str] = ()
 ) -> bool:
-    """Whether a capability, as it is stored, is one that is looked for."""
+    """Whether a stored capability matches the requested one."""
     if capability["name"] != name or not set(tags) <= set(capability.get("tags", ())):
         return False
     return version is None or numbers(capability.get("version", "0")) >= numbers(version)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version that can be compared; trailing zeros mean nothing."""
+    """A comparable version; trailing zeros do not count."""
     if _VERSION.fullmatch(version) is None:
         raise RegistryInputError(
             f"version is {version!r}; expected numbers with dots between them, as 2.10.0"
@@ -92,8 +92,8 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is looked for; a question that makes no sense is a RegistryInputError."""
+class AgentQuery:
+    """A query for agents; an invalid one is a RegistryInputError."""
 
     agent_type: str | None
     capability: str | None
@@ -108,7 +108,7 @@ class Wanted:
             numbers(self.version)
 
     def among(self, entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Those that fit, by type and instance."""
+        """The matching agents, by type and instance."""
         return sorted((dict(entry) for entry in entries if self._matches(entry)), key=by_name)
 
     def _matches(self, entry: Mapping[str, Any]) -> bool:
@@ -122,5 +122,5 @@ class Wanted:
 
 
 def by_name(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """What lists are sorted by."""
+    """The sort key of lists."""
     return entry["agent_id"]["type"], entry["agent_id"]["instance"] or ""

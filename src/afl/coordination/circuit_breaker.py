@@ -5,8 +5,8 @@
                                             └── a failure, or undecided for recovery_timeout_seconds
 
 Every transition is one script on the server's clock, so no two processes can overwrite each other. A half-open call
-holds a place on lease: it is given back when the call is cancelled, and lost when its process dies. Any `Exception` of
-the function is a failure, save those in `ignored`, which an answering service may well raise; a cancellation is neither
+holds a leased slot: it is released when the call is canceled, and expires when its process dies. Any `Exception` of
+the function is a failure, except those in `ignored`, which a healthy service may raise; a cancellation is neither
 failure nor success.
 """
 
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from afl.coordination.breaker_config import (
     COUNTS,
-    BreakerKeeper,
+    BreakerStatus,
+    BreakerStore,
     CircuitBreakerConfig,
     CircuitBreakerState,
     Outcome,
-    Standing,
 )
 from afl.coordination.errors import BreakerInputError, CircuitBreakerOpenError
 from afl.coordination.local_breaker import LocalBreaker
@@ -46,8 +46,8 @@ LOGGER = logging.getLogger(__name__)
 class CircuitBreaker:
     """`await breaker.call(function, ...)`, or `@breaker` on the function.
 
-    With `redis=None` the state is this object's own. While Redis is away it is this process's own: see standby_breaker.
-    `clock` gives the milliseconds for that state; Redis has its own.
+    With `redis=None` the state is local to this object. While Redis is unavailable it is local to the process: see
+    standby_breaker. `clock` gives the milliseconds for that state; Redis has its own.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CircuitBreaker:
         self._ignored = ignored
         self._seen: CircuitBreakerState | None = None
         local = LocalBreaker(self.config, clock)
-        self._keeper: BreakerKeeper = local
+        self._keeper: BreakerStore = local
         if redis is not None:
             shared = RedisBreaker(redis, name, self.config, key_prefix)
             self._keeper = StandbyBreaker(name, shared, local)
@@ -79,15 +79,15 @@ class CircuitBreaker:
     async def call(
         self, func: Callable[..., Any], *args: Any, correlation_id: str | None = None, **kwargs: Any
     ) -> Any:
-        """Call through the breaker; CircuitBreakerOpenError, or what the fallback answers, when it refuses.
+        """Call through the breaker; CircuitBreakerOpenError, or the result of the fallback, when it refuses.
 
-        A plain function runs in a thread, so that it holds up nobody. `correlation_id` is for the log and the error;
-        the function does not get it.
+        A plain function runs in a thread, so that it does not block the loop. `correlation_id` is for the log and the
+        error; the function does not get it.
         """
         return await self._called(self._fallback, correlation_id, func, args, kwargs)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        """As a decorator; the function becomes a coroutine function, whatever it was."""
+        """As a decorator; the result is a coroutine function."""
         return self.protect(fallback=self._fallback)(func)
 
     def protect(
@@ -110,7 +110,7 @@ class CircuitBreaker:
         return standing.state
 
     async def is_call_permitted(self) -> bool:
-        """Whether a call would be let through now; asking takes no place."""
+        """Whether a call would be let through now; takes no slot."""
         standing, _ = await self._keeper.look()
         return standing.permitted
 
@@ -138,11 +138,11 @@ class CircuitBreaker:
         self._log(await self._keeper.force("open"), None)
 
     async def force_close(self) -> None:
-        """Let calls through again, with nothing counted; from then on it works as always."""
+        """Let calls through again, with empty counts."""
         self._log(await self._keeper.force("closed"), None)
 
     async def reset(self) -> None:
-        """As new: closed, nothing counted, no metrics."""
+        """Reset: closed, empty counts, no metrics."""
         self._log(await self._keeper.reset(), None)
 
     async def _called(
@@ -160,7 +160,7 @@ class CircuitBreaker:
             refusal = self._refusal(entered, correlation_id)
             if fallback is None:
                 raise refusal
-            LOGGER.debug("%s; the fallback answers", refusal)
+            LOGGER.debug("%s; calling the fallback", refusal)
             return await _result_of(fallback, args, kwargs)
         outcome: Outcome = "none"
         try:
@@ -175,9 +175,9 @@ class CircuitBreaker:
             await self._leave(call_id, entered, outcome, correlation_id)
 
     async def _leave(
-        self, call_id: str, entered: Standing, outcome: Outcome, correlation_id: str | None
+        self, call_id: str, entered: BreakerStatus, outcome: Outcome, correlation_id: str | None
     ) -> None:
-        """Tell the outcome, to the end even when this call is being cancelled: the place must come back."""
+        """Report the outcome even when this call is being canceled: the slot must be released."""
         leaving = asyncio.ensure_future(self._keeper.leave(call_id, entered, outcome))
         try:
             self._log(await asyncio.shield(leaving), correlation_id)
@@ -186,8 +186,8 @@ class CircuitBreaker:
             raise
 
     @asynccontextmanager
-    async def _place_kept(self, call_id: str, entered: Standing) -> AsyncIterator[None]:
-        """Renew the lease of a half-open place while the call lasts."""
+    async def _place_kept(self, call_id: str, entered: BreakerStatus) -> AsyncIterator[None]:
+        """Renew the lease of a half-open slot while the call lasts."""
         if entered.state is not CircuitBreakerState.HALF_OPEN:
             yield
             return
@@ -197,16 +197,16 @@ class CircuitBreaker:
         finally:
             await cancel_and_wait([renewing])
 
-    async def _renew(self, call_id: str, entered: Standing) -> None:
+    async def _renew(self, call_id: str, entered: BreakerStatus) -> None:
         held = True
         while held:
             await asyncio.sleep(self.config.slot_lease_seconds / 3)
             held = await self._keeper.renew(call_id, entered)
         LOGGER.info(
-            "circuit breaker %s: a half-open call lost its place; its outcome will not count", self.name
+            "circuit breaker %s: a half-open call lost its slot; its outcome will not count", self.name
         )
 
-    def _refusal(self, standing: Standing, correlation_id: str | None) -> CircuitBreakerOpenError:
+    def _refusal(self, standing: BreakerStatus, correlation_id: str | None) -> CircuitBreakerOpenError:
         text, seconds = f"Circuit breaker {self.name} is OPEN", None
         if standing.state is CircuitBreakerState.HALF_OPEN:
             text = f"Circuit breaker {self.name} is HALF_OPEN with max calls reached"
@@ -217,8 +217,8 @@ class CircuitBreaker:
             text += f"; calls are let through again in {seconds:.1f} s"
         return CircuitBreakerOpenError(text, retry_after=seconds, correlation_id=correlation_id)
 
-    def _log(self, standing: Standing, correlation_id: str | None) -> None:
-        """Say what changed since this object last looked."""
+    def _log(self, standing: BreakerStatus, correlation_id: str | None) -> None:
+        """Log the changes since the last call."""
         before, self._seen = self._seen, standing.state
         if before is None or before is standing.state:
             return
@@ -235,7 +235,7 @@ class CircuitBreaker:
 
 
 async def _result_of(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function gives, whether it is a coroutine function, gives an awaitable, or is a plain one."""
+    """The result of a coroutine function, of a function that returns an awaitable, or of a plain one in a thread."""
     if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
         return await func(*args, **kwargs)
     result = await to_thread(func, *args, **kwargs)

@@ -29,9 +29,9 @@ _LOOKS = Backoff(0.001, 2.0, 0.05)
 
 
 async def borrow(redis: Redis) -> AbstractConnection:
-    """A connection on which something can be sent; to be released to the pool. When all are out, it waits for one.
+    """A connection of the pool, to be released to it. When all are in use, it waits for one.
 
-    The pool of the driver refuses at its limit and tells nobody when one is free, so it is asked again.
+    The pool of the driver raises at its limit and has no notification, so it is polled.
     """
     loop = asyncio.get_running_loop()
     ends, looks = loop.time() + WAIT_S, 0
@@ -56,7 +56,7 @@ async def borrow(redis: Redis) -> AbstractConnection:
 
 
 async def _revive(connection: AbstractConnection) -> None:
-    """A connection that the server closed while it lay in the pool has an end to read; nothing was sent on it yet."""
+    """A pooled connection that the server has closed has an EOF to read; nothing was sent on it yet."""
     if await connection.can_read():
         await connection.disconnect()
         await connection.connect()  # type: ignore[no-untyped-call]

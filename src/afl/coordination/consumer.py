@@ -1,4 +1,4 @@
-"""A worker: receives messages, hands them to a function, and answers for them."""
+"""A consumer: receives messages, calls a handler, and acknowledges them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from afl.kernel.backoff import Backoff
 from afl.kernel.cancelling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
-_TRACE = "traceparent="  # how a tag of a message begins that tells its place in a trace
+_TRACE = "traceparent="  # the prefix of the tag that carries a message's trace context
 
 Handler = Callable[[ReceivedMessage], Awaitable[Any]]
 _RETRIES = Backoff(0.1, 2.0, 5.0)
 
 
 class Consumer:
-    """Works on an agent's messages, `concurrency` at a time, until `stop`.
+    """Processes an agent's messages, `concurrency` at a time, until `stop`.
 
-    When the handler returns, the message is acknowledged; a dict it returns for a request is the response. What it
-    raises is a failure: PermanentFailure makes the message dead, TimeoutError and everything else have it tried again.
-    While a handler works its reservation is extended, so `visibility_timeout` bounds how late the death of this
-    process is noticed, not how long a handler may take. A handler whose reservation is lost all the same is cancelled.
-    A message that was in hand when a consumer died may be what killed it: it is worked on alone, so that it takes no
-    others along.
+    When the handler returns, the message is acknowledged; a dict it returns for a request is the response. An exception
+    is a failure: PermanentFailure makes the message a dead letter, TimeoutError and all others are retried.
+    While a handler runs its reservation is extended, so `visibility_timeout` bounds how late the death of this process
+    is noticed, not how long a handler may take. A handler whose reservation is lost nevertheless is canceled.
+    A message that was reserved when a consumer died may be what killed it: it is processed alone, so that it affects no
+    others.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Consumer:
 
     @property
     def in_hand(self) -> int:
-        """How many messages are being worked on."""
+        """The number of messages in process."""
         return len(self._working)
 
     def start(self) -> None:
-        """Begin to receive; once."""
+        """Start to receive; once."""
         if self._loops:
             raise CoordinatorInputError("the consumer was started already")
         self._loops = [
@@ -81,7 +81,7 @@ class Consumer:
         ]
 
     async def run(self) -> None:
-        """Start, and work until `stop` is called or this is cancelled; raises what ended it otherwise."""
+        """Start, and run until `stop` is called or this is canceled; raises what ended it otherwise."""
         self.start()
         try:
             await asyncio.wait([self._loops[0]])
@@ -90,9 +90,9 @@ class Consumer:
                 await self.stop(grace=0.0)
 
     async def stop(self, grace: float | None = None) -> None:
-        """Receive nothing more, let the handlers end, at most `grace` seconds; what is unfinished goes back at once.
+        """Stop receiving and wait for the handlers, at most `grace` seconds; unfinished messages are released at once.
 
-        Goes back means: it stands where it stood, and no attempt is counted.
+        A released message keeps its position, and no attempt is counted.
         """
         self._stopping = True
         receiver = self._loops[0] if self._loops else None
@@ -133,14 +133,17 @@ class Consumer:
                 wait = self._coordinator.options.fallback_interval
                 batch = await self._coordinator.receive_batch(self._agent_id, room, self._visible, wait=wait)
                 await self._sort(batch)
-            except (CoordinatorUnavailable, CoordinatorStoreError) as error:  # a refusal may end, too
+            except (
+                CoordinatorUnavailable,
+                CoordinatorStoreError,
+            ) as error:  # an error of the server may be temporary too
                 failures += 1
                 _log.warning("%s cannot receive, attempt %d: %s", self._agent_id, failures, error)
                 await asyncio.sleep(_RETRIES.delay(failures))
                 continue
             except MessageCoordinatorError:
                 raise
-            except Exception:  # one message of nobody knows what must not be the last
+            except Exception:  # one unexpected message must not end the consumer
                 failures += 1
                 _log.exception("%s cannot receive, attempt %d", self._agent_id, failures)
                 await asyncio.sleep(_RETRIES.delay(failures))
@@ -153,7 +156,7 @@ class Consumer:
         return self._concurrency - len(self._working)
 
     async def _sort(self, batch: list[ReceivedMessage]) -> None:
-        """Begin what was received; suspects go back, to be taken again one by one, unless there is nothing else."""
+        """Start what was received; suspects are released, to be taken one by one, unless there is nothing else."""
         suspects = [each.token for each in batch if each.queue_message.last_error == EXPIRED]
         if suspects and (len(batch) > 1 or self._working):
             self._careful = True
@@ -193,20 +196,20 @@ class Consumer:
             await self._finish(received, answer)
 
     async def _finish(self, received: ReceivedMessage, answer: Any) -> None:
-        """The response first: a request that is acknowledged has been answered."""
+        """The response is sent first: an acknowledged request has been answered."""
         self._held.discard(received.token)
         try:
             message = received.queue_message.message
             if message.message_type is MessageType.REQUEST and isinstance(answer, dict):
                 told = await self._coordinator.respond(received, answer, sender=self._agent_id)
-                if not told.delivered:  # whoever asked waits for it: it is answered again, or a dead letter
+                if not told.delivered:  # the requester waits for it: it is retried, or becomes a dead letter
                     error = f"the response was refused: {told.error}"
                     await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
                     return
             if not await self._coordinator.ack(self._agent_id, received.token):
-                _log.warning("%s was done too late: its reservation had ended", message.message_id)
+                _log.warning("%s finished too late: its reservation had ended", message.message_id)
         except MessageCoordinatorError as error:
-            _log.warning("a message of %s was done but not acknowledged: %s", self._agent_id, error)
+            _log.warning("a processed message of %s was not acknowledged: %s", self._agent_id, error)
 
     async def _answer(self, received: ReceivedMessage, failure: FailureType, error: Exception) -> None:
         self._held.discard(received.token)
@@ -214,10 +217,10 @@ class Consumer:
         try:
             await self._coordinator.nack(self._agent_id, received.token, failure, text)
         except MessageCoordinatorError as lost:
-            _log.warning("a failure of %s (%s) was not told: %s", self._agent_id, text, lost)
+            _log.warning("a failure of %s (%s) was not reported: %s", self._agent_id, text, lost)
 
     async def _keep(self) -> None:
-        """Extend what is in hand, three times per reservation."""
+        """Extend the reservations, three times per visibility timeout."""
         while True:
             await asyncio.sleep(self._visible / 3)
             tokens = list(self._held)
@@ -237,7 +240,7 @@ class Consumer:
 
 
 def _observed(received: ReceivedMessage) -> AbstractContextManager[object]:
-    """A request that says where it stands in a trace is a part of that."""
+    """A request with a trace context continues that trace."""
     message = received.message
     if not telemetry.is_tracing() or message.message_type is not MessageType.REQUEST:
         return telemetry.UNOBSERVED

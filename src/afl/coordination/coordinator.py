@@ -1,4 +1,4 @@
-"""The coordinator: the interface of the API's document over any broker, and what users expect beyond it."""
+"""The coordinator: the interface of the API document on any broker, and its extensions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from afl.coordination.broker import EXPIRED, Broker
-from afl.coordination.delivery import Posting, Receiving, Subscriptions
+from afl.coordination.delivery import MessageReceiver, MessageSender, Subscriptions
 from afl.coordination.errors import CoordinatorClosed, CoordinatorInputError
 from afl.coordination.inspection import DeadLetters, Inspection
 from afl.coordination.interfaces import MessageCoordinator, MessageMetrics
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import encode_error
-from afl.coordination.metrics import InMemoryMessageMetrics, Meter
+from afl.coordination.metrics import InMemoryMessageMetrics, SafeMetrics
 from afl.coordination.models import (
     AgentId,
     AgentMessage,
@@ -28,7 +28,7 @@ from afl.coordination.models import (
     ReceivedMessage,
 )
 from afl.coordination.options import CoordinatorOptions, microseconds
-from afl.coordination.replies import Replies
+from afl.coordination.replies import RequestInbox
 
 
 class QueueCoordinator(MessageCoordinator):
@@ -37,23 +37,23 @@ class QueueCoordinator(MessageCoordinator):
     def __init__(self, broker: Broker, metrics: MessageMetrics | None, options: dict[str, Any]) -> None:
         broker.options = CoordinatorOptions().changed(**options)
         self._broker = broker
-        self._meter = Meter(InMemoryMessageMetrics() if metrics is None else metrics)
-        self._posting = Posting(broker, self._meter)
+        self._meter = SafeMetrics(InMemoryMessageMetrics() if metrics is None else metrics)
+        self._posting = MessageSender(broker, self._meter)
         self._subscriptions = Subscriptions(broker)
-        self._receiving = Receiving(broker, self._meter, self._subscriptions)
-        self._replies = Replies(self._posting, self._receiving)
+        self._receiving = MessageReceiver(broker, self._meter, self._subscriptions)
+        self._replies = RequestInbox(self._posting, self._receiving)
         self._inspection = Inspection(broker, self._meter)
         self._closed = False
         self.dead_letters = DeadLetters(broker)
 
     @property
     def options(self) -> CoordinatorOptions:
-        """As the constructor and `configure` set them."""
+        """As set by the constructor and `configure`."""
         return self._broker.options
 
     @property
     def metrics(self) -> MessageMetrics:
-        """What counts: the given one, else counters in memory."""
+        """The given metrics, else counters in memory."""
         return self._meter.metrics
 
     async def send_message(
@@ -65,10 +65,10 @@ class QueueCoordinator(MessageCoordinator):
         delay_seconds: float = 0.0,
         ttl_seconds: float | None = None,
     ) -> MessageResult:
-        """See the interface. It can be received after `delay_seconds`; after `ttl_seconds` it is gone.
+        """See the interface. It can be received after `delay_seconds`; after `ttl_seconds` it expires.
 
-        The arguments win over the message's own sender and recipient. A duplicate within the window counts as
-        delivered: it was, before.
+        The arguments override the message's own sender and recipient. A duplicate within the window counts as
+        delivered.
         """
         self._check_open()
         return await self._posting.send(sender, recipient, message, delay_seconds, ttl_seconds)
@@ -97,7 +97,7 @@ class QueueCoordinator(MessageCoordinator):
     async def receive_batch(
         self, agent_id: AgentId, limit: int, visibility_timeout: float = 5, *, wait: float = 0.0
     ) -> list[ReceivedMessage]:
-        """Reserve up to `limit` messages that are there; with `wait` it blocks until there is at least one."""
+        """Reserve up to `limit` ready messages; with `wait` it blocks until there is at least one."""
         self._check_open()
         return await self._receiving.batch(queue_name(agent_id), limit, visibility_timeout, wait)
 
@@ -106,7 +106,7 @@ class QueueCoordinator(MessageCoordinator):
     ) -> AsyncIterator[ReceivedMessage]:
         """`async for received in coordinator.stream(agent)`: messages as they come, until the coordinator closes.
 
-        Each is to be acknowledged, or not, by the body of the loop.
+        The body of the loop acknowledges each.
         """
         while not self._closed:
             received = await self.receive(agent_id, visibility_timeout, wait=self.options.fallback_interval)
@@ -118,24 +118,24 @@ class QueueCoordinator(MessageCoordinator):
         return (await self._broker.ack(queue_name(agent_id), _sound([token])))[0]
 
     async def ack_batch(self, agent_id: AgentId, tokens: Sequence[str]) -> list[bool]:
-        """`ack` of many in one round trip; one answer per token."""
+        """`ack` of many in one round trip; one result per token."""
         self._check_open()
         return await self._broker.ack(queue_name(agent_id), _sound(tokens))
 
     async def extend(self, agent_id: AgentId, token: str, visibility_timeout: float = 5) -> bool:
-        """Hold a message for so many seconds from now; False when it is not held any more."""
+        """Extend a reservation to so many seconds from now; False when it has ended."""
         return (await self.extend_batch(agent_id, [token], visibility_timeout))[0]
 
     async def extend_batch(
         self, agent_id: AgentId, tokens: Sequence[str], visibility_timeout: float = 5
     ) -> list[bool]:
-        """`extend` of many in one round trip; one answer per token."""
+        """`extend` of many in one round trip; one result per token."""
         self._check_open()
         visible = microseconds("visibility_timeout", visibility_timeout)
         return await self._broker.extend(queue_name(agent_id), _sound(tokens), visible)
 
     async def release(self, agent_id: AgentId, tokens: Sequence[str]) -> list[bool]:
-        """Give messages back unworked: they stand where they stood, and no attempt is counted."""
+        """Release messages unprocessed: they keep their position, and no attempt is counted."""
         self._check_open()
         return await self._broker.release(queue_name(agent_id), _sound(tokens))
 
@@ -157,15 +157,15 @@ class QueueCoordinator(MessageCoordinator):
             return False
         self._meter.count(self.metrics.inc_nacks, 1)
         if refusal.burial is not None:
-            self._meter.mourn(queue, [refusal.burial], error)
+            self._meter.count_dead(queue, [refusal.burial], error)
         elif refusal.delay is not None:
             self._meter.count(self.metrics.inc_retries_scheduled, 1, refusal.delay / 1_000_000)
         return True
 
     async def withdraw(self, agent_id: AgentId, message_id: str) -> bool:
-        """Take a message back by its id, whether it waits or somebody works on it; False when it is not there.
+        """Delete a message by its id, queued or reserved; False when it is not there.
 
-        Who works on it finds its reservation ended. Within `dedup_window` the same id is not let in again.
+        Its consumer finds the reservation ended. Within `dedup_window` the same id is a duplicate.
         """
         self._check_open()
         if not message_id:
@@ -173,13 +173,13 @@ class QueueCoordinator(MessageCoordinator):
         return await self._broker.withdraw(queue_name(agent_id), message_id)
 
     async def recover_pending(self, agent_id: AgentId | None = None) -> int:
-        """See the interface. What is dead instead of back is not counted; `receive` does the same by itself."""
+        """See the interface. Dead letters are not counted; `receive` does the same by itself."""
         self._check_open()
         queues = await self._broker.queues() if agent_id is None else [queue_name(agent_id)]
         back = 0
         for queue in queues:
             taken = await self._broker.recover(queue)
-            self._meter.mourn(queue, taken.buried, EXPIRED)
+            self._meter.count_dead(queue, taken.buried, EXPIRED)
             back += taken.back
         return back
 
@@ -194,8 +194,8 @@ class QueueCoordinator(MessageCoordinator):
     ) -> AgentMessage:
         """Send a request and wait for its response.
 
-        RequestRefused when the queue does not take it, RequestTimeout when no response comes in time; the request
-        is then gone from the queue, unless somebody is working on it.
+        RequestRefused when the queue refuses it, RequestTimeout when no response arrives in time; the request is then
+        deleted from the queue, unless a consumer has reserved it.
         """
         self._check_open()
         microseconds("timeout", timeout, least=0.001)
@@ -208,7 +208,7 @@ class QueueCoordinator(MessageCoordinator):
         *,
         sender: AgentId | None = None,
     ) -> MessageResult:
-        """Answer a request: to the one who waits for it, else into the sender's queue."""
+        """Answer a request: to its waiting requester, else into the sender's queue."""
         self._check_open()
         asked = request.queue_message.message if isinstance(request, ReceivedMessage) else request
         return await self._replies.answer(asked, payload, sender or asked.recipient, self.options.reply_ttl)
@@ -216,17 +216,17 @@ class QueueCoordinator(MessageCoordinator):
     def subscribe_to_messages(
         self, agent_id: AgentId, message_types: list[MessageType]
     ) -> MessageSubscription:
-        """See the interface. It is stored in the background: `await flush()` waits for it and raises what failed."""
+        """See the interface. It is stored in the background: `await flush()` waits for it and raises errors."""
         self._check_open()
         return self._subscriptions.begin(agent_id, message_types)
 
     async def subscribe(self, agent_id: AgentId, message_types: list[MessageType]) -> MessageSubscription:
-        """`subscribe_to_messages` that is stored when it returns."""
+        """As `subscribe_to_messages`; stored when it returns."""
         self._check_open()
         return await self._subscriptions.add(agent_id, message_types)
 
     async def unsubscribe(self, subscription: MessageSubscription) -> bool:
-        """End a subscription, also another coordinator's; without any, all types are handed over.
+        """End a subscription, also another coordinator's; without subscriptions all types are received.
 
         False when it had ended.
         """
@@ -234,7 +234,7 @@ class QueueCoordinator(MessageCoordinator):
         return await self._subscriptions.end(subscription)
 
     async def flush(self) -> None:
-        """Wait for subscriptions that are being stored; raises the first error."""
+        """Wait for pending subscriptions; raises the first error."""
         await self._subscriptions.flush()
 
     async def queues(self) -> list[AgentId]:
@@ -243,12 +243,12 @@ class QueueCoordinator(MessageCoordinator):
         return await self._inspection.queues()
 
     async def statistics(self, agent_id: AgentId) -> QueueStatistics:
-        """How many messages of an agent's queue are in which state; the metrics' gauges are set to it, too."""
+        """The number of messages of an agent's queue by state; also sets the gauges of the metrics."""
         self._check_open()
         return await self._inspection.statistics(agent_id)
 
     async def audit_trail(self, agent_id: AgentId, limit: int = 100) -> list[AuditEntry]:
-        """The latest lines of what happened to a queue's messages, the oldest of them first."""
+        """The latest lines of a queue's audit trail, oldest first."""
         self._check_open()
         return await self._inspection.trail(agent_id, limit)
 
@@ -268,7 +268,7 @@ class QueueCoordinator(MessageCoordinator):
         self._broker.options = self._broker.options.changed(**more)
 
     async def close(self) -> None:
-        """End what runs in the background. Connections given to it stay open; nothing in the queues changes."""
+        """Stop background work. Connections given to it stay open; the queues do not change."""
         if self._closed:
             return
         self._closed = True

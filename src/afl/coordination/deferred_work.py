@@ -1,4 +1,4 @@
-"""Work that a synchronous method begins and a coroutine finishes: in order, with errors kept for whoever asks."""
+"""Work that a synchronous method submits and a coroutine runs: in order, errors are kept until they are requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Work = Callable[[Any], Awaitable[None]]
 
 
 class DeferredWork:
-    """Runs in the background where a loop runs; else it waits until somebody awaits `settle` or `flush`."""
+    """Runs in the background when a loop is running; else it waits until `settle` or `flush` is awaited."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -22,7 +22,7 @@ class DeferredWork:
         self._errors: list[Exception] = []
 
     def add(self, work: Work, subject: Any) -> None:
-        """To be done after all that was added before."""
+        """Run it after everything that was added before."""
         self._waiting.append((work, subject))
         try:
             loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class DeferredWork:
             self._draining = loop.create_task(self._drain())
 
     async def settle(self) -> None:
-        """Wait until all is done; errors stay kept."""
+        """Wait until all is done; errors stay."""
         if self._draining is not None and not self._draining.done():
             await asyncio.wait([self._draining])
         await self._drain()

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from uuid import uuid4
 
-from afl.coordination.broker import EXPIRED, Admission, Broker, Entry, Parcel, Taken
+from afl.coordination.broker import EXPIRED, Broker, Entry, OutgoingMessage, SendOutcome, TakeResult
 from afl.coordination.errors import CoordinatorInputError, MessageCoordinatorError
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import (
@@ -18,7 +18,7 @@ from afl.coordination.message_codec import (
     encode_payload,
     moment,
 )
-from afl.coordination.metrics import Meter
+from afl.coordination.metrics import SafeMetrics
 from afl.coordination.models import (
     AgentId,
     AgentMessage,
@@ -34,10 +34,10 @@ from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.errors import PayloadError
 
 
-class Posting:
-    """Checks a message, stores it and tells what came of it."""
+class MessageSender:
+    """Validates messages, stores them and returns the results."""
 
-    def __init__(self, broker: Broker, meter: Meter) -> None:
+    def __init__(self, broker: Broker, meter: SafeMetrics) -> None:
         self._broker = broker
         self._meter = meter
 
@@ -50,7 +50,7 @@ class Posting:
         ttl: float | None = None,
         volatile: int = 0,
     ) -> MessageResult:
-        """One message to one agent."""
+        """Send one message to one agent."""
         queue_name(sender)
         queue = queue_name(recipient)
         try:
@@ -67,7 +67,7 @@ class Posting:
         delay: float,
         ttl: float | None,
     ) -> list[MessageResult]:
-        """A copy to each, in one round trip."""
+        """Send a copy to each, in one round trip."""
         queue_name(sender)
         queues = [queue_name(recipient) for recipient in recipients]
         try:
@@ -85,7 +85,7 @@ class Posting:
         delay: float,
         ttl: float | None,
         volatile: int,
-    ) -> Parcel:
+    ) -> OutgoingMessage:
         waits = microseconds("delay_seconds", delay) if delay else 0
         lives = 0 if ttl is None else microseconds("ttl_seconds", ttl, least=0.000_001)
         if lives and lives <= waits:
@@ -101,17 +101,17 @@ class Posting:
             raise CoordinatorInputError(f"message {message.message_id!r}: {error}") from error
         payload = encode_payload(message.payload, self._broker.options.max_payload_bytes)
         body = encode_message(message, kind, priority, sender, recipient, payload)
-        return Parcel(message.message_id, kind.value, priority.value, body, waits, lives, volatile)
+        return OutgoingMessage(message.message_id, kind.value, priority.value, body, waits, lives, volatile)
 
-    def _told(self, message: AgentMessage, answer: Admission | Exception) -> MessageResult:
-        """A full queue is no error of delivery and not counted as one."""
+    def _told(self, message: AgentMessage, answer: SendOutcome | Exception) -> MessageResult:
+        """A full queue is not counted as a delivery error."""
         metrics = self._meter.metrics
         if isinstance(answer, Exception):
             self._meter.count(metrics.inc_delivered_error, 1)
             return MessageResult(message_id=message.message_id, delivered=False, error=str(answer))
-        if answer is Admission.STORED:
+        if answer is SendOutcome.STORED:
             self._meter.count(metrics.inc_delivered_ok, 1)
-        reason = "queue full" if answer is Admission.FULL else None
+        reason = "queue full" if answer is SendOutcome.FULL else None
         return MessageResult(message_id=message.message_id, delivered=reason is None, error=reason)
 
 
@@ -123,7 +123,7 @@ class Subscriptions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._made: dict[str, list[str]] = {}  # ids by queue; others may have ended some of them
+        self._made: dict[str, list[str]] = {}  # ids by queue; other coordinators may have ended some of them
         self._due: list[MessageSubscription] = []
         self._work: asyncio.Task[None] | None = None
         self._failure: MessageCoordinatorError | None = None
@@ -160,12 +160,12 @@ class Subscriptions:
         return ended
 
     async def of(self, queue: str) -> Sequence[str]:
-        """The ids of those made here for a queue, once they are stored."""
+        """The ids of the subscriptions of this coordinator for a queue, once they are stored."""
         await self._settle()
         return self._made.get(queue, ())
 
     async def flush(self) -> None:
-        """Everything is stored, or the first error is raised."""
+        """Store everything, or raise the first error."""
         await self._settle()
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -206,10 +206,10 @@ def _new(agent_id: AgentId, message_types: list[MessageType]) -> MessageSubscrip
 MAX_BATCH = 1_000
 
 
-class Receiving:
-    """Reserves messages and reads them."""
+class MessageReceiver:
+    """Reserves messages and decodes them."""
 
-    def __init__(self, broker: Broker, meter: Meter, subscriptions: Subscriptions) -> None:
+    def __init__(self, broker: Broker, meter: SafeMetrics, subscriptions: Subscriptions) -> None:
         self._broker = broker
         self._meter = meter
         self._subscriptions = subscriptions
@@ -233,8 +233,8 @@ class Receiving:
 
     async def wait_for(
         self, queue: str, most: int, visible: int, seconds: float, *, keep: bool = True
-    ) -> Taken:
-        """Hear first, then look, then wait: nothing that comes meanwhile is missed."""
+    ) -> TakeResult:
+        """Subscribe first, then take, then wait: no notification is missed."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds
         with self._broker.waiting(queue) as waiter:
@@ -251,14 +251,14 @@ class Receiving:
 
     async def _take(
         self, queue: str, most: int, visible: int, subscriptions: Sequence[str], *, keep: bool = True
-    ) -> Taken:
+    ) -> TakeResult:
         taken = await self._broker.take(queue, most, visible, keep=keep, subscriptions=subscriptions)
         if taken.buried:
-            self._meter.mourn(queue, taken.buried, EXPIRED)
+            self._meter.count_dead(queue, taken.buried, EXPIRED)
         return taken
 
     async def _opened(self, queue: str, entry: Entry, deadline: str) -> ReceivedMessage | None:
-        """What a taken entry says; one that cannot be read is dead at once, and nobody's reservation."""
+        """Decode a taken entry; an unreadable one becomes a dead letter at once."""
         try:
             queued = queued_message(entry)
         except ValueError as error:
@@ -266,13 +266,13 @@ class Receiving:
             text = encode_error(why)
             refusal = await self._broker.nack(queue, entry.token, text, text, final=True, share=1.0)
             if refusal is not None and refusal.burial is not None:
-                self._meter.mourn(queue, [refusal.burial], why)
+                self._meter.count_dead(queue, [refusal.burial], why)
             return None
         return ReceivedMessage(token=entry.token, queue_message=queued, visibility_deadline=deadline)
 
 
 def queued_message(entry: Entry) -> QueueMessage:
-    """What an entry says; ValueError when it cannot be read."""
+    """Decode an entry; ValueError when it cannot be read."""
     return QueueMessage(
         message=decode_message(entry.body),
         priority=MessagePriority(entry.priority),

@@ -1,12 +1,12 @@
-"""Errors of the coordination part. Each is an AgentFlowError; the first three are the API's own names.
+"""Errors of coordination. Each is an AgentFlowError; the first three are the API's own names.
 
 MessageCoordinatorError
-├── CoordinatorInputError      what the caller gave is wrong; nothing was written (also InputError)
+├── CoordinatorInputError      invalid input; nothing was written (also InputError)
 │   ├── AgentNameError         a type or instance that no key can be made of
 │   └── CoordinatorSettingError  an option of the coordinator has a bad value (also SettingError)
 ├── CoordinatorUnavailable     the server does not answer (also StoreUnavailable)
-├── CoordinatorKeyError        a key is there and holds something else (also StoreCorrupt)
-├── CoordinatorStoreError      the server refused, for want of memory for example (also StoreError)
+├── CoordinatorKeyError        a key holds another type of value (also StoreCorrupt)
+├── CoordinatorStoreError      the server refused, for example without memory (also StoreError)
 ├── CoordinatorClosed          it was closed
 ├── RequestRefused             a request could not be put into the recipient's queue
 └── RequestTimeout             no response in time (also TimeoutError)
@@ -37,13 +37,13 @@ class MessageCoordinatorError(AgentFlowError, hint="Look at the text and at the 
 
 
 class CoordinatorInputError(MessageCoordinatorError, InputError):
-    """What the caller gave is wrong; nothing was written."""
+    """Invalid input; nothing was written."""
 
 
 class AgentNameError(
     CoordinatorInputError, hint="Use a type and an instance without the signs that the text names."
 ):
-    """An agent's type or instance that no key can be made of."""
+    """An agent's type or instance that is not valid in a key."""
 
 
 class CoordinatorSettingError(CoordinatorInputError, SettingError):
@@ -55,13 +55,13 @@ class CoordinatorUnavailable(
     StoreUnavailable,
     hint="Start Redis or correct AFL_REDIS; sending again with the same message id is safe.",
 ):
-    """The server does not answer; what was asked may or may not have been done."""
+    """The server does not answer; the operation may or may not have been done."""
 
 
 class CoordinatorKeyError(
     MessageCoordinatorError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
 ):
-    """A key of a queue holds another kind of value; nothing was written."""
+    """A key of a queue holds another type of value; nothing was written."""
 
 
 class CoordinatorStoreError(
@@ -91,7 +91,7 @@ class AgentRegistryError(AgentFlowError, hint="Look at the text and at the serve
 
 
 class RegistryInputError(AgentRegistryError, InputError):
-    """What the caller gave is wrong; nothing was written."""
+    """Invalid input; nothing was written."""
 
 
 class RegistryUnavailable(AgentRegistryError, StoreUnavailable, hint="Start Redis or correct AFL_REDIS."):
@@ -101,7 +101,7 @@ class RegistryUnavailable(AgentRegistryError, StoreUnavailable, hint="Start Redi
 class RegistryKeyError(
     AgentRegistryError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
 ):
-    """A key of the registry holds another kind of value."""
+    """A key of the registry holds another type of value."""
 
 
 class RegistryStoreError(
@@ -118,7 +118,7 @@ class CircuitBreakerOpenError(
     CircuitBreakerError,
     hint="Wait until it lets a call through (`retry_after`), or close it: `afl coord breakers close NAME`.",
 ):
-    """The circuit is open: the call was not made. `retry_after` are the seconds until one is let through, if known."""
+    """The circuit is open: the call was not made. `retry_after`: seconds until one is let through, if known."""
 
     def __init__(
         self, text: str = "", *, retry_after: float | None = None, correlation_id: str | None = None
@@ -139,7 +139,7 @@ class BreakerUnavailable(CircuitBreakerError, StoreUnavailable, hint="Start Redi
 class BreakerKeyError(
     CircuitBreakerError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
 ):
-    """A key of a breaker holds another kind of value."""
+    """A key of a breaker holds another type of value."""
 
 
 class BreakerStoreError(
@@ -149,18 +149,18 @@ class BreakerStoreError(
 
 
 class PermanentFailure(Exception):
-    """Raised by a Consumer's handler: the message goes to the dead letters, whatever attempts are left."""
+    """Raised by a Consumer's handler: the message becomes a dead letter, whatever attempts are left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
-    """What one part raises when the server is away, when a key is of another kind, and when it refuses."""
+class ErrorTypes:
+    """The errors of one part: server unavailable, key of another type, server error."""
 
     unavailable: type[AgentFlowError]
     wrong_key: type[AgentFlowError]
     refused: type[AgentFlowError]
 
 
-MESSAGE_FAULTS = Faults(CoordinatorUnavailable, CoordinatorKeyError, CoordinatorStoreError)
-REGISTRY_FAULTS = Faults(RegistryUnavailable, RegistryKeyError, RegistryStoreError)
-BREAKER_FAULTS = Faults(BreakerUnavailable, BreakerKeyError, BreakerStoreError)
+MESSAGE_ERRORS = ErrorTypes(CoordinatorUnavailable, CoordinatorKeyError, CoordinatorStoreError)
+REGISTRY_ERRORS = ErrorTypes(RegistryUnavailable, RegistryKeyError, RegistryStoreError)
+BREAKER_ERRORS = ErrorTypes(BreakerUnavailable, BreakerKeyError, BreakerStoreError)

@@ -9,7 +9,7 @@ from afl.coordination.broker import Broker
 from afl.coordination.errors import CoordinatorInputError
 from afl.coordination.keys import named_agent, queue_name
 from afl.coordination.message_codec import moment
-from afl.coordination.metrics import MessageGauges, Meter
+from afl.coordination.metrics import MessageGauges, SafeMetrics
 from afl.coordination.models import (
     AgentId,
     AgentMessage,
@@ -26,16 +26,16 @@ _LEVELS = (MessagePriority.HIGH, MessagePriority.NORMAL, MessagePriority.LOW)
 class Inspection:
     """Counts, names and the audit trail."""
 
-    def __init__(self, broker: Broker, meter: Meter) -> None:
+    def __init__(self, broker: Broker, meter: SafeMetrics) -> None:
         self._broker = broker
         self._meter = meter
 
     async def queues(self) -> list[AgentId]:
-        """Agents whose queues hold something."""
+        """Agents whose queues are not empty."""
         return [named_agent(name) for name in await self._broker.queues()]
 
     async def statistics(self, agent_id: AgentId) -> QueueStatistics:
-        """How many messages are in which state; the metrics' gauges are set to it."""
+        """The number of messages by state; also sets the gauges of the metrics."""
         queue = queue_name(agent_id)
         counts = await self._broker.count(queue)
         ready = sum(counts.ready)
@@ -53,7 +53,7 @@ class Inspection:
         return found
 
     async def trail(self, agent_id: AgentId, limit: int) -> list[AuditEntry]:
-        """The latest lines, the oldest of them first."""
+        """The latest lines, oldest first."""
         if limit < 1:
             raise CoordinatorInputError(f"limit is {limit}; expected at least 1")
         lines = await self._broker.trail(queue_name(agent_id), -limit, -1)
@@ -69,7 +69,7 @@ class Inspection:
 
 
 def _entry(line: bytes) -> AuditEntry | None:
-    """None for a line that is none of ours."""
+    """Parse a line; None for an invalid one."""
     try:
         at, event, known = line.decode(errors="replace").split(" ", 2)
         return AuditEntry(at=moment(int(at)), event=event, message_id=known)
@@ -87,14 +87,14 @@ class DeadLetters:
         self._broker = broker
 
     async def list(self, agent_id: AgentId, limit: int = 100, start: int = 0) -> list[DeadLetter]:
-        """An agent's dead letters, the oldest first."""
+        """An agent's dead letters, oldest first."""
         if limit < 1 or start < 0:
             raise CoordinatorInputError(f"limit is {limit}, start {start}; expected at least 1 and 0")
         texts = await self._broker.letters(queue_name(agent_id), start, start + limit - 1)
         return [_read(text) for text in texts]
 
     async def peek(self, agent_id: AgentId, dead_id: str | None = None) -> DeadLetter | None:
-        """One of them: that of the id, which may be the message's own, else the oldest."""
+        """The dead letter of an id, which may be that of the message, else the oldest."""
         start = 0
         while letters := await self.list(agent_id, start=start):
             for letter in letters:
@@ -104,14 +104,14 @@ class DeadLetters:
         return None
 
     async def requeue(self, agent_id: AgentId, dead_id: str | None = None, *, limit: int = _MOST) -> int:
-        """Back in line with no attempt counted: one of them, or the oldest `limit`; how many went.
+        """Queue one of them again, or the oldest `limit`, without attempts; the number.
 
-        It stops when the queue is full; what cannot be read stays dead.
+        It stops when the queue is full; unreadable messages stay.
         """
         return await self._broker.requeue(queue_name(agent_id), _checked(dead_id), limit)
 
     async def purge(self, agent_id: AgentId, dead_id: str | None = None) -> int:
-        """Away for good: one of them, or all; how many."""
+        """Delete one of them, or all; the number."""
         return await self._broker.purge(queue_name(agent_id), _checked(dead_id))
 
 
@@ -127,7 +127,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 
 
 def _read(text: bytes) -> DeadLetter:
-    """As much of it as can be read."""
+    """Decode as much as possible."""
     plain = text.decode(errors="replace")
     try:
         letter: dict[str, Any] = json.loads(plain)

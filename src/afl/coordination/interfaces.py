@@ -19,12 +19,12 @@ from afl.coordination.models import (
 
 @runtime_checkable
 class Agent(Protocol):
-    """What the registry needs of an agent. It may have more, each a plain function or a coroutine function:
+    """What the registry needs of an agent. Optional methods, each a plain function or a coroutine function:
 
-    - `status_snapshot() -> dict`: what the agent does just now, as plain data;
-    - `export_state() -> dict`: what it wants back when it registers again under the same id within the TTL;
-    - `import_state(dict)`: take back what `export_state` gave;
-    - `get_capabilities()`, or an attribute `capabilities`: what it can do; see `Capability`.
+    - `status_snapshot() -> dict`: the current status, as plain data;
+    - `export_state() -> dict`: the state to restore when it registers again under the same id within the TTL;
+    - `import_state(dict)`: restore what `export_state` returned;
+    - `get_capabilities()`, or an attribute `capabilities`: its capabilities; see `Capability`.
     """
 
     @property
@@ -56,16 +56,16 @@ class MessageMetrics(Protocol):
 class MessageCoordinator(ABC):
     """Abstract interface for agent message coordination.
 
-    Delivery is at least once: a message is gone when it is acknowledged, and comes back when its reservation ends
-    before that. Within one priority messages come in the order in which they were sent.
+    Delivery is at least once: a message is deleted when it is acknowledged, and returns when its reservation ends
+    before that. Within one priority messages keep the order in which they were sent.
     """
 
     @abstractmethod
     async def send_message(self, sender: AgentId, recipient: AgentId, message: AgentMessage) -> MessageResult:
         """Send a message to a specific agent.
 
-        What the queue refuses (full, too large, not JSON) is a result with `delivered=False` and the reason.
-        Raises MessageCoordinatorError when the server cannot be asked.
+        A refused message (queue full, too large, not JSON) is a result with `delivered=False` and the reason.
+        Raises MessageCoordinatorError when the server is unavailable.
         """
 
     @abstractmethod
@@ -78,9 +78,9 @@ class MessageCoordinator(ABC):
     def subscribe_to_messages(
         self, agent_id: AgentId, message_types: list[MessageType]
     ) -> MessageSubscription:
-        """Let `receive` hand this coordinator only messages of these types (and of its other subscriptions).
+        """Let `receive` return only messages of these types (and of the coordinator's other subscriptions).
 
-        Messages of other types wait in the agent's queue, where other coordinators can receive them.
+        Messages of other types stay in the agent's queue, where other coordinators can receive them.
         """
 
     @abstractmethod
@@ -89,7 +89,7 @@ class MessageCoordinator(ABC):
 
     @abstractmethod
     async def ack(self, agent_id: AgentId, token: str) -> bool:
-        """The message is done. False when the token is unknown or its reservation ended."""
+        """Acknowledge a message. False when the token is unknown or its reservation ended."""
 
     @abstractmethod
     async def nack(
@@ -99,11 +99,11 @@ class MessageCoordinator(ABC):
         failure: FailureType = FailureType.TRANSIENT,
         error: str | None = None,
     ) -> bool:
-        """The message failed: it is tried again after a while, or is dead. False as for `ack`."""
+        """Report a failure: the message is retried after a backoff, or becomes a dead letter. False as for `ack`."""
 
     @abstractmethod
     async def recover_pending(self, agent_id: AgentId | None = None) -> int:
-        """Put back what was reserved and never answered, of one agent or of all; how many came back."""
+        """Return expired reservations of one agent or of all to their queues; their number."""
 
     @abstractmethod
     async def configure(
@@ -147,7 +147,7 @@ class AgentRegistry(ABC):
 
 
 async def call_optional(agent: object, method: str, *arguments: Any) -> Any:
-    """What the method returns, awaited if need be; None when the agent has no such method."""
+    """Call a method if the agent has it, and await the result if needed; else None."""
     function = getattr(agent, method, None)
     returned = None if function is None else function(*arguments)
     return await returned if inspect.isawaitable(returned) else returned

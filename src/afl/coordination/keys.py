@@ -1,4 +1,4 @@
-"""The names of all keys. Nothing is ever found by a pattern: what must be found is a member of an index set."""
+"""The names of all keys. Nothing is found by a pattern: whatever must be found is a member of an index set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_INSTANCE = "default"
 
 
 def agent_name(agent_id: AgentId) -> str:
-    """`type:instance`, as keys have it. An agent without instance shares the name of instance "default"."""
+    """`type:instance`, as in keys. An agent without instance has the name of instance "default"."""
     instance = DEFAULT_INSTANCE if agent_id.instance is None else agent_id.instance
     for what, value in (("type", agent_id.type), ("instance", instance)):
         if not is_name(value, but=":"):
@@ -33,20 +33,20 @@ def _checked_name(kind: str, instance: str | None) -> str:
 
 
 def queue_name(agent_id: AgentId) -> str:
-    """`agent_name`, remembered; CoordinatorInputError when it is no AgentId at all."""
+    """`agent_name`, cached; CoordinatorInputError when it is not an AgentId."""
     if not isinstance(agent_id, AgentId):
         raise CoordinatorInputError(f"expected an AgentId, not {str(agent_id)[:80]!r}")
     return _checked_name(agent_id.type, agent_id.instance)
 
 
 def readable(names: Iterable[bytes]) -> list[str]:
-    """Names as text; what is none was put there by a stranger, and is passed over."""
+    """Names as text; invalid ones are skipped and logged."""
     found = []
     for name in names:
         try:
             found.append(name.decode())
         except UnicodeDecodeError:
-            _log.warning("a name that is no text is passed over: %r", name[:80])
+            _log.warning("a name that is not text is skipped: %r", name[:80])
     return found
 
 
@@ -58,14 +58,14 @@ def named_agent(name: str) -> AgentId:
 
 @dataclass(frozen=True)
 class QueueKeys:
-    """The keys of one agent's queue, in the order in which every message script takes them."""
+    """The keys of one agent's queue, in the order of every message script."""
 
     prefix: str
     name: str
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """Each key with the kind of value it must hold."""
+        """Each key with the type of value it must hold."""
         p, name = self.prefix, self.name
         return {
             f"{p}:messages:{name}": "hash",
@@ -89,19 +89,19 @@ class QueueKeys:
 
     @property
     def notify(self) -> str:
-        """The channel on which is said that there is something to receive."""
+        """The channel of notifications for new messages."""
         return f"{self.prefix}:ring:{self.name}"
 
 
 @dataclass(frozen=True)
 class Keys:
-    """All keys below one prefix. Users of a cluster put a hash tag into the prefix: `{tag}` in braces."""
+    """All keys below one prefix. For a cluster, put a hash tag into the prefix: `{tag}` in braces."""
 
     prefix: str
 
     @classmethod
     def under(cls, prefix: str) -> Keys:
-        """A colon at the end is no part of the prefix."""
+        """A final colon is not part of the prefix."""
         plain = prefix.rstrip(":")
         if not plain:
             raise CoordinatorSettingError(f"key_prefix is {prefix!r}; expected at least one character")

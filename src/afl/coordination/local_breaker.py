@@ -1,6 +1,6 @@
-"""A circuit breaker's state in this process: for programs without Redis, and while Redis is away.
+"""A circuit breaker's state in this process: for programs without Redis, and while Redis is unavailable.
 
-It is the same machine as lua/breaker.lua, written for one process.
+The same state machine as lua/breaker.lua, for one process.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Literal
 
 from afl.coordination.breaker_config import (
     COUNTS,
+    BreakerStatus,
     CircuitBreakerConfig,
     CircuitBreakerState,
     Counts,
     Outcome,
-    Standing,
 )
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
@@ -31,7 +31,7 @@ def steady_clock() -> Callable[[], int]:
 
 
 class LocalBreaker:
-    """A `BreakerKeeper`. Its methods never wait, so nothing comes in between two of them."""
+    """A `BreakerStore`. Its methods never await, so they are atomic."""
 
     def __init__(self, config: CircuitBreakerConfig, clock: Callable[[], int] | None = None) -> None:
         self._config = config.milliseconds()
@@ -47,7 +47,7 @@ class LocalBreaker:
         self._counts = dict.fromkeys(COUNTS, 0)
         self._last = {"failure": 0, "success": 0}
 
-    async def enter(self, call_id: str) -> Standing:
+    async def enter(self, call_id: str) -> BreakerStatus:
         self._counts["total_calls"] += 1
         now = self._settle()
         permitted = self._has_room()
@@ -57,7 +57,7 @@ class LocalBreaker:
             self._counts["rejected_calls"] += 1
         return self._standing(now, permitted)
 
-    async def leave(self, call_id: str, entered: Standing, outcome: Outcome) -> Standing:
+    async def leave(self, call_id: str, entered: BreakerStatus, outcome: Outcome) -> BreakerStatus:
         now = self._clock()
         if outcome != "none":
             self._counts["failed_calls" if outcome == "failure" else "successful_calls"] += 1
@@ -70,7 +70,7 @@ class LocalBreaker:
                 self._leave_closed(outcome == "failure", now)
         return self._standing(now, True)
 
-    async def renew(self, call_id: str, entered: Standing) -> bool:
+    async def renew(self, call_id: str, entered: BreakerStatus) -> bool:
         now = self._clock()
         self._lapse(now)
         if self._epoch != entered.epoch or self._slots.get(call_id, 0) <= now:
@@ -78,7 +78,7 @@ class LocalBreaker:
         self._slots[call_id] = self._lease_end(now)
         return True
 
-    async def force(self, state: Literal["open", "closed"]) -> Standing:
+    async def force(self, state: Literal["open", "closed"]) -> BreakerStatus:
         now = self._clock()
         changes = self._counts["state_changes"] + (self._state != state)
         self._move(CircuitBreakerState(state), now)
@@ -86,15 +86,15 @@ class LocalBreaker:
         self._forced = self._state is OPEN
         return self._standing(now, True)
 
-    async def reset(self) -> Standing:
+    async def reset(self) -> BreakerStatus:
         now = self._clock()
         self._move(CLOSED, now)
         self._counts = dict.fromkeys(COUNTS, 0)
         self._last = {"failure": 0, "success": 0}
         return self._standing(now, True)
 
-    async def look(self) -> tuple[Standing, Counts]:
-        seen = copy(self)  # looking does not begin an episode
+    async def look(self) -> tuple[BreakerStatus, Counts]:
+        seen = copy(self)  # reading does not start the half-open state
         seen._counts = dict(self._counts)
         now = seen._settle()
         if seen._state is CLOSED and self._config["window"]:
@@ -102,8 +102,8 @@ class LocalBreaker:
         counts = Counts(dict(self._counts), self._last["failure"], self._last["success"])
         return seen._standing(now, seen._has_room()), counts
 
-    def adopt(self, seen: Standing) -> None:
-        """Go on from what another place, which cannot be asked now, said last."""
+    def adopt(self, seen: BreakerStatus) -> None:
+        """Continue from the last known status of an unavailable store."""
         now, changes = self._clock(), self._counts["state_changes"]
         self._move(seen.state, now - max(0, seen.now - seen.changed_at) if seen.changed_at else 0)
         self._counts["state_changes"] = changes
@@ -111,11 +111,11 @@ class LocalBreaker:
 
     @property
     def epoch(self) -> int:
-        """Grows with every change of state."""
+        """Incremented by every change of state."""
         return self._epoch
 
     def _settle(self) -> int:
-        """What time alone has changed; the time."""
+        """Apply the changes that are due by time; the current time."""
         now = self._clock()
         self._lapse(now)
         if self._state is OPEN and not self._forced and now >= self._changed_at + self._config["timeout"]:
@@ -123,7 +123,7 @@ class LocalBreaker:
         return now
 
     def _lapse(self, now: int) -> None:
-        """An episode that did not decide in its time has ended; the circuit is open since then."""
+        """An undecided half-open state has timed out; the circuit is open since then."""
         end = self._changed_at + self._config["recovery"]
         if self._state is HALF_OPEN and now >= end:
             self._move(OPEN, end)
@@ -167,7 +167,7 @@ class LocalBreaker:
             self._move(OPEN, now)
 
     def _judge_window(self, now: int) -> tuple[int, bool]:
-        """Failures within the window, and whether they are enough; buckets that are too old go."""
+        """The failures within the window, and whether they suffice; drops old buckets."""
         oldest = now // self._bucket_size() - BUCKETS + 1
         self._window = {number: bucket for number, bucket in self._window.items() if number >= oldest}
         total = sum(bucket[0] for bucket in self._window.values())
@@ -177,11 +177,11 @@ class LocalBreaker:
     def _bucket_size(self) -> int:
         return math.ceil(int(self._config["window"]) / BUCKETS)
 
-    def _standing(self, now: int, permitted: bool) -> Standing:
+    def _standing(self, now: int, permitted: bool) -> BreakerStatus:
         after = 0
         if self._state is OPEN:
             after = -1 if self._forced else self._changed_at + self._config["timeout"] - now
-        return Standing(
+        return BreakerStatus(
             permitted,
             self._state,
             self._epoch,

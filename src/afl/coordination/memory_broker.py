@@ -9,7 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from afl.coordination.broker import Admission, Broker, Counts, Parcel, Refusal, Taken, Waiters, new_tokens
+from afl.coordination.broker import (
+    Broker,
+    Counts,
+    NackResult,
+    OutgoingMessage,
+    SendOutcome,
+    TakeResult,
+    Waiters,
+    new_tokens,
+)
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.interfaces import MessageMetrics
 from afl.coordination.memory_queue import MemoryQueue
@@ -20,7 +29,7 @@ def _microseconds() -> int:
 
 
 class MemoryWorld:
-    """What stands in for a server: queues, and a time that never goes back."""
+    """What replaces a server: queues, and a clock that never goes back."""
 
     def __init__(self, clock: Callable[[], int] = _microseconds) -> None:
         self.queues: dict[str, MemoryQueue] = {}
@@ -33,27 +42,27 @@ class MemoryWorld:
         return self._latest
 
     def queue(self, name: str) -> MemoryQueue:
-        """The queue of a name; one that is empty is made anew whenever it is asked for."""
+        """The queue of a name; an empty one is created on each call."""
         return self.queues.setdefault(name, MemoryQueue())
 
 
 class MemoryBroker(Broker):
-    """The mechanism of a coordinator in memory: no method gives way to another task before it is done."""
+    """The queue operations in memory: no method awaits, so each is atomic."""
 
     def __init__(self, world: MemoryWorld) -> None:
         super().__init__(world.waiters)
         self._world = world
 
     async def receive(self, queue: str, seconds: float) -> None:
-        """Whoever waits in this process is notified anyway."""
+        """Receivers of this process are notified anyway."""
 
-    async def send(self, queue: str, parcel: Parcel) -> Admission:
+    async def send(self, queue: str, parcel: OutgoingMessage) -> SendOutcome:
         admission = self._world.queue(queue).send(parcel, self.options, self._world.now())
-        if admission is Admission.STORED:
+        if admission is SendOutcome.STORED:
             self._waiters.notify(queue, 1)
         return admission
 
-    async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
+    async def send_all(self, parcels: Sequence[tuple[str, OutgoingMessage]]) -> list[SendOutcome | Exception]:
         return [await self.send(queue, parcel) for queue, parcel in parcels]
 
     async def take(
@@ -64,11 +73,11 @@ class MemoryBroker(Broker):
         *,
         keep: bool = True,
         subscriptions: Sequence[str] = (),
-    ) -> Taken:
+    ) -> TakeResult:
         it, now = self._world.queue(queue), self._world.now()
         wanted = it.types_of(subscriptions)
         taken = it.take(new_tokens(most), visible, keep, self.options, now, wanted)
-        # What came back may be of a type that is not handed over here.
+        # Returned messages may be of a type that is not received here.
         self._waiters.notify(queue, taken.back if wanted else taken.back - len(taken.entries))
         return taken
 
@@ -88,14 +97,14 @@ class MemoryBroker(Broker):
 
     async def nack(
         self, queue: str, token: str, error: bytes, reason: bytes, *, final: bool, share: float
-    ) -> Refusal | None:
+    ) -> NackResult | None:
         it, now = self._world.queue(queue), self._world.now()
         refusal = it.nack(token, error, reason, self.options, now, final=final, share=share)
         if refusal is not None and refusal.delay is not None:
             self._waiters.notify(queue, 1)
         return refusal
 
-    async def recover(self, queue: str) -> Taken:
+    async def recover(self, queue: str) -> TakeResult:
         taken = self._world.queue(queue).recover(self.options, self._world.now())
         self._waiters.notify(queue, taken.back)
         return taken
@@ -111,7 +120,7 @@ class MemoryBroker(Broker):
         known = it.subscriptions.pop(subscription, None) is not None
         if types:
             it.subscriptions[subscription] = tuple(types)
-        self._waiters.notify(queue, it.size)  # whoever waits may be handed more than before
+        self._waiters.notify(queue, it.size)  # receivers may take more types than before
         return known or bool(types)
 
     async def letters(self, queue: str, start: int, stop: int) -> list[bytes]:
@@ -136,14 +145,14 @@ class MemoryBroker(Broker):
 
 
 def _stretch(items: list[bytes], start: int, stop: int) -> list[bytes]:
-    """As the server's LRANGE has it: both ends included, counted from the end when negative."""
+    """As LRANGE: both ends inclusive, negative ones counted from the end."""
     first = max(0, start + len(items) if start < 0 else start)
     last = stop + len(items) if stop < 0 else stop
     return items[first : last + 1]
 
 
 class InMemoryMessageCoordinator(QueueCoordinator):
-    """In-memory implementation of MessageCoordinator. Those that are given the same world share its queues."""
+    """In-memory implementation of MessageCoordinator. Coordinators with the same world share its queues."""
 
     def __init__(
         self, metrics: MessageMetrics | None = None, *, world: MemoryWorld | None = None, **options: Any

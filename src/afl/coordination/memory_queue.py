@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from afl.coordination.broker import (
     EXPIRED,
-    Admission,
-    Burial,
     Counts,
+    DeadMessage,
     Entry,
-    Parcel,
-    Refusal,
-    Taken,
+    NackResult,
+    OutgoingMessage,
+    SendOutcome,
+    TakeResult,
 )
 from afl.coordination.message_codec import decode_message
 from afl.coordination.options import CoordinatorOptions
@@ -27,7 +27,7 @@ _EXPIRED = f'"{EXPIRED}"'.encode()
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A message and what is known of it. `place` is its score and number in line, which order it."""
+    """A stored message. `place` is its score and sequence number, which order it."""
 
     message_id: str
     message_type: str
@@ -47,7 +47,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Hold:
+class Reservation:
     """A reservation."""
 
     stored: Stored
@@ -56,7 +56,7 @@ class Hold:
 
 @dataclass(slots=True)
 class Letter:
-    """A dead letter: its JSON text, and what is needed to send it again."""
+    """A dead letter: its JSON text, and the message to send again."""
 
     dead_id: str
     text: bytes
@@ -65,10 +65,10 @@ class Letter:
 
 @dataclass(slots=True)
 class MemoryQueue:
-    """What one agent has waiting."""
+    """The queue of one agent."""
 
     lines: dict[int, list[Stored]] = field(default_factory=lambda: {level: [] for level in LEVELS})
-    held: dict[str, Hold] = field(default_factory=dict)
+    held: dict[str, Reservation] = field(default_factory=dict)
     dead: list[Letter] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
     subscriptions: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -79,21 +79,21 @@ class MemoryQueue:
 
     @property
     def size(self) -> int:
-        """What counts towards the queue's size."""
+        """The number of messages that count towards the size limit."""
         return sum(map(len, self.lines.values())) + len(self.held)
 
     @property
     def is_unlisted(self) -> bool:
-        """Whether it is in no index: there is nothing in it, or it ends by itself."""
+        """Whether it is in no index: empty, or volatile."""
         return self.is_volatile or (not self.size and not self.dead)
 
-    def send(self, parcel: Parcel, options: CoordinatorOptions, now: int) -> Admission:
+    def send(self, parcel: OutgoingMessage, options: CoordinatorOptions, now: int) -> SendOutcome:
         window = int(options.dedup_window * 1_000_000)
         if window and self.seen.get(parcel.message_id, 0) > now:
-            return Admission.DUPLICATE
+            return SendOutcome.DUPLICATE
         self._drop_lapsed(options, now)
         if self.size >= options.queue_size:
-            return Admission.FULL
+            return SendOutcome.FULL
         if window:
             self.seen = {known: until for known, until in self.seen.items() if until > now}
             self.seen[parcel.message_id] = now + window
@@ -102,12 +102,12 @@ class MemoryQueue:
         stored = Stored(
             parcel.message_id, parcel.message_type, parcel.priority, parcel.body, now, expires, (0, 0)
         )
-        self._line_up(stored, parcel.delay, now)
+        self._enqueue(stored, parcel.delay, now)
         self._note(options, now, "sent", stored)
-        return Admission.STORED
+        return SendOutcome.STORED
 
     def types_of(self, subscriptions: Sequence[str]) -> frozenset[str]:
-        """What those of the subscriptions ask for that have not ended; empty when all have."""
+        """The types of those subscriptions that have not ended; empty when all have."""
         return frozenset(kind for each in subscriptions for kind in self.subscriptions.get(each, ()))
 
     def take(
@@ -118,7 +118,7 @@ class MemoryQueue:
         options: CoordinatorOptions,
         now: int,
         wanted: frozenset[str],
-    ) -> Taken:
+    ) -> TakeResult:
         """Messages of the types that are wanted; of all types when none is named."""
         taken = self.recover(options, now)
         taken.deadline = now + visible
@@ -129,7 +129,7 @@ class MemoryQueue:
                 break
             self.lines[stored.priority].remove(stored)
             if keep:
-                self.held[token] = Hold(stored, taken.deadline)
+                self.held[token] = Reservation(stored, taken.deadline)
             taken.entries.append(
                 Entry(token, stored.attempts, stored.priority, stored.enqueued, stored.error, stored.body)
             )
@@ -137,7 +137,7 @@ class MemoryQueue:
         return taken
 
     def ack(self, token: str, options: CoordinatorOptions, now: int) -> bool:
-        hold = self._end_hold(token, now)
+        hold = self._end_reservation(token, now)
         if hold is not None:
             self._note(options, now, "acked", hold.stored)
         return hold is not None
@@ -150,7 +150,7 @@ class MemoryQueue:
         return True
 
     def release(self, token: str, options: CoordinatorOptions, now: int) -> bool:
-        hold = self._end_hold(token, now)
+        hold = self._end_reservation(token, now)
         if hold is None:
             return False
         insort(self.lines[hold.stored.priority], hold.stored)
@@ -167,23 +167,23 @@ class MemoryQueue:
         *,
         final: bool,
         share: float,
-    ) -> Refusal | None:
-        hold = self._end_hold(token, now)
+    ) -> NackResult | None:
+        hold = self._end_reservation(token, now)
         if hold is None:
             return None
         stored = hold.stored
         stored.attempts += 1
         stored.error = error
         if final or stored.attempts > options.retry_attempts:
-            return Refusal(burial=self._bury(stored, reason, options, now))
+            return NackResult(burial=self._bury(stored, reason, options, now))
         delay = _backoff(options, stored.attempts, share)
         if not self._put_back(stored, delay, "retried", options, now):
-            return Refusal()
-        return Refusal(delay=delay)
+            return NackResult()
+        return NackResult(delay=delay)
 
-    def recover(self, options: CoordinatorOptions, now: int) -> Taken:
-        """Put back what expired, in the order of the deadlines."""
-        result = Taken()
+    def recover(self, options: CoordinatorOptions, now: int) -> TakeResult:
+        """Return expired reservations, in the order of their deadlines."""
+        result = TakeResult()
         expired = sorted((hold.deadline, token) for token, hold in self.held.items() if hold.deadline <= now)
         for _, token in expired:
             stored = self.held.pop(token).stored
@@ -220,7 +220,7 @@ class MemoryQueue:
             self.dead.remove(letter)
             old = letter.stored
             stored = Stored(old.message_id, old.message_type, old.priority, old.body, now, 0, (0, 0))
-            self._line_up(stored, 0, now)
+            self._enqueue(stored, 0, now)
             self._note(options, now, "requeued", stored)
             went += 1
         return went
@@ -245,7 +245,7 @@ class MemoryQueue:
         return bool(gone)
 
     def _heads(self, wanted: frozenset[str]) -> list[Stored]:
-        """The first message of each line, by priority."""
+        """The first message of each priority."""
         firsts = (
             next((each for each in line if not wanted or each.message_type in wanted), None)
             for line in self.lines.values()
@@ -268,13 +268,13 @@ class MemoryQueue:
         times += [hold.deadline for hold in self.held.values()]
         return max(0, min(times) - now) if times else None
 
-    def _end_hold(self, token: str, now: int) -> Hold | None:
+    def _end_reservation(self, token: str, now: int) -> Reservation | None:
         hold = self.held.get(token)
         if hold is None or hold.deadline <= now:
             return None
         return self.held.pop(token)
 
-    def _line_up(self, stored: Stored, delay: int, now: int) -> None:
+    def _enqueue(self, stored: Stored, delay: int, now: int) -> None:
         self.clock = max(self.clock, now)
         self.sequence += 1
         stored.place = (self.clock + delay, self.sequence)
@@ -299,7 +299,7 @@ class MemoryQueue:
             for stored in lapsed:
                 self._note(options, now, "lapsed", stored)
 
-    def _bury(self, stored: Stored, reason: bytes, options: CoordinatorOptions, now: int) -> Burial:
+    def _bury(self, stored: Stored, reason: bytes, options: CoordinatorOptions, now: int) -> DeadMessage:
         dead_id = f"{now}-{stored.place[1]:016d}"
         head = {"dead_id": dead_id, "dead_at": now, "reason": json.loads(reason)}
         head["delivery_attempts"] = stored.attempts
@@ -309,7 +309,7 @@ class MemoryQueue:
         self.dead.append(Letter(dead_id, text, stored))
         del self.dead[: -options.dead_letter_limit]
         self._note(options, now, "dead", stored)
-        return Burial(stored.message_id, stored.attempts)
+        return DeadMessage(stored.message_id, stored.attempts)
 
     def _note(self, options: CoordinatorOptions, now: int, event: str, stored: Stored) -> None:
         self.trail.append(f"{now} {event} {stored.message_id}".encode())

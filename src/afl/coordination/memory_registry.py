@@ -1,4 +1,4 @@
-"""A registry in memory: for one process, and for tests. Registries on one board see each other."""
+"""A registry in memory: for one process, and for tests. Registries on one board share their agents."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class _Entry:
 
 @dataclass(slots=True)
 class AgentBoard:
-    """What registries share; `clock` gives seconds since 1970."""
+    """The agents that registries share; `clock` gives seconds since 1970."""
 
     clock: Callable[[], float] = time.time
     entries: dict[str, _Entry] = field(default_factory=dict)
     watchers: list[asyncio.Queue[AgentEvent]] = field(default_factory=list)
 
     def forget_old(self) -> float:
-        """Remove records that were kept long enough; the time."""
+        """Delete expired records; the current time."""
         now = self.clock()
         for name in [name for name, entry in self.entries.items() if entry.kept_until <= now]:
             del self.entries[name]
         return now
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Pass an event on to everybody who watches."""
+        """Send an event to all watchers."""
         for watcher in self.watchers:
             watcher.put_nowait(AgentEvent.model_validate({**event, "at": self.clock()}))
 

@@ -18,7 +18,7 @@ _MAX_ERROR = 4_000  # characters of an error text that are kept
 
 
 def encode_payload(payload: dict[str, Any], limit: int) -> str:
-    """JSON text of a payload; PayloadError says why there is none. What comes back is what went in."""
+    """JSON text of a payload that decodes to the same value; PayloadError says why there is none."""
     try:
         text = _plain(payload)
         size = len(text.encode())
@@ -37,7 +37,7 @@ def encode_message(
     recipient: AgentId,
     payload: str,
 ) -> bytes:
-    """JSON text of a message. The arguments say who sends it to whom; the message's own fields are not asked."""
+    """JSON text of a message. The arguments override the message's own sender and recipient."""
     routing, reply_to = message.routing, message.reply_to
     stamp = message.timestamp or datetime.now(UTC).isoformat()
     text = (
@@ -54,10 +54,10 @@ def encode_message(
 
 
 def decode_message(body: bytes) -> AgentMessage:
-    """The message of its JSON text; ValueError (pydantic's is one) when it is none."""
+    """Decode a message; ValueError (pydantic's is one) when it is invalid."""
     try:
         return AgentMessage.model_validate_json(body)
-    except ValidationError:  # its own reader is quick, but gives up on nesting that the other one reads
+    except ValidationError:  # its own parser is quick, but rejects nesting that the other one accepts
         pass
     try:
         return AgentMessage.model_validate(json.loads(body))
@@ -66,7 +66,7 @@ def decode_message(body: bytes) -> AgentMessage:
 
 
 def encode_error(error: str | None) -> bytes:
-    """JSON text of an error's text, cut where it is very long; empty for none."""
+    """JSON text of an error message, truncated when very long; empty for none."""
     if error is None:
         return b""
     if not isinstance(error, str):
@@ -83,7 +83,7 @@ def decode_error(text: bytes) -> str | None:
 
 
 def moment(microseconds: int) -> str:
-    """A time of the server as text: UTC, ISO format; ValueError when it is none."""
+    """A time of the server as text: UTC, ISO format; ValueError when it is invalid."""
     try:
         return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
     except (OverflowError, OSError) as error:

@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from afl.coordination.broker import Burial
+from afl.coordination.broker import DeadMessage
 from afl.coordination.interfaces import MessageMetrics
 
 
 @runtime_checkable
 class MessageGauges(Protocol):
-    """What a metrics object may offer besides the counters: lengths as they were last seen."""
+    """Gauges that a metrics object may have besides the counters: the last known lengths."""
 
     def set_queue_length(self, agent_key: str, priority: int, length: int) -> None:
-        """How many messages of a priority wait for an agent; priority 0 stands for all of them."""
+        """The number of queued messages of a priority; priority 0 stands for all of them."""
 
     def set_dlq_length(self, agent_key: str, length: int) -> None:
-        """How many dead letters an agent has."""
+        """The number of dead letters of an agent."""
 
 
 class InMemoryMessageMetrics:
@@ -99,21 +99,21 @@ class InMemoryMessageMetrics:
 _log = logging.getLogger(__name__)
 
 
-class Meter:
-    """The metrics of one coordinator. They must not break messages: what they raise is logged, and that is all."""
+class SafeMetrics:
+    """The metrics of one coordinator. Their exceptions are logged and never affect messages."""
 
     def __init__(self, metrics: MessageMetrics) -> None:
         self.metrics = metrics
 
     def count(self, counter: Callable[..., None], *values: object) -> None:
-        """Positional, because implementations do not agree on the names."""
+        """Arguments are positional, because implementations differ in the names."""
         try:
             counter(*values)
         except Exception:
             _log.exception("a metric was not counted")
 
-    def mourn(self, queue: str, buried: Sequence[Burial], error: str | None) -> None:
-        """Messages went to the dead letters."""
+    def count_dead(self, queue: str, buried: Sequence[DeadMessage], error: str | None) -> None:
+        """Count and log dead letters."""
         for each in buried:
             text = "DLQ enqueue for %s message_id=%s attempts=%s error=%s"
             _log.error(text, queue, each.message_id, each.attempts, error)

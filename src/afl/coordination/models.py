@@ -1,4 +1,4 @@
-"""What agents say to each other, and what the coordinator tells of it."""
+"""Messages between agents, and the coordinator's results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FailureType(str, Enum):  # noqa: UP042 - as the API prints it
 
 
 class RoutingKey(BaseModel):
-    """What a message is about, for those who route or filter by it."""
+    """The topic and tags of a message, for routing and filters."""
 
     topic: str | None = None
     tags: list[str] = Field(default_factory=list)
@@ -67,7 +67,7 @@ class AgentMessage(BaseModel):
 
 
 class QueueMessage(BaseModel):
-    """A message in a queue. `delivery_attempts` counts those that failed or were never answered."""
+    """A message in a queue. `delivery_attempts` counts attempts that failed or were never acknowledged."""
 
     message: AgentMessage
     priority: MessagePriority = MessagePriority.NORMAL
@@ -98,7 +98,7 @@ class ReceivedMessage(BaseModel):
 
 
 class MessageSubscription(BaseModel):
-    """What an agent asked for. `subscription_id` is what `unsubscribe` takes."""
+    """A subscription of an agent. `subscription_id` is the argument of `unsubscribe`."""
 
     subscription_id: str
     agent_id: AgentId
@@ -106,7 +106,7 @@ class MessageSubscription(BaseModel):
 
 
 class DeadLetter(BaseModel):
-    """A message that will not be tried again, and why."""
+    """A message that will not be retried, and why."""
 
     dead_id: str
     reason: str
@@ -123,7 +123,7 @@ class DeadLetter(BaseModel):
 
 
 class QueueStatistics(BaseModel):
-    """How many messages of a queue are in which state, and how long the oldest has been ready."""
+    """The number of messages of a queue by state, and how long the oldest has been ready."""
 
     agent_id: AgentId
     ready: int

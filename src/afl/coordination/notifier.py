@@ -1,4 +1,4 @@
-"""One connection on which a coordinator hears that there is something to receive."""
+"""The connection on which a coordinator receives notifications of new messages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _DIGITS = 10
 
 
 class RedisNotifier:
-    """Subscribed to the channels of all queues that were waited for; notifies those who wait.
+    """Subscribed to the channels of all queues with waiting receivers; notifies them.
 
-    What is missed while the connection is down is made good for by ringing everybody: they look, and find the server
-    or the error. A notification is a hint and nobody may hang on it: a subscription that is not confirmed counts as
-    a lost connection.
+    After a lost connection all receivers are notified: they poll, and find messages or the error. A notification is
+    only a hint: a subscription that is not confirmed in time counts as a lost connection.
     """
 
     def __init__(self, redis: Redis, waiters: Waiters, patience: float = PATIENCE_S) -> None:
@@ -38,13 +37,13 @@ class RedisNotifier:
         self._queues: dict[str, str] = {}
 
     async def receive(self, channel: str, queue: str, seconds: float) -> None:
-        """Returns when the server has confirmed that it notifies this channel here, at the latest after so long."""
+        """Return when the server has confirmed the subscription to a channel, at the latest after so long."""
         received = self._received.get(channel) or await self._subscribe(channel, queue)
         if not received.done():
             pubsub, wait = self._pubsub, min(seconds, self._patience)
             await asyncio.wait([received], timeout=wait)
             if not received.done() and wait == self._patience:
-                await self._lose(pubsub, TimeoutError("a subscription was not confirmed"))
+                await self._connection_lost(pubsub, TimeoutError("a subscription was not confirmed"))
         if received.done() and not received.cancelled():
             received.result()
 
@@ -52,10 +51,10 @@ class RedisNotifier:
         reader, self._reader = self._reader, None
         if reader is not None:
             await cancel_and_wait([reader])
-        await self._hang_up(None)
+        await self._disconnect(None)
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:
-        """The future is there before the server is asked: its answer may be read before this goes on."""
+        """The future exists before the command is sent: the reply may be read before this continues."""
         received = self._received[channel] = asyncio.get_running_loop().create_future()
         self._queues[channel] = queue
         try:
@@ -64,7 +63,7 @@ class RedisNotifier:
                 try:
                     await pubsub.subscribe(channel)
                 except ConnectionError:
-                    # One that breaks says little; if the server is away, the next says so too.
+                    # A broken connection raises little; if the server is unavailable, the next command raises too.
                     await pubsub.subscribe(channel)
                 if self._pubsub is pubsub and self._reader is None:
                     self._reader = asyncio.create_task(self._read(pubsub), name="coordination notifier")
@@ -78,11 +77,11 @@ class RedisNotifier:
     async def _read(self, pubsub: PubSub) -> None:
         try:
             while True:
-                self._take_in(await pubsub.get_message(timeout=None))
+                self._read_message(await pubsub.get_message(timeout=None))
         except Exception as error:
-            await self._lose(pubsub, error)
+            await self._connection_lost(pubsub, error)
 
-    def _take_in(self, message: dict[str, Any] | None) -> None:
+    def _read_message(self, message: dict[str, Any] | None) -> None:
         queue = None if message is None else self._queues.get(_text(message["channel"]))
         if message is None or queue is None:
             return
@@ -91,28 +90,28 @@ class RedisNotifier:
             self._notify(queue, message["data"])
         elif message["type"] == "subscribe" and received is not None and not received.done():
             received.set_result(None)
-        elif message["type"] == "subscribe":  # once more, after a break: notifies may have been missed
-            self._waiters.notify_all_topics(queue)
+        elif message["type"] == "subscribe":  # after a reconnect: notifications may have been missed
+            self._waiters.notify_all(queue)
 
     def _notify(self, queue: str, data: bytes | str) -> None:
-        """So many messages came; who says anything else is no peer of ours, and looking costs little."""
+        """Wake one receiver per message; an invalid notification counts as one, since polling costs little."""
         if len(data) < _DIGITS and data.isascii() and data.isdigit():
             self._waiters.notify(queue, int(data))
         else:
-            self._waiters.notify_all_topics(queue)
+            self._waiters.notify_all(queue)
 
-    async def _lose(self, pubsub: PubSub | None, error: Exception) -> None:
-        """That connection notifies no more; whoever waits looks again, and the next to wait makes another."""
+    async def _connection_lost(self, pubsub: PubSub | None, error: Exception) -> None:
+        """The connection is lost; waiting receivers poll, and the next one to wait connects again."""
         if pubsub is None or self._pubsub is not pubsub:
             return
-        _log.debug("the notifier is silent until the server answers again: %s", error)
+        _log.debug("no notifications until the server answers again: %s", error)
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()
-        await self._hang_up(error)
-        self._waiters.notify_all_topics()
+        await self._disconnect(error)
+        self._waiters.notify_all()
 
-    async def _hang_up(self, error: Exception | None) -> None:
+    async def _disconnect(self, error: Exception | None) -> None:
         lost, self._received = self._received, {}
         pubsub, self._pubsub = self._pubsub, None
         for received in lost.values():
@@ -122,14 +121,14 @@ class RedisNotifier:
 
 
 def _end(received: asyncio.Future[None], error: Exception | None) -> None:
-    """Tell those who wait for it; without an error they go on and look."""
+    """Resolve the futures that wait for a subscription; without an error their receivers poll."""
     if received.done():
         return
     if error is None or isinstance(error, TimeoutError):
         received.cancel()
     else:
         received.set_exception(error)
-        received.exception()  # seen, should nobody be waiting for it
+        received.exception()  # retrieved, in case no receiver waits for it
 
 
 def _text(value: bytes | str) -> str:

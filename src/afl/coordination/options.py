@@ -9,12 +9,12 @@ from typing import Any
 from afl.coordination.errors import CoordinatorInputError, CoordinatorSettingError
 from afl.kernel.codec import MAX_PAYLOAD_BYTES
 
-LONGEST_SECONDS = 10 * 365 * 86400.0  # beyond it microseconds no longer fit what the server counts exactly
+LONGEST_SECONDS = 10 * 365 * 86400.0  # beyond it microseconds exceed the integers that Lua represents exactly
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """How queues behave for one coordinator; nothing of it is stored, so give all coordinators the same."""
+    """The behavior of queues for one coordinator; not stored, so give all coordinators the same."""
 
     queue_size: int = 10_000
     """Messages an agent's queue takes: ready, delayed and in flight."""
@@ -53,7 +53,7 @@ class CoordinatorOptions:
         self._number("reply_ttl", 0.001, LONGEST_SECONDS)
 
     def changed(self, **given: Any) -> CoordinatorOptions:
-        """With those that are not None; an unknown name is an error."""
+        """A copy with the options that are not None; an unknown name is an error."""
         known = {field.name for field in fields(self)}
         for name in given:
             if name not in known:
@@ -76,7 +76,7 @@ class CoordinatorOptions:
 
 
 def microseconds(what: str, seconds: float, *, least: float = 0.0) -> int:
-    """A time span as the server counts it; `what` names it in the error."""
+    """A duration in microseconds; `what` names it in the error."""
     if not _is_number(seconds) or not least <= seconds <= LONGEST_SECONDS:
         raise CoordinatorInputError(
             f"{what} is {seconds!r}; expected seconds from {least:g} to {LONGEST_SECONDS:g}"

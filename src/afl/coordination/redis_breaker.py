@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from afl.coordination.breaker_config import (
     COUNTS,
+    BreakerStatus,
     CircuitBreakerConfig,
     CircuitBreakerState,
     Counts,
     Outcome,
-    Standing,
 )
-from afl.coordination.errors import BREAKER_FAULTS, BreakerInputError, BreakerStoreError
+from afl.coordination.errors import BREAKER_ERRORS, BreakerInputError, BreakerStoreError
 from afl.coordination.keys import Keys, readable
 from afl.coordination.scripts import Argument, ScriptRunner
 from afl.kernel.bounds import LONGEST_NAME, is_name
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BreakerKeys:
-    """The keys of one breaker, in the order in which the script takes them."""
+    """The keys of one breaker, in the order of the script."""
 
     keys: Keys
     name: str
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """Each key with the kind of value it must hold."""
+        """Each key with the type of value it must hold."""
         prefix = self.keys.prefix
         return {
             self.keys.breaker_state(self.name): "hash",
@@ -47,7 +47,7 @@ class BreakerKeys:
 
 
 class RedisBreaker:
-    """A `BreakerKeeper` on a server. `stored`: look with the configuration of those who call through it."""
+    """A `BreakerStore` on a server. `stored`: read with the stored configuration of the callers."""
 
     def __init__(
         self,
@@ -65,36 +65,36 @@ class RedisBreaker:
         self._name = name
         self._keys = BreakerKeys(Keys.under(key_prefix), name)
         self._config = encode(config.milliseconds())
-        self._scripts = ScriptRunner(redis, BREAKER_FAULTS)
+        self._scripts = ScriptRunner(redis, BREAKER_ERRORS)
         self._stored = stored
 
-    async def enter(self, call_id: str) -> Standing:
+    async def enter(self, call_id: str) -> BreakerStatus:
         return self._standing(await self._run("enter", call_id, self._name))
 
-    async def leave(self, call_id: str, entered: Standing, outcome: Outcome) -> Standing:
+    async def leave(self, call_id: str, entered: BreakerStatus, outcome: Outcome) -> BreakerStatus:
         return self._standing(await self._run("leave", call_id, entered.epoch, outcome))
 
-    async def renew(self, call_id: str, entered: Standing) -> bool:
+    async def renew(self, call_id: str, entered: BreakerStatus) -> bool:
         return bool(await self._run("renew", call_id, entered.epoch))
 
-    async def force(self, state: Literal["open", "closed"]) -> Standing:
+    async def force(self, state: Literal["open", "closed"]) -> BreakerStatus:
         return self._standing(await self._run("force", state, self._name))
 
-    async def reset(self) -> Standing:
+    async def reset(self) -> BreakerStatus:
         return self._standing(await self._run("reset"))
 
-    async def look(self) -> tuple[Standing, Counts]:
+    async def look(self) -> tuple[BreakerStatus, Counts]:
         row, pairs = await self._run("look", *(["stored"] if self._stored else []))
         with self._reading():
             return _standing(row), _counts(dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
-    def _standing(self, row: list[Any]) -> Standing:
+    def _standing(self, row: list[Any]) -> BreakerStatus:
         with self._reading():
             return _standing(row)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What a stranger wrote is an error that says so."""
+        """An unreadable value is an error that says so."""
         try:
             yield
         except (ValueError, TypeError, AttributeError) as error:
@@ -112,9 +112,9 @@ def _counts(found: Mapping[bytes, bytes]) -> Counts:
     return Counts(known, int(found.get(b"last_failure_time", 0)), int(found.get(b"last_success_time", 0)))
 
 
-def _standing(row: list[Any]) -> Standing:
+def _standing(row: list[Any]) -> BreakerStatus:
     permitted, state, epoch, failures, successes, running, changed_at, forced, retry_after, now = row
-    return Standing(
+    return BreakerStatus(
         permitted=bool(permitted),
         state=CircuitBreakerState(state.decode()),
         epoch=epoch,
@@ -130,8 +130,8 @@ def _standing(row: list[Any]) -> Standing:
 
 
 async def known_breakers(redis: Redis, key_prefix: str = "ao") -> list[str]:
-    """The names of all breakers of which something is stored; sorted."""
-    keys, scripts = Keys.under(key_prefix), ScriptRunner(redis, BREAKER_FAULTS)
+    """The names of all stored breakers; sorted."""
+    keys, scripts = Keys.under(key_prefix), ScriptRunner(redis, BREAKER_ERRORS)
     index = {keys.breakers_index: "set"}
     names = readable(await scripts.run("members", list(index), kinds=index))
     stored = [key(name) for name in names for key in (keys.breaker_state, keys.breaker_metrics)]

@@ -12,19 +12,19 @@ from redis.exceptions import RedisError
 
 from afl.coordination.broker import (
     TOKEN_LENGTH,
-    Admission,
     Broker,
-    Burial,
     Counts,
+    DeadMessage,
     Entry,
-    Parcel,
-    Refusal,
-    Taken,
+    NackResult,
+    OutgoingMessage,
+    SendOutcome,
+    TakeResult,
     Waiters,
     new_tokens,
 )
 from afl.coordination.coordinator import QueueCoordinator
-from afl.coordination.errors import MESSAGE_FAULTS, MessageCoordinatorError
+from afl.coordination.errors import MESSAGE_ERRORS, MessageCoordinatorError
 from afl.coordination.interfaces import MessageMetrics
 from afl.coordination.keys import Keys, QueueKeys, readable
 from afl.coordination.notifier import RedisNotifier
@@ -33,14 +33,14 @@ from afl.coordination.scripts import Argument, Script, ScriptRunner, packed, scr
 
 _log = logging.getLogger(__name__)
 
-_OPTIONS = 9  # arguments that tell a script the coordinator's options
-_RECOVERED = 1_000  # reservations that one call of the script looks at
-_FULL_OF_LAPSED = -2  # perhaps: send.lua leaves it to us to look
-_MOST_QUEUES = 10_000  # whose commands are kept ready
+_OPTIONS = 9  # arguments that pass the coordinator's options to a script
+_RECOVERED = 1_000  # reservations per call of the script
+_FULL_OF_LAPSED = -2  # full, perhaps of expired messages, which send.lua leaves to the caller
+_MOST_QUEUES = 10_000  # whose encoded commands are cached
 
 
 class _Call(NamedTuple):
-    """A script and how a command of it begins for one queue."""
+    """A script and the common beginning of its commands for one queue."""
 
     script: Script
     head: bytes
@@ -52,7 +52,7 @@ class RedisBroker(Broker):
 
     def __init__(self, redis: Redis, keys: Keys) -> None:
         super().__init__(Waiters())
-        self._runner = ScriptRunner(redis, MESSAGE_FAULTS)
+        self._runner = ScriptRunner(redis, MESSAGE_ERRORS)
         self._keys = keys
         self._notifier = RedisNotifier(redis, self._waiters)
         self._calls: dict[tuple[str, str], _Call] = {}
@@ -65,27 +65,27 @@ class RedisBroker(Broker):
         except (RedisError, OSError) as error:
             raise await self._runner.fault(error, None) from error
 
-    async def send(self, queue: str, parcel: Parcel) -> Admission:
+    async def send(self, queue: str, parcel: OutgoingMessage) -> SendOutcome:
         answer = await self._run("send", queue, *parcel)
         if answer == _FULL_OF_LAPSED:
             await self.recover(queue)
             answer = await self._run("send", queue, *parcel)
-        return Admission.FULL if answer == _FULL_OF_LAPSED else Admission(answer)
+        return SendOutcome.FULL if answer == _FULL_OF_LAPSED else SendOutcome(answer)
 
-    async def send_all(self, parcels: Sequence[tuple[str, Parcel]]) -> list[Admission | Exception]:
+    async def send_all(self, parcels: Sequence[tuple[str, OutgoingMessage]]) -> list[SendOutcome | Exception]:
         options, commands = self._option_bytes(), []
         for queue, parcel in parcels:
             call = self._calls.get(("send", queue)) or self._prepare("send", queue, len(parcel))
             commands.append(call.head + options + packed(*parcel))
         answers = await self._runner.call_all(script("send"), commands)
-        results: list[Admission | Exception] = []
+        results: list[SendOutcome | Exception] = []
         for (queue, parcel), answer in zip(parcels, answers, strict=True):
             if isinstance(answer, Exception):
                 results.append(await self._runner.fault(answer, QueueKeys(self._keys.prefix, queue).kinds))
             elif answer == _FULL_OF_LAPSED:
                 results.append(await self.send(queue, parcel))
             else:
-                results.append(Admission(answer))
+                results.append(SendOutcome(answer))
         return results
 
     async def take(
@@ -96,17 +96,17 @@ class RedisBroker(Broker):
         *,
         keep: bool = True,
         subscriptions: Sequence[str] = (),
-    ) -> Taken:
+    ) -> TakeResult:
         tokens = new_tokens(most)
         digits = "".join([token[4:] for token in tokens])
         try:
             answer = await self._run("take", queue, most, visible, digits, int(keep), ",".join(subscriptions))
         except asyncio.CancelledError:
-            # The script may have run. Nobody will see its answer, so what it reserved goes back at once.
+            # The script may have run. Its reply is lost, so what it reserved is released at once.
             self._give_back(queue, tokens)
             raise
         if isinstance(answer, int):
-            return Taken(due=None if answer < 0 else answer)
+            return TakeResult(due=None if answer < 0 else answer)
         return _read_taken(answer, tokens)
 
     async def ack(self, queue: str, tokens: Sequence[str]) -> list[bool]:
@@ -120,7 +120,7 @@ class RedisBroker(Broker):
 
     async def nack(
         self, queue: str, token: str, error: bytes, reason: bytes, *, final: bool, share: float
-    ) -> Refusal | None:
+    ) -> NackResult | None:
         if len(token) != TOKEN_LENGTH:
             return None
         answer = await self._run("nack", queue, token, int(final), error, reason, repr(share))
@@ -128,11 +128,11 @@ class RedisBroker(Broker):
             return None
         what, _, rest = answer.partition(b" ")
         if what == b"dead":
-            return Refusal(burial=_burial(rest))
-        return Refusal(delay=int(rest.split()[0])) if what == b"retry" else Refusal()
+            return NackResult(burial=_burial(rest))
+        return NackResult(delay=int(rest.split()[0])) if what == b"retry" else NackResult()
 
-    async def recover(self, queue: str) -> Taken:
-        total = Taken()
+    async def recover(self, queue: str) -> TakeResult:
+        total = TakeResult()
         while True:
             head, _, report = (await self._run("recover", queue, _RECOVERED)).partition(b"\n")
             back, looked = map(int, head.split())
@@ -195,7 +195,7 @@ class RedisBroker(Broker):
         return known[1]
 
     async def _each(self, name: str, queue: str, tokens: Sequence[str], *more: Argument) -> list[bool]:
-        """One answer per token; what cannot be a token is known to be none without asking."""
+        """One result per token; an invalid token needs no command."""
         sound = [token for token in tokens if len(token) == TOKEN_LENGTH and token.isascii()]
         answers = (await self._run(name, queue, *more, "".join(sound))).decode() if sound else ""
         if len(sound) == len(tokens):
@@ -211,8 +211,8 @@ class RedisBroker(Broker):
     async def _release_quietly(self, queue: str, tokens: Sequence[str]) -> None:
         try:
             await self.release(queue, tokens)
-        except MessageCoordinatorError as error:  # then they come back when their reservations end
-            _log.debug("messages of a cancelled receive stay reserved in %s for a while: %s", queue, error)
+        except MessageCoordinatorError as error:  # then they return when their reservations end
+            _log.debug("messages of a canceled receive stay reserved in %s for a while: %s", queue, error)
 
 
 def _of_options(options: CoordinatorOptions) -> tuple[Argument, ...]:
@@ -229,7 +229,7 @@ def _of_options(options: CoordinatorOptions) -> tuple[Argument, ...]:
     )
 
 
-def _read_taken(answer: bytes, tokens: Sequence[str]) -> Taken:
+def _read_taken(answer: bytes, tokens: Sequence[str]) -> TakeResult:
     head, _, rest = answer.partition(b"\n")
     deadline, back, report, *lengths = map(int, head.split())
     buried = [_burial(line) for line in _lines(rest[:report])]
@@ -238,11 +238,11 @@ def _read_taken(answer: bytes, tokens: Sequence[str]) -> Taken:
     for token, length in zip(tokens, lengths, strict=False):
         entries.append(_read_entry(token, rest[start : start + length]))
         start += length
-    return Taken(entries, deadline, 0, back, buried)
+    return TakeResult(entries, deadline, 0, back, buried)
 
 
 def _read_entry(token: str, value: bytes) -> Entry:
-    """See lua/parts/entry.lua. What has another form is handed on as a body, which nobody can read either."""
+    """See lua/parts/entry.lua. Anything else is passed on as a body, which fails to decode."""
     head, _, rest = value.partition(b"\n")
     try:
         attempts, priority, enqueued, _, length = map(int, head.split())
@@ -255,9 +255,9 @@ def _lines(report: bytes) -> list[bytes]:
     return report.split(b"\n") if report else []
 
 
-def _burial(line: bytes) -> Burial:
+def _burial(line: bytes) -> DeadMessage:
     attempts, _, message_id = line.partition(b" ")
-    return Burial(message_id.decode(errors="replace"), int(attempts))
+    return DeadMessage(message_id.decode(errors="replace"), int(attempts))
 
 
 def _known(value: int) -> int | None:

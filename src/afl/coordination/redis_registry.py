@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 
 from afl.coordination.agent_record import AgentEvent, Record, listed, read_event
-from afl.coordination.errors import REGISTRY_FAULTS
+from afl.coordination.errors import REGISTRY_ERRORS
 from afl.coordination.interfaces import MessageCoordinator
 from afl.coordination.keys import Keys, readable
 from afl.coordination.redis_broker import RedisMessageCoordinator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RegistryKeys:
-    """The keys of the registry, each with the kind of value it must hold, in the order in which scripts take them."""
+    """The keys of the registry, each with the type of value it must hold, in the order of the scripts."""
 
     keys: Keys
 
@@ -50,8 +50,8 @@ class RegistryKeys:
 class RedisAgentRegistry(BaseAgentRegistry):
     """Redis-backed implementation of AgentRegistry.
 
-    `coordinator` puts back what dead agents had reserved; without one a coordinator with default options on the same
-    prefix does. Give yours if its retries are configured.
+    `coordinator` returns the reservations of dead agents; by default one with default options on the same prefix. Pass
+    yours if its retries are configured.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class RedisAgentRegistry(BaseAgentRegistry):
         super().__init__(heartbeat_ttl_s, heartbeat_interval_s, enable_events, dead_retention_s, coordinator)
         self._redis = redis
         self._keys = Keys.under(key_prefix)
-        self._scripts = ScriptRunner(redis, REGISTRY_FAULTS)
+        self._scripts = ScriptRunner(redis, REGISTRY_ERRORS)
         self._channel = self._keys.events if enable_events else ""
         self._kinds = RegistryKeys(self._keys)
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[AsyncIterator[AgentEvent]]:
-        """See BaseAgentRegistry; the subscription is in place when the block begins."""
+        """See BaseAgentRegistry; the subscription is active when the block begins."""
         async with self._redis.pubsub() as listening:
             async with self._told():
                 await listening.subscribe(self._keys.events)
@@ -95,7 +95,7 @@ class RedisAgentRegistry(BaseAgentRegistry):
 
     @asynccontextmanager
     async def _told(self) -> AsyncIterator[None]:
-        """What the driver raises becomes an error of the registry."""
+        """Run a script; errors of the driver become errors of the registry."""
         try:
             yield
         except (RedisError, OSError) as error:

@@ -1,8 +1,8 @@
-"""What every registry does, wherever it keeps its records: registering, heartbeats, discovery, looking after the dead.
+"""What all registries share: registration, heartbeats, discovery, recovery from dead agents.
 
 A record is alive for `heartbeat_ttl_s` after its last heartbeat, then listed with `alive=False` for `dead_retention_s`,
-then gone. Every heartbeat of any registry sweeps: agents that died are told of, and what they had reserved is put back
-by `MessageCoordinator.recover_pending`, again and again while they are listed.
+then deleted. Every heartbeat of any registry sweeps: dead agents cause an event, and their reservations are returned by
+`MessageCoordinator.recover_pending`, repeatedly while they are listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from afl.coordination.agent_record import AgentEvent, EventKind, Record, record_of, stored_state
-from afl.coordination.capabilities import Wanted, by_name
+from afl.coordination.capabilities import AgentQuery, by_name
 from afl.coordination.deferred_work import DeferredWork
 from afl.coordination.errors import (
     AgentNameError,
@@ -34,7 +34,7 @@ DEAD_RETENTION_S = 300.0
 
 
 class BaseAgentRegistry(AgentRegistry):
-    """Policy; the methods at the end are the mechanism."""
+    """The policy; the abstract methods at the end are the mechanism."""
 
     def __init__(
         self,
@@ -61,25 +61,27 @@ class BaseAgentRegistry(AgentRegistry):
         self._coordinator = coordinator
         self._agents: dict[str, Agent] = {}
         self._written: dict[str, Record] = {}
-        self._unreached: dict[str, Agent] = {}  # registered while the server was away; heartbeats try again
+        self._unreached: dict[
+            str, Agent
+        ] = {}  # registered while the server was unavailable; heartbeats retry
         self._deferred = DeferredWork("the registry")
-        self._order = asyncio.Lock()  # a heartbeat must not bring back what is being deregistered
+        self._order = asyncio.Lock()  # a heartbeat must not restore what is being deregistered
         self._beating: asyncio.Task[None] | None = None
 
     # Registering
 
     def register(self, agent: Agent) -> None:
-        """Register soon; what goes wrong is raised by `flush`. Without a running loop it waits for the next await."""
+        """Register in the background; `flush` raises errors. Without a running loop it waits for the next await."""
         _require_agent(agent)
         self._deferred.add(self._register_or_keep, agent)
 
     def deregister(self, agent_id: AgentId) -> None:
-        """Deregister soon; see `register`."""
+        """Deregister in the background; see `register`."""
         registry_name(agent_id)
         self._deferred.add(self.aderegister, agent_id)
 
     async def aregister(self, agent: Agent) -> None:
-        """Give the agent back the state of an earlier life, if its record is still there, then write its record."""
+        """Restore the agent's state from its previous record, if there is one, then write its record."""
         name = _require_agent(agent)
         async with self._order:
             state = stored_state(await self._read(name))
@@ -90,7 +92,7 @@ class BaseAgentRegistry(AgentRegistry):
             self._unreached.pop(name, None)
 
     async def _restored(self, agent: Agent, name: str, state: Mapping[str, Any] | None) -> Record:
-        """The agent's record once it has its state back; one that hangs must not hold up the others' heartbeats."""
+        """The agent's record once its state is restored; bounded in time, so that it cannot delay other heartbeats."""
         try:
             async with asyncio.timeout(self.heartbeat_ttl_s):
                 if state is not None:
@@ -104,7 +106,7 @@ class BaseAgentRegistry(AgentRegistry):
             ) from error
 
     async def aderegister(self, agent_id: AgentId) -> None:
-        """Remove an agent's record, whoever registered it."""
+        """Delete an agent's record, whichever registry wrote it."""
         name = registry_name(agent_id)
         async with self._order:
             for kept in (self._agents, self._written, self._unreached):
@@ -112,13 +114,13 @@ class BaseAgentRegistry(AgentRegistry):
             await self._erase(name, {"event": "deregistered", "agent": name} if self.enable_events else None)
 
     async def flush(self) -> None:
-        """Wait for everything that `register` and `deregister` began; raises what went wrong with it."""
+        """Wait for pending calls of `register` and `deregister`; raises their errors."""
         await self._deferred.flush()
 
     # Looking
 
     async def list_registered(self) -> list[dict[str, Any]]:
-        """Everybody, the dead of the last while too, by type and instance; see AgentRegistry."""
+        """All agents by type and instance, dead ones included until their retention ends; see AgentRegistry."""
         await self._deferred.settle()
         return sorted(await self._entries(), key=by_name)
 
@@ -136,19 +138,19 @@ class BaseAgentRegistry(AgentRegistry):
         tags: Iterable[str] = (),
         include_dead: bool = False,
     ) -> list[dict[str, Any]]:
-        """Live agents of a type, or that can do something, or both; how they match stands in `capabilities`."""
-        wanted = Wanted(agent_type, capability, version, tuple(tags), include_dead)
+        """Live agents of a type, or with a capability, or both; `capabilities` shows the match."""
+        wanted = AgentQuery(agent_type, capability, version, tuple(tags), include_dead)
         await self._deferred.settle()
         return wanted.among(await self._entries(capable=capability is not None))
 
     @abstractmethod
     def watch(self) -> AbstractAsyncContextManager[AsyncIterator[AgentEvent]]:
-        """`async with registry.watch() as events:` sees every event from then on, of all registries that tell any."""
+        """`async with registry.watch() as events:` receives every later event of all registries that publish."""
 
     # Heartbeats
 
     def start_heartbeats(self) -> None:
-        """Start background heartbeat task; the first heartbeat comes at once. Does nothing if it runs."""
+        """Start background heartbeat task; the first heartbeat is sent at once. Does nothing if it runs."""
         if self._beating is None or self._beating.done():
             try:
                 loop = asyncio.get_running_loop()
@@ -159,13 +161,13 @@ class BaseAgentRegistry(AgentRegistry):
             self._beating = loop.create_task(self._beat_on())
 
     def stop_heartbeats(self) -> None:
-        """Stop background heartbeat task. Agents stay registered, and die when their TTL is over."""
+        """Stop background heartbeat task. Agents stay registered until their TTL ends."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None
 
     async def close(self, *, deregister: bool = False) -> None:
-        """Stop the heartbeats and wait for what was begun; with `deregister` this registry's agents leave at once."""
+        """Stop the heartbeats and wait for pending work; `deregister` also deletes this registry's agents at once."""
         beating = self._beating
         self.stop_heartbeats()
         if beating is not None:
@@ -176,7 +178,7 @@ class BaseAgentRegistry(AgentRegistry):
         await self.flush()
 
     async def beat(self) -> int:
-        """One heartbeat of all agents here, in one round trip, then a sweep; how many messages came back."""
+        """One heartbeat of all agents here, in one round trip, then a sweep; the number of returned messages."""
         await self._deferred.settle()
         await self._reach()
         fresh = [record for record in await self._fresh_records() if record is not None]
@@ -187,7 +189,7 @@ class BaseAgentRegistry(AgentRegistry):
         return sum([await self._recovered(name) for name in dead])
 
     async def _beat_on(self) -> None:
-        """Whatever happens to one heartbeat, the next one comes: else all agents here would die of it."""
+        """A failed heartbeat must not stop later ones: all agents here would die."""
         failing = False
         while True:
             try:
@@ -197,11 +199,11 @@ class BaseAgentRegistry(AgentRegistry):
                 LOGGER.log(logging.DEBUG if failing else logging.WARNING, "a heartbeat failed: %s", error)
                 failing = True
             except Exception:
-                LOGGER.exception("a heartbeat failed; this is a defect")
+                LOGGER.exception("a heartbeat failed with an unexpected error")
             await asyncio.sleep(self.heartbeat_interval_s)
 
     async def _reach(self) -> None:
-        """Register who came while the server was away; one that it does not take must not hold up the others."""
+        """Register agents that came while the server was unavailable; one that fails must not delay the others."""
         for name, agent in list(self._unreached.items()):
             try:
                 await self.aregister(agent)
@@ -215,11 +217,11 @@ class BaseAgentRegistry(AgentRegistry):
         return await asyncio.gather(*(self._fresh(name, agent) for name, agent in list(self._agents.items())))
 
     async def _fresh(self, name: str, agent: Agent) -> Record | None:
-        """An agent that fails, or takes too long, to say how it is still lives: its last record is written again."""
+        """An agent whose status fails or takes too long is still alive: its last record is written again."""
         try:
             return await asyncio.wait_for(record_of(agent, self.heartbeat_ttl_s), self.heartbeat_interval_s)
         except (AgentRegistryError, TimeoutError) as error:
-            LOGGER.warning("agent %s keeps its last record: %s", name, error or "it did not answer in time")
+            LOGGER.warning("agent %s keeps its last record: %s", name, error or "no answer in time")
             return self._written.get(name)
 
     async def _recovered(self, name: str) -> int:
@@ -228,10 +230,10 @@ class BaseAgentRegistry(AgentRegistry):
         try:
             count = await self._coordinator.recover_pending(named_agent(name))
         except MessageCoordinatorError as error:
-            LOGGER.warning("what dead agent %s had reserved could not be put back yet: %s", name, error)
+            LOGGER.warning("the reservations of dead agent %s could not be returned yet: %s", name, error)
             return 0
         if count:
-            LOGGER.info("agent %s is dead: %d messages it had reserved were put back", name, count)
+            LOGGER.info("agent %s is dead: %d reserved messages were returned", name, count)
         return count
 
     async def _register_or_keep(self, agent: Agent) -> None:
@@ -262,19 +264,19 @@ class BaseAgentRegistry(AgentRegistry):
 
     @abstractmethod
     async def _write(self, records: Sequence[Record], events: Sequence[dict[str, Any] | None]) -> list[str]:
-        """Write records into data and indexes, alive from now; the dead whose turn it is to be looked after."""
+        """Write records and indexes, alive from now; the dead agents to recover from."""
 
     @abstractmethod
     async def _erase(self, name: str, event: dict[str, Any] | None) -> None:
-        """Remove a record from data and indexes; the event is told if there was one."""
+        """Delete a record and its index entries; publishes an event if there was one."""
 
     @abstractmethod
     async def _entries(self, *, capable: bool = False) -> list[dict[str, Any]]:
-        """All that is listed, or only agents with capabilities; index entries without a record are removed."""
+        """All listed agents, or only those with capabilities; index entries without a record are deleted."""
 
 
 def registry_name(agent_id: AgentId) -> str:
-    """`type:instance`; RegistryInputError for one that no key can be made of."""
+    """`type:instance`; RegistryInputError for one that is not valid in a key."""
     if not isinstance(agent_id, AgentId):
         raise RegistryInputError(f"agent_id is {str(agent_id)[:80]!r}; expected an AgentId")
     try:

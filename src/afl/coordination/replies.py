@@ -1,4 +1,4 @@
-"""Requests and the responses to them: who asked waits until the answer of the same correlation comes."""
+"""Requests and their responses: the requester waits for the response with the same correlation id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import Any
 from uuid import uuid4
 
-from afl.coordination.delivery import Posting, Receiving
+from afl.coordination.delivery import MessageReceiver, MessageSender
 from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import decode_message
@@ -21,10 +21,10 @@ _BATCH = 100
 _LISTEN_SECONDS = 60.0
 
 
-class Replies:
-    """The inbox of one coordinator: a queue of its own, which ends by itself when nobody is left to read it."""
+class RequestInbox:
+    """The inbox of one coordinator: a queue of its own, which expires when no one reads it."""
 
-    def __init__(self, posting: Posting, receiving: Receiving) -> None:
+    def __init__(self, posting: MessageSender, receiving: MessageReceiver) -> None:
         self._posting = posting
         self._receiving = receiving
         self._inbox = AgentId(type=_INBOX, instance=uuid4().hex)
@@ -39,7 +39,7 @@ class Replies:
         timeout: float,
         priority: MessagePriority,
     ) -> AgentMessage:
-        """The response to a request."""
+        """Send a request and wait for its response."""
         message = self._request(sender, recipient, payload, priority)
         correlation = message.message_id
         answer: asyncio.Future[AgentMessage] = asyncio.get_running_loop().create_future()
@@ -56,7 +56,7 @@ class Replies:
         finally:
             del self._asked[correlation]
             if answer.done() and not answer.cancelled():
-                answer.exception()  # seen: it may have failed before anybody waited for it
+                answer.exception()  # retrieved: it may have failed before anything waited for it
 
     def _request(
         self, sender: AgentId, recipient: AgentId, payload: dict[str, Any], priority: MessagePriority
@@ -76,7 +76,7 @@ class Replies:
     async def answer(
         self, asked: AgentMessage, payload: dict[str, Any], sender: AgentId, ttl: float
     ) -> MessageResult:
-        """To the one who waits, else into the queue of the sender."""
+        """Send a response to the inbox of the requester, else to the queue of the sender."""
         to = asked.reply_to or asked.sender
         message = AgentMessage(
             message_id=f"response_{uuid4().hex}",
@@ -92,7 +92,7 @@ class Replies:
         return await self._posting.send(sender, to, message, ttl=ttl, volatile=int(ttl * 1_000) + 1_000)
 
     async def close(self) -> None:
-        """Whoever still waits is told."""
+        """Fail the waiting requests."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await cancel_and_wait([reader])
@@ -103,7 +103,7 @@ class Replies:
             self._reader = asyncio.create_task(self._read(), name="coordination replies")
 
     async def _read(self) -> None:
-        """Responses are taken away at once: a second reader there is not, and a lost one is a request unanswered."""
+        """Responses are deleted when taken: there is one reader, and a lost response is a request without an answer."""
         queue = queue_name(self._inbox)
         while self._asked:
             try:

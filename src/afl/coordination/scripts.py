@@ -1,9 +1,8 @@
 """Lua scripts: read from `lua/`, run by hash, sent in full when the server does not know them.
 
-A script may begin with `-- uses: clock other`; the named files of `lua/parts/` are then put before it. To make a
-function costs time on every run, so the parts of a line `-- rarely: ...` are made by calling `rarely()`. All keys a
-script touches are passed as KEYS. A script that was sent is never sent a second time when the connection breaks:
-nobody could tell whether it ran.
+A script may begin with `-- uses: clock other`; the named files of `lua/parts/` are then put before it. Defining a
+function costs time on every run, so the parts of a line `-- rarely: ...` are defined by calling `rarely()`. All keys
+a script uses are passed as KEYS. A script is never sent a second time when the connection breaks: it may have run.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from afl.coordination.connections import borrow
-from afl.coordination.errors import Faults
+from afl.coordination.errors import ErrorTypes
 
 Argument = bytes | str | int | float
 _AWAY = (RedisConnectionError, RedisTimeoutError, OSError)
 _USES, _RARELY = "-- uses:", "-- rarely:"
 _FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
 _SMALL = 32 * 1024  # bytes
-_PIPELINE = 500  # commands in one flush: bounds what the server must keep of the answers
+_PIPELINE = 500  # commands per flush: bounds the server's reply buffer
 
 
 class Script:
@@ -43,12 +42,12 @@ class Script:
         self._named, self._spelled = packed("EVALSHA", self.sha), packed("EVAL", text)
 
     def head(self, keys: Sequence[str], fixed: Sequence[Argument], more: int) -> bytes:
-        """The part of the command that is the same on every call; `more` arguments follow it."""
+        """The constant part of the command; `more` arguments follow it."""
         parts: list[Argument] = ["EVALSHA", self.sha, len(keys), *keys, *fixed]
         return b"*%d\r\n" % (len(parts) + more) + packed(*parts)
 
     def spelled_out(self, command: bytes) -> bytes:
-        """The command with the text in place of its hash: one that no server can have forgotten."""
+        """The command with the text in place of the hash, which every server accepts."""
         return command.replace(self._named, self._spelled, 1)
 
 
@@ -66,7 +65,7 @@ def _parts(text: str, mark: str) -> str:
 
 
 def _seldom(parts: str) -> str:
-    """A function `rarely` that makes the functions of the parts when it is called, and gives them in a table."""
+    """A function `rarely` that defines the functions of the parts when it is called, and returns them in a table."""
     if not parts:
         return ""
     names = ", ".join(f"{name} = {name}" for name in _FUNCTION.findall(parts))
@@ -78,7 +77,7 @@ def _read(path: str) -> str:
 
 
 def packed(*arguments: Argument) -> bytes:
-    """Arguments as the protocol has them."""
+    """Arguments in the encoding of the protocol."""
     parts = []
     for each in arguments:
         data = each if isinstance(each, bytes) else str(each).encode()
@@ -90,9 +89,9 @@ _Asked = tuple[Script, bytes, "asyncio.Future[Any]"]
 
 
 class ScriptRunner:
-    """Runs scripts for one part, and turns what the driver raises into that part's errors."""
+    """Runs scripts, and converts exceptions of the driver into errors of one part."""
 
-    def __init__(self, redis: Redis, faults: Faults) -> None:
+    def __init__(self, redis: Redis, faults: ErrorTypes) -> None:
         self.redis = redis
         self._faults = faults
         self._under_way = False
@@ -107,16 +106,16 @@ class ScriptRunner:
         *,
         kinds: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer of one script. With `kinds` a key of another kind is named in the error."""
+        """The result of one script. With `kinds` a key of another type is named in the error."""
         it = script(name)
         head = it.head(keys, (), len(arguments))
         return await self.call(it, head + packed(*arguments), kinds)
 
     async def call(self, it: Script, command: bytes, kinds: Mapping[str, str] | None = None) -> Any:
-        """The answer to one packed command of a script.
+        """The result of one packed command of a script.
 
-        Those that are asked for while another is under way go together, in one exchange: the more that goes on at
-        once, the less each costs.
+        Commands that arrive while another is in flight are sent together, in one exchange: more concurrency costs less
+        per command.
         """
         try:
             if self._under_way:
@@ -147,7 +146,7 @@ class ScriptRunner:
         return answer
 
     def _go_on(self) -> None:
-        """One exchange is over; what was asked for meanwhile is the next."""
+        """An exchange is complete; send the commands that arrived meanwhile."""
         if self._queue:
             self._driver = asyncio.create_task(self._drive(), name="coordination exchange")
         else:
@@ -161,7 +160,7 @@ class ScriptRunner:
                 await self._exchange_many([each for each in batch if not each[2].cancelled()])
         finally:
             self._under_way = False
-            for _, _, answer in self._queue:  # only when this was cancelled with its loop
+            for _, _, answer in self._queue:  # only when it was canceled with its loop
                 answer.cancel()
             self._queue.clear()
 
@@ -183,7 +182,7 @@ class ScriptRunner:
                 future.set_result(answer)
 
     async def call_all(self, it: Script, commands: Sequence[bytes]) -> list[Any]:
-        """The answers to many commands of one script, in their order; an error of one is an answer, too."""
+        """The results of many commands of one script, in order; an error is a result too."""
         answers: list[Any] = []
         try:
             for start in range(0, len(commands), _PIPELINE):
@@ -193,7 +192,7 @@ class ScriptRunner:
         return answers
 
     async def _exchange(self, asked: Sequence[tuple[Script, bytes]]) -> list[Any]:
-        """All in one round trip; those whose script the server does not know, in another."""
+        """All in one round trip; those with an unknown script in a second."""
         connection = await borrow(self.redis)
         try:
             answers = await _exchange(connection, [command for _, command in asked])
@@ -206,7 +205,7 @@ class ScriptRunner:
         return answers
 
     async def fault(self, error: Exception, kinds: Mapping[str, str] | None) -> Exception:
-        """The error of this part for one of the driver's."""
+        """The error of this part for an exception of the driver."""
         if isinstance(error, _AWAY):
             return self._faults.unavailable(
                 f"the Redis server does not answer ({error}); it is asked again by the next call"
@@ -228,7 +227,7 @@ class ScriptRunner:
 
 
 async def _write(connection: AbstractConnection, command: bytes) -> None:
-    """The driver starts a task for each write that has a timeout; one that fits the buffers cannot block anyway."""
+    """The driver starts a task for each write with a timeout; one that fits the buffers cannot block anyway."""
     timeout = connection.socket_timeout
     if timeout is None or len(command) > _SMALL:
         await connection.send_packed_command(command)

@@ -27,10 +27,10 @@ from afl.fleet.messages import Commands, FetchedRun, Status
 from afl.fleet.reaper import Reaper
 from afl.fleet.requests import FetchRun, Heartbeat, RegisterAgent
 from afl.fleet.settings import FleetSettings
-from afl.fleet.shipping import Line, Shipper
+from afl.fleet.shipping import RequestSender, Shipper
 from afl.fleet.spool import Spool
 from afl.fleet.spool_folder import SpoolFolder, StreamName
-from afl.fleet.task_attempt import GRACE_SECONDS, Workplace
+from afl.fleet.task_attempt import GRACE_SECONDS, TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.kernel.bounds import check_name
 from afl.kernel.errors import StoreError
@@ -38,9 +38,9 @@ from afl.kernel.ids import sortable_id
 
 
 def new_identity(suffix: str | None = None) -> StreamName:
-    """`{user}@{device}/AG{suffix}`, and an incarnation of its own.
+    """The id `{user}@{device}/AG{suffix}`, and a new incarnation.
 
-    Without a suffix the agent gets a random one: agents on one machine must never look like one.
+    Without a suffix the agent gets a random one: agents on one machine must not share an id.
     """
     tail = f"-{secrets.token_hex(3)}" if suffix is None else suffix
     name = f"{_user()}@{_printable(socket.gethostname())}/AG{_printable(tail)}"
@@ -67,7 +67,7 @@ _ERRORS = (PrincipalAway, PrincipalFailed, RequestRefused)
 
 
 class Agent:
-    """One agent process; `await agent.run()` gives its exit code."""
+    """One agent process; `await agent.run()` returns its exit code."""
 
     def __init__(
         self,
@@ -77,39 +77,39 @@ class Agent:
         folder: Path | None = None,
         limit: int | None = None,
         grace: float = GRACE_SECONDS,
-        line: Line | None = None,
+        client: RequestSender | None = None,
     ) -> None:
         self.settings = settings
         self.identity = new_identity(suffix)
         self.limit = limit or settings.agent_max_concurrency
         self._folder_path = folder or settings.data_folder / "agent"
         self._grace = grace
-        self._line = line
+        self._given_client = client
         self._pause = settings.default_zmq_timeout_ms / 1000
         self._runs: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._free = asyncio.Event()
-        self._doubt = asyncio.Event()  # the principal did not answer something else
-        self._begun = asyncio.Event()  # a run that the heartbeat under way does not name
+        self._stop_now = asyncio.Event()
+        self._slot_free = asyncio.Event()
+        self._principal_silent = asyncio.Event()  # another request got no answer
+        self._run_started = asyncio.Event()  # a run that the current heartbeat does not name
         self._signals = 0
-        self._abandoned = False  # a request for a run was given up while it was under way
+        self._fetch_abandoned = False  # a fetch was canceled while it was in flight
 
     async def run(self, *, signals: bool = True) -> int:
-        """From registration to the end. Without `signals` it is for the caller to call `drain`."""
-        self._client = self._line or AsyncClient(self.settings)
+        """Run from registration to the end. Without `signals` the caller calls `drain`."""
+        self._client = self._given_client or AsyncClient(self.settings)
         self._folder = await asyncio.to_thread(SpoolFolder, self._folder_path)
         spool = Spool(self._folder, self.identity)
-        self._shipper = Shipper(self._client, spool, self._pause, self._doubt.set)
+        self._shipper = Shipper(self._client, spool, self._pause, self._principal_silent.set)
         reaper = Reaper(self._grace)
-        workplace = Workplace(reaper, self._grace)
-        self._manager = TaskManager(spool, self.limit, workplace)
+        resources = TaskResources(reaper, self._grace)
+        self._manager = TaskManager(spool, self.limit, resources)
         if signals:
             self._listen_for_signals()
         try:
-            return await self._live()
+            return await self._serve()
         finally:
-            await workplace.ray.close()
+            await resources.ray.close()
             await spool.close()
             await asyncio.to_thread(self._folder.close)
             if isinstance(self._client, AsyncClient):
@@ -117,18 +117,18 @@ class Agent:
             await asyncio.to_thread(reaper.close)
 
     def drain(self) -> None:
-        """No more runs; the second time, an end to those in hand."""
+        """Stop fetching runs; on the second call, also stop the running ones."""
         self._signals += 1
         self._draining.set()
         if self._signals == 1:
-            _log.info("draining: %d runs in hand are finished first", len(self._runs))
+            _log.info("draining: %d runs are finished first", len(self._runs))
             return
-        self._hurry.set()
-        self._shipper.spool.hurry()
+        self._stop_now.set()
+        self._shipper.spool.stop_now()
         for run_id in self._manager.running:
             self._manager.stop(run_id, Status.CRASHED, "the agent was stopped")
 
-    async def _live(self) -> int:
+    async def _serve(self) -> int:
         _log.info("agent %s starts (incarnation %s)", self.identity.agent_id, self.identity.incarnation)
         try:
             await self._register()
@@ -139,7 +139,7 @@ class Agent:
             )
             return 1
         async with asyncio.TaskGroup() as group:
-            beating = group.create_task(self._beat())
+            heartbeats = group.create_task(self._send_heartbeats())
             adopting = group.create_task(self._adopt())
             shipping = group.create_task(self._shipper.run())
             lost = await self._work()
@@ -149,9 +149,11 @@ class Agent:
             adopting.cancel()
             shipping.cancel()
             delivered = await self._deliver_rest(lost)
-            beating.cancel()
+            heartbeats.cancel()
         if not delivered:
-            _log.error("the principal did not take everything; the rest waits in %s", self._folder.path)
+            _log.error(
+                "not everything was delivered to the principal; the rest stays in %s", self._folder.path
+            )
         return 0 if delivered and not lost else 1
 
     async def _register(self) -> None:
@@ -161,41 +163,41 @@ class Agent:
             _log.warning("the principal did not register this agent: %s", error)
 
     async def _work(self) -> bool:
-        """Fetch and start runs until draining; True when the principal was lost and nothing is left to do."""
+        """Fetch and start runs until draining; True when the principal was lost and nothing is running."""
         failures = 0
         while not self._draining.is_set():
             if len(self._runs) >= self.limit:
-                self._free.clear()
-                await self._until_drained(self._free.wait())
+                self._slot_free.clear()
+                await self._until_drained(self._slot_free.wait())
                 continue
             try:
-                await self._fetch(sure=not failures and not self._doubt.is_set())
+                await self._fetch(sure=not failures and not self._principal_silent.is_set())
                 failures = 0
             except _ERRORS as error:
                 failures += 1
-                _log.warning("no run can be fetched (attempt %d): %s", failures, error)
+                _log.warning("fetching a run failed (attempt %d): %s", failures, error)
                 if failures >= self.settings.retry_attempts and not self._runs:
                     _log.error("connection with principal has been lost; nothing is running")
                     return True
                 await self._until_drained(asyncio.sleep(self._pause))
-        if self._abandoned:
-            await self._fetch_the_lost()
-        _log.info("draining: no run is fetched any more")
+        if self._fetch_abandoned:
+            await self._fetch_lost_reply()
+        _log.info("draining: no more runs are fetched")
         return False
 
     async def _fetch(self, sure: bool) -> None:
-        """Ask for a run; for a long time only when it is sure that the principal is there."""
-        self._abandoned = True
+        """Ask for a run; as a long poll only when the principal has answered recently."""
+        self._fetch_abandoned = True
         asking = self._client.call(self._request(_FETCH_MS if sure else 0))
         if sure:
-            run: FetchedRun | None = await _unless(asking, self._draining, self._doubt)
+            run: FetchedRun | None = await _run_unless(asking, self._draining, self._principal_silent)
         else:
-            run = await _unless(asking, self._draining)
-            self._doubt.clear()
-        self._abandoned = run is None and self._draining.is_set()
+            run = await _run_unless(asking, self._draining)
+            self._principal_silent.clear()
+        self._fetch_abandoned = run is None and self._draining.is_set()
         if run is not None:
             self._start(run)
-            await asyncio.sleep(0)  # so that the next request names it among those in hand
+            await asyncio.sleep(0)  # so that the next request names it among the held runs
 
     def _request(self, wait_ms: int) -> FetchRun:
         held = tuple(self._manager.held)
@@ -203,20 +205,20 @@ class Agent:
 
     def _start(self, run: FetchedRun) -> None:
         if self._manager.held.get(run.run_id) == run.epoch:
-            return  # it was given twice
-        if self._hurry.is_set():
-            return  # it has not begun, so it goes back to the queue
+            return  # a duplicate answer
+        if self._stop_now.is_set():
+            return  # it has not started, so it returns to the queue
         task = asyncio.create_task(self._run(run))
         self._runs.add(task)
-        self._begun.set()
+        self._run_started.set()
         task.add_done_callback(self._ended)
 
-    async def _fetch_the_lost(self) -> None:
-        """A run may have been given to the request that draining gave up: it is ours, so it is run."""
+    async def _fetch_lost_reply(self) -> None:
+        """The principal may have assigned a run to the canceled fetch: run it."""
         try:
             run: FetchedRun | None = await self._client.call(self._request(wait_ms=0))
         except _ERRORS as error:
-            _log.warning("the last request was not answered: %s", error)
+            _log.warning("the last fetch got no answer: %s", error)
             return
         if run is not None:
             self._start(run)
@@ -226,29 +228,31 @@ class Agent:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._runs.discard(task)
-        self._free.set()
+        self._slot_free.set()
         if not task.cancelled() and task.exception() is not None:
-            _log.error("a run could not be run", exc_info=task.exception())
+            _log.error("a run failed inside the agent", exc_info=task.exception())
 
-    async def _beat(self) -> None:
-        """Say every few seconds that this agent lives, and do what the answer commands."""
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats, and carry out the commands in the answers."""
         known: set[str] = set()
         while True:
-            self._begun.clear()
+            self._run_started.clear()
             try:
-                commands: Commands | None = await _unless(self._client.call(self._heartbeat()), self._begun)
+                commands: Commands | None = await _run_unless(
+                    self._client.call(self._heartbeat()), self._run_started
+                )
             except _ERRORS as error:
-                _log.warning("no answer to the heartbeat: %s", error)
-                self._doubt.set()
+                _log.warning("the heartbeat got no answer: %s", error)
+                self._principal_silent.set()
                 await asyncio.sleep(self._pause)
                 continue
-            except Exception:  # without heartbeats every run in hand would count as crashed
-                _log.exception("no heartbeat could be sent")
+            except Exception:  # without heartbeats every running run would count as crashed
+                _log.exception("the heartbeat could not be sent")
                 await asyncio.sleep(self._pause)
                 continue
-            asked = self._obey(commands or Commands())
-            # Neither a command that is being carried out nor a row of short runs may make it beat without a pause.
-            if self._begun.is_set() or (asked and asked <= known):
+            asked = self._apply(commands or Commands())
+            # Neither a command in progress nor a series of short runs may cause heartbeats without a pause.
+            if self._run_started.is_set() or (asked and asked <= known):
                 await asyncio.sleep(_REPEAT_SECONDS)
             known = asked
 
@@ -261,7 +265,7 @@ class Agent:
             wait_ms=HEARTBEAT_MS,
         )
 
-    def _obey(self, commands: Commands) -> set[str]:
+    def _apply(self, commands: Commands) -> set[str]:
         for run_id in commands.cancel:
             self._manager.stop(run_id, Status.CANCELLED, "cancelled")
         for run_id in commands.lost:
@@ -269,7 +273,7 @@ class Agent:
         return {*commands.cancel, *commands.lost}
 
     async def _adopt(self) -> None:
-        """Deliver what agents on the same folder left behind."""
+        """Deliver the streams that dead agents on the same folder left."""
         left: list[StreamName] = []
         while not self._draining.is_set():
             try:
@@ -277,10 +281,10 @@ class Agent:
                 while left:
                     await self._deliver(left[0])
                     del left[0]
-            except Exception as error:  # what others left must not end this agent's own work
+            except Exception as error:  # the streams of others must not end this agent's own work
                 known = isinstance(error, (StoreError, OSError))
                 _log.error(
-                    "what was left in %s cannot be delivered now: %s",
+                    "the streams left in %s cannot be delivered now: %s",
                     self._folder.path,
                     error,
                     exc_info=not known,
@@ -288,23 +292,23 @@ class Agent:
             await self._until_drained(asyncio.sleep(_ADOPT_SECONDS))
 
     async def _deliver(self, name: StreamName) -> None:
-        _log.info("delivering what agent %s left in %s", name.agent_id, self._folder.path)
+        _log.info("delivering the stream of agent %s in %s", name.agent_id, self._folder.path)
         spool = Spool(self._folder, name, adopted=True)
         try:
-            # With an end to its patience: one stream that is refused must not hold up the others.
+            # Bounded: one stream that is refused must not delay the others.
             await Shipper(self._client, spool, self._pause).run_empty(self.settings.retry_attempts)
         finally:
             await spool.close()
 
     async def _deliver_rest(self, lost: bool) -> bool:
-        """What is left in the spool: with patience, or with one last attempt when there is no time for more."""
+        """Deliver what is left in the spool: with retries, or in one last attempt when told to stop now."""
         shipper = Shipper(self._client, self._shipper.spool, self._pause)
-        if not lost and not self._hurry.is_set():
-            await _unless(shipper.run_empty(self.settings.retry_attempts), self._hurry)
+        if not lost and not self._stop_now.is_set():
+            await _run_unless(shipper.run_empty(self.settings.retry_attempts), self._stop_now)
         return await shipper.run_empty(attempts=1)
 
     async def _until_drained(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return await _unless(work, self._draining)
+        return await _run_unless(work, self._draining)
 
     def _listen_for_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -312,8 +316,8 @@ class Agent:
             loop.add_signal_handler(number, self.drain)
 
 
-async def _unless(work: Coroutine[Any, Any, Any], *events: asyncio.Event) -> Any:
-    """What the work gives; None when one of the events comes first, and then the work is given up."""
+async def _run_unless(work: Coroutine[Any, Any, Any], *events: asyncio.Event) -> Any:
+    """The result of a coroutine; None when one of the events is set first, which cancels the coroutine."""
     working = asyncio.ensure_future(work)
     coming = [asyncio.ensure_future(event.wait()) for event in events]
     try:

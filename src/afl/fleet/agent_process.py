@@ -20,7 +20,7 @@ def run_agent(
     limit: int | None = None,
     folder: Path | None = None,
 ) -> int:
-    """Live until drained or given up; the exit code."""
+    """Run an agent until it is drained or loses the principal; its exit code."""
 
     async def live() -> int:
         return await Agent(settings, suffix=suffix, limit=limit, folder=folder).run()

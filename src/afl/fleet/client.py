@@ -1,11 +1,11 @@
-"""Asking a principal: one client for plain code, one for asyncio, over the same requests.
+"""Clients of a principal: one synchronous, one for asyncio, with the same requests.
 
     with Client(settings) as client:
         run_id = client.call(RunWorkflow(workflow_id="etl.daily")).run_id
 
-A request is answered within the timeout (a long poll within its own wait and the timeout), else PrincipalAway is
-raised. With `retry=True` a request without an answer is sent again, as often and with the pauses that the settings
-say; whatever is answered, errors too, is never sent again.
+A request is answered within the timeout (a long poll within its own wait plus the timeout), else PrincipalAway is
+raised. With `retry=True` a request without an answer is sent again, as often and at the interval that the settings
+say; a request that was answered, even with an error, is never sent again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 _TIMED_OUT = "Call timed out - check principal instance is running"
 
 
-class _Line:
-    """What both clients know: where the principal is, by what keys, and how patient to be."""
+class _BaseClient:
+    """What both clients share: the address, the keys and the timeouts."""
 
     def __init__(self, settings: FleetSettings, keys: ClientKeys | None = None) -> None:
         self.settings = settings
@@ -47,30 +47,30 @@ class _Line:
             socket.close()
             raise PrincipalAway(f"{self.address} is no address to connect to: {error.strerror}") from error
 
-    def _patience_ms(self, request: Request[Any]) -> int:
-        return self.settings.default_zmq_timeout_ms + request.parks()
+    def _timeout_ms(self, request: Request[Any]) -> int:
+        return self.settings.default_zmq_timeout_ms + request.longest_wait_ms()
 
     def _attempts(self, retry: bool) -> range:
         return range(1, (self.settings.retry_attempts if retry else 1) + 1)
 
-    def _away(self, attempts: int) -> PrincipalAway:
+    def _unavailable(self, attempts: int) -> PrincipalAway:
         if attempts == 1:
             return PrincipalAway(f"{_TIMED_OUT} ({self.address})")
         return PrincipalAway(
             f"connection with principal has been lost: no answer from {self.address} after {attempts} attempts"
         )
 
-    def _note_silence(self, attempt: int) -> None:
+    def _log_silence(self, attempt: int) -> None:
         if attempt == 1:
-            _log.warning("no answer from %s; it is asked again", self.address)
+            _log.warning("no answer from %s; sending the request again", self.address)
 
-    def _note(self, attempt: int) -> None:
+    def _log_reconnected(self, attempt: int) -> None:
         if attempt > 1:
             _log.info("Successfully re-connected with principal after %d attempt(s)", attempt)
 
 
-class Client(_Line):
-    """For plain code; for one thread at a time."""
+class Client(_BaseClient):
+    """The synchronous client; for one thread at a time."""
 
     def __init__(self, settings: FleetSettings, keys: ClientKeys | None = None) -> None:
         super().__init__(settings, keys)
@@ -78,27 +78,27 @@ class Client(_Line):
         self._socket: zmq.Socket[bytes] | None = None
 
     def call(self, request: Request[A], *, retry: bool = False) -> A:
-        """What the principal answers; RequestRefused and PrincipalFailed are its errors."""
+        """The principal's answer; raises RequestRefused and PrincipalFailed."""
         return request.read(self.ask(request, retry=retry))
 
-    def reach(self, patience_ms: int) -> None:
+    def ping(self, timeout_ms: int) -> None:
         """PrincipalAway unless the principal answers a PING within that time, or the timeout if that is less."""
-        if self._once(Ping().frame(), min(patience_ms, self._patience_ms(Ping()))) is None:
-            raise self._away(attempts=1)
+        if self._once(Ping().frame(), min(timeout_ms, self._timeout_ms(Ping()))) is None:
+            raise self._unavailable(attempts=1)
 
     def ask(self, request: Request[Any], *, retry: bool = False) -> Reply:
         """The reply itself."""
-        frame, patience = request.frame(), self._patience_ms(request)
+        frame, timeout = request.frame(), self._timeout_ms(request)
         attempts = self._attempts(retry)
         for attempt in attempts:
-            reply = self._once(frame, patience)
+            reply = self._once(frame, timeout)
             if reply is not None:
-                self._note(attempt)
+                self._log_reconnected(attempt)
                 return reply
             if attempt < len(attempts):
-                self._note_silence(attempt)
+                self._log_silence(attempt)
                 time.sleep(self.settings.default_zmq_timeout_ms / 1000)
-        raise self._away(len(attempts))
+        raise self._unavailable(len(attempts))
 
     def close(self) -> None:
         self._drop()
@@ -112,14 +112,14 @@ class Client(_Line):
     ) -> None:
         self.close()
 
-    def _once(self, frame: bytes, patience_ms: int) -> Reply | None:
+    def _once(self, frame: bytes, timeout_ms: int) -> Reply | None:
         if self._socket is None:
             self._socket = self._context.socket(zmq.REQ)
             self._prepare(self._socket)
         answered = False
         try:
             self._socket.send(frame)
-            if self._socket.poll(patience_ms):
+            if self._socket.poll(timeout_ms):
                 answered = True
                 return parse_reply(self._socket.recv())
             return None
@@ -133,8 +133,8 @@ class Client(_Line):
             self._socket = None
 
 
-class AsyncClient(_Line):
-    """For asyncio; many calls may be under way at a time, each on a connection of its own that is used again."""
+class AsyncClient(_BaseClient):
+    """The asyncio client; concurrent calls use a connection each, which is reused."""
 
     def __init__(self, settings: FleetSettings, keys: ClientKeys | None = None) -> None:
         super().__init__(settings, keys)
@@ -142,25 +142,25 @@ class AsyncClient(_Line):
         self._idle: list[zmq.asyncio.Socket] = []
 
     async def call(self, request: Request[A], *, retry: bool = False) -> A:
-        """What the principal answers; RequestRefused and PrincipalFailed are its errors."""
+        """The principal's answer; raises RequestRefused and PrincipalFailed."""
         return request.read(await self.ask(request, retry=retry))
 
     async def ask(self, request: Request[Any], *, retry: bool = False) -> Reply:
         """The reply itself."""
-        return await self.ask_frame(request.frame(), self._patience_ms(request), retry=retry)
+        return await self.ask_frame(request.frame(), self._timeout_ms(request), retry=retry)
 
-    async def ask_frame(self, frame: bytes, patience_ms: int, *, retry: bool = False) -> Reply:
-        """The reply to a frame that is made already."""
+    async def ask_frame(self, frame: bytes, timeout_ms: int, *, retry: bool = False) -> Reply:
+        """The reply to an encoded frame."""
         attempts = self._attempts(retry)
         for attempt in attempts:
-            reply = await self._once(frame, patience_ms)
+            reply = await self._once(frame, timeout_ms)
             if reply is not None:
-                self._note(attempt)
+                self._log_reconnected(attempt)
                 return reply
             if attempt < len(attempts):
-                self._note_silence(attempt)
+                self._log_silence(attempt)
                 await asyncio.sleep(self.settings.default_zmq_timeout_ms / 1000)
-        raise self._away(len(attempts))
+        raise self._unavailable(len(attempts))
 
     def close(self) -> None:
         while self._idle:
@@ -175,12 +175,12 @@ class AsyncClient(_Line):
     ) -> None:
         self.close()
 
-    async def _once(self, frame: bytes, patience_ms: int) -> Reply | None:
+    async def _once(self, frame: bytes, timeout_ms: int) -> Reply | None:
         socket = self._idle.pop() if self._idle else self._open()
         answered = False
         try:
             await socket.send(frame)
-            if await socket.poll(patience_ms):
+            if await socket.poll(timeout_ms):
                 answered = True
                 return parse_reply(await socket.recv())
             return None
@@ -193,7 +193,7 @@ class AsyncClient(_Line):
     def _open(self) -> zmq.asyncio.Socket:
         try:
             socket = self._context.socket(zmq.REQ)
-        except zmq.ZMQError as error:  # too many files are open: it may be better at the next attempt
+        except zmq.ZMQError as error:  # too many open files: the next attempt may succeed
             raise PrincipalAway(f"no socket to ask {self.address} with: {error.strerror}") from error
         self._prepare(socket)
         return socket

@@ -22,13 +22,13 @@ from afl.kernel.near_names import near_name
 class ProtocolError(
     InputError, code="fleet-protocol-error", hint="Send a request as docs/fleet-protocol.md describes it."
 ):
-    """A frame that is no request; the text is the one the peer is answered with."""
+    """A frame that is not a request; the text is sent to the peer."""
 
 
 class RequestRefused(
     InputError, code="fleet-request-refused", hint="Correct what the text names: an id, a parameter, a state."
 ):
-    """The principal understood the request and says no; the text is its own."""
+    """The principal refuses a valid request; the text is the principal's."""
 
 
 class PrincipalAway(
@@ -40,18 +40,18 @@ class PrincipalAway(
 
 
 class PrincipalFailed(AgentFlowError, hint="Look at the principal's log.", status=503):
-    """The principal could not do what it was asked for, or its answer cannot be read."""
+    """The principal could not do what was requested, or its answer cannot be read."""
 
 
 class KeyFileError(
     AgentFlowError, hint="`afl fleet keys` makes them; docs/fleet.md says which file goes where.", status=503
 ):
-    """Keys are missing, damaged, or needed and not there."""
+    """Keys are required and missing, or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in one file; line 0 is the file as a whole."""
+    """One problem in a workflow file; line 0 is the file as a whole."""
 
     path: str
     line: int
@@ -64,7 +64,7 @@ class Problem:
 
 
 class WorkflowFileError(InputError, hint="Correct the file; `afl fleet check` shows all that is wrong."):
-    """A file is no workflow; `problems` has all that is wrong with it."""
+    """A file is not a workflow; `problems` lists everything that is wrong with it."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -72,7 +72,7 @@ class WorkflowFileError(InputError, hint="Correct the file; `afl fleet check` sh
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the near one, or all there are."""
+    """The end of a message about an unknown name: the nearest known name, or all of them."""
     names = list(known)
     near = near_name(name, names)
     if near:

@@ -89,40 +89,40 @@ class RunJournal:
 
 
 def _text(error: str) -> str:
-    """What the system says may name files whose bytes are no text, and no such record could be sent."""
+    """System messages may contain file names that are not valid text, which could not be encoded."""
     return error.encode("utf-8", "backslashreplace").decode()
 
 
 LONGEST_LINE = 64 * 1024
-# No program writes it into a line of text, and JSON leaves it as it is: so it can stand for the end of a line while
-# many lines are encoded as one. The code that meets it all the same takes the long way.
+# No program writes it into a line of text, and JSON does not escape it: so it can stand for the end of a line while
+# many lines are encoded as one. Text that contains it takes the slow path.
 _STAND_IN = "\x7f"
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines, each with a newline at its end; or one that goes on with the last line of the block before."""
+    """Lines, each with its newline; or one line that continues the last line of the previous block."""
 
     lines: bytes
     continues: bool = False
 
 
-class LineCutter:
-    """One stream: what comes out are whole lines.
+class LineSplitter:
+    """Splits one stream into whole lines.
 
-    A line that does not end is cut whenever it has reached `LONGEST_LINE`, between two characters, so that no line
-    needs memory without bound. What follows of it says that it continues.
+    A line is cut, between two characters, whenever it reaches `LONGEST_LINE`, so that memory is bounded. The rest
+    of the line is marked as a continuation.
     """
 
     __slots__ = ("_is_cut", "_rest")
 
     def __init__(self) -> None:
         self._rest = b""
-        self._is_cut = False  # the beginning of the rest is out already
+        self._is_cut = False  # the beginning of the rest was already returned
 
     def feed(self, data: bytes) -> list[Block]:
-        """The lines that are whole now."""
+        """The lines that are complete now."""
         blocks: list[Block] = []
         whole, newline, rest = data.rpartition(b"\n")
         if newline:
@@ -137,7 +137,7 @@ class LineCutter:
         return blocks
 
     def finish(self) -> list[Block]:
-        """The last line, which had no newline; nothing when the stream ended with one."""
+        """The last line without a newline; nothing when the stream ended with one."""
         rest, self._rest = self._rest, b""
         return list(self._ended(rest + b"\n")) if rest else []
 
@@ -151,10 +151,10 @@ class LineCutter:
 
 
 def json_lines(lines: bytes, mark: str) -> tuple[int, bytes]:
-    """How many lines there are, and a JSON array of them, each behind the mark.
+    """The number of lines, and a JSON array of them, each with the mark in front.
 
-    What is not UTF-8 shows as replacement characters. A hundred thousand lines take a few passes over their text, and
-    no Python object each.
+    Invalid UTF-8 becomes replacement characters. A hundred thousand lines take a few passes over their text, and no
+    Python object per line.
     """
     text = lines.decode("utf-8", "replace")
     if "\r" in text:
@@ -191,8 +191,8 @@ class TaskOutput:
     def __init__(self, journal: RunJournal, task_name: str, instance: str) -> None:
         self._journal = journal
         self._task_name, self._instance = task_name, instance
-        self._cutters = {1: LineCutter(), 2: LineCutter()}
-        self._kind = (1, False)  # of the lines at hand: their stream, and whether they continue a line
+        self._cutters = {1: LineSplitter(), 2: LineSplitter()}
+        self._kind = (1, False)  # of the buffered lines: their stream, and whether they continue a line
         self._lines: list[bytes] = []
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -210,7 +210,7 @@ class TaskOutput:
             self._add(stream, block)
 
     def finish(self) -> None:
-        """The streams have ended: what has no newline is a line too, and everything goes to the spool."""
+        """The streams have ended: an unterminated line is a line too, and everything goes to the spool."""
         for stream, cutter in self._cutters.items():
             for block in cutter.finish():
                 self._add(stream, block)

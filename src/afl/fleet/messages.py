@@ -15,7 +15,7 @@ from afl.kernel.bounds import Integer, Moment, Name, Position, Text
 
 
 class Status(StrEnum):
-    """The first six are the reference's; old peers never see the last two."""
+    """The first six are the reference's; old peers never receive the last two."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -23,17 +23,17 @@ class Status(StrEnum):
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CRASHED = "CRASHED"
-    SKIPPED = "SKIPPED"  # tasks alone: something it depends on failed
+    SKIPPED = "SKIPPED"  # tasks only: a dependency failed
     CANCELLED = "CANCELLED"
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows, unless the run is queued again; CRASHED may be corrected once."""
+        """Whether it is final, unless the run is queued again; CRASHED may be corrected once."""
         return self in FINAL
 
     @property
     def for_old_peers(self) -> Status:
-        """The nearest of the six words that an old peer can read."""
+        """The nearest of the six statuses that an old peer knows."""
         return Status.FAILED if self in (Status.SKIPPED, Status.CANCELLED) else self
 
 
@@ -42,7 +42,7 @@ OLD = frozenset(Status) - {Status.SKIPPED, Status.CANCELLED}
 
 
 class Level(StrEnum):
-    """How a line of output is marked; the reference's words."""
+    """The level of a line of output, as the reference names it."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"  # standard output
@@ -58,7 +58,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     epoch: Position
     status: Status
     at: Moment
-    error: str = ""  # cut where it is stored
+    error: str = ""  # truncated when stored
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="task", omit_defaults=True):
@@ -73,14 +73,14 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     at: Moment
     attempt: Position = 1
     exit_code: Integer | None = None
-    error: str = ""  # cut where it is stored
+    error: str = ""  # truncated when stored
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="log", omit_defaults=True):
     """Lines that one stream of a task wrote at about the same time.
 
-    `lines` is a JSON array of `count` strings. It stays raw JSON on its way from the spool to the table, which is
-    what makes a hundred thousand lines cheap: `msgspec.Raw(msgspec.json.encode(list_of_lines))`.
+    `lines` is a JSON array of `count` strings. It stays raw JSON from the spool to the table, which makes a hundred
+    thousand lines cheap: `msgspec.Raw(msgspec.json.encode(list_of_lines))`.
     """
 
     seq: Position
@@ -107,7 +107,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in hand: whatever the agent reports of it carries this epoch. `workflow` is its wire JSON."""
+    """A run that an agent holds: every report of it carries this epoch. `workflow` is its JSON."""
 
     run_id: str
     epoch: int
@@ -117,20 +117,20 @@ class FetchedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commands(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent shall do: cancel these runs; drop those, which somebody else has now or which have ended."""
+    """Commands to an agent: cancel these runs; drop the lost ones, which another agent holds or which have ended."""
 
     cancel: list[str] = []
     lost: list[str] = []
 
 
 class Acked(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything up to this number is stored; the next to send is the one after it."""
+    """Everything up to this number is stored; the next record to send is the one after it."""
 
     acked: int
 
 
 class RecentStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of GETRECENTSTATUSES, in the reference's words."""
+    """A row of GETRECENTSTATUSES, with the fields of the reference."""
 
     workflow_id: str
     workflow_instance_id: str
@@ -139,7 +139,7 @@ class RecentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of GETREGISTEREDAGENTS: the last heartbeat in microseconds, and how many workflows run there."""
+    """A row of GETREGISTEREDAGENTS: the last heartbeat in microseconds, and the number of running workflows."""
 
     agent_id: str
     last_ping_timestamp: int
@@ -147,7 +147,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a list. `instance_id` is the name old peers know it by; the same as `run_id` for our agents.
+    """A run in a list. `instance_id` is its id among old peers; the same as `run_id` for our agents.
 
     `waits` says why no agent takes a queued run: none is connected, or none that can run it.
     """
@@ -185,7 +185,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, its tasks, and the workflow as it was when the run was made."""
+    """A run, its tasks, and the workflow as of the creation of the run."""
 
     run: RunView
     tasks: list[TaskView]
@@ -205,7 +205,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines, and the position to ask on from, which is behind lines that did not fit; `more`: the limit cut it."""
+    """Lines, and the position for the next request, after lines that did not match; `more`: the limit cut it."""
 
     lines: list[LogLine]
     position: int
@@ -213,7 +213,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong in a workflow file; line 0 is the file as a whole."""
+    """A problem in a workflow file; line 0 is the file as a whole."""
 
     path: str
     line: int
@@ -222,7 +222,7 @@ class FileProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent and when it was last heard; `alive` by the heartbeat timeout."""
+    """An agent and when it was last seen; `alive` by the heartbeat timeout."""
 
     agent_id: str
     incarnation: str

@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer; the payload may hold anything, the separator too."""
+    """A reply; the payload may contain the separator."""
 
     kind: Kind
     payload: str = ""
@@ -68,7 +68,7 @@ def server_error(message: str) -> Reply:
 
 
 def parse_reply(frame: bytes) -> Reply:
-    """The reply in a frame; one of an unknown kind is an error of the client, as the reference has it."""
+    """The reply in a frame; an unknown kind is a client error, as in the reference."""
     word, _, payload = frame.decode("utf-8", "replace").partition(SOH)
     try:
         return Reply(Kind(word), payload)
@@ -77,7 +77,7 @@ def parse_reply(frame: bytes) -> Reply:
 
 
 def join(tokens: Sequence[str]) -> bytes:
-    """The frame of some tokens; there is no escape, so the separator must not be inside one."""
+    """The frame of some tokens; there is no escape, so a token must not contain the separator."""
     for token in tokens:
         if SOH in token:
             raise ProtocolError(f"{token!r} holds the byte 0x01, which separates the tokens of {tokens[0]}")
@@ -90,7 +90,7 @@ _MARK = re.compile(r"(?:STDOUT|STDERR)(\+?) ")
 
 @dataclass(frozen=True, slots=True)
 class LogFrame:
-    """Who wrote which line when. The payload may hold anything, the separator too."""
+    """One log line. The payload may contain the separator."""
 
     workflow_id: str
     workflow_name: str
@@ -116,7 +116,7 @@ class LogFrame:
 
 
 def parse_log_frame(frame: bytes) -> LogFrame:
-    """ProtocolError for a frame that is none. NUL, which PostgreSQL cannot store, becomes U+FFFD as bad bytes do."""
+    """ProtocolError for an invalid frame. NUL, which PostgreSQL cannot store, becomes U+FFFD, as do invalid bytes."""
     fields = cleaned(frame.decode("utf-8", "replace")).split(SOH, _FIELDS - 1)
     if len(fields) != _FIELDS:
         raise ProtocolError(f"a log frame has {len(fields)} fields; expected {_FIELDS}")
@@ -135,18 +135,18 @@ def cleaned(text: str) -> str:
 
 
 def mark(stream: str, *, continues: bool = False) -> str:
-    """What stands before the text of a task's line; a piece that goes on with the line before it has a plus."""
+    """The prefix of a line's text; a continuation of the previous line has a plus."""
     return f"{stream}+ " if continues else f"{stream} "
 
 
 def read_mark(payload: str) -> tuple[bool, str]:
-    """Whether a payload goes on with the line before it, and its text."""
+    """Whether a payload continues the previous line, and its text."""
     found = _MARK.match(payload)
     return (bool(found[1]), payload[found.end() :]) if found else (False, payload)
 
 
 def whole_lines(payloads: Iterable[str]) -> list[str]:
-    """The lines of one stream of a task, each in one piece and without its mark."""
+    """The lines of one stream of a task, reassembled and without their marks."""
     found: list[list[str]] = []
     for payload in payloads:
         continues, text = read_mark(payload)

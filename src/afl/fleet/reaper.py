@@ -1,12 +1,12 @@
-"""Ends the processes of an agent that vanished.
+"""Ends the processes of an agent that died.
 
-An agent starts one reaper and tells it, over a pipe, of every task: `+instance` before its process is started,
+An agent starts one reaper and reports every task to it over a pipe: `+instance` before its process is started,
 `=instance pid` when that leads a process group, `-instance` when it has ended. The end of the pipe is the end of the
-agent, however it came; what is still open then is ended, politely first. Processes that left their group are found by
-the variable that every process of a task inherits; so is one whose group the agent could not tell any more. Only what
-both left its group and dropped its variables gets away.
+agent; tasks that are still open then are ended, with SIGTERM first. Processes that left their group are found by the
+variable that every process of a task inherits; so is one whose group the agent could not report any more. Only a
+process that left its group and dropped its variables is missed.
 
-This file is run by its path, in a bare interpreter: it imports nothing of AgentFlow and so starts at once.
+This file is run by its path, in a bare interpreter: it imports nothing of AgentFlow and starts at once.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from collections.abc import Iterable
 _PROC = "/proc"
 MARK = "AFL_TASK_INSTANCE"
 _POLL_SECONDS = 0.05
-_LEAST_LOOKS = 4  # a process that was being started when the agent died shows its mark only after its exec
+_LEAST_LOOKS = 4  # a process that was being started when the agent died has its mark only after its exec
 
 
 class Reaper:
-    """The agent's end of the pipe. Telling costs one small write, and none is waited for."""
+    """The agent's end of the pipe. A report costs one small write, and is not waited for."""
 
     def __init__(self, grace: float) -> None:
         reading, self._pipe = os.pipe()
         os.set_blocking(self._pipe, True)
         argv = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(grace)]
-        # A session of its own: what a terminal sends to the agent's group must not reach it.
+        # A session of its own: signals of a terminal to the agent's group must not reach it.
         self._process = subprocess.Popen(
             argv, stdin=reading, stdout=subprocess.DEVNULL, start_new_session=True, cwd="/"
         )
@@ -54,7 +54,7 @@ class Reaper:
         self._tell(f"-{instance}")
 
     def close(self) -> None:
-        """The agent ends in an orderly way: nothing is left, and the reaper goes too."""
+        """The agent ends normally: no task is open, and the reaper exits."""
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
@@ -63,12 +63,12 @@ class Reaper:
     def _tell(self, line: str) -> None:
         try:
             os.write(self._pipe, line.encode() + b"\n")
-        except BrokenPipeError:  # somebody killed the reaper: tasks run on, less well guarded
+        except BrokenPipeError:  # the reaper was killed: tasks continue without it
             return
 
 
 def find_marked(instances: Iterable[str]) -> list[int]:
-    """The processes that carry the mark of one of the tasks; none where the system does not show it."""
+    """The processes that carry the mark of one of the tasks; none where the system has no /proc."""
     marks = {f"{MARK}={instance}".encode() for instance in instances}
     if not marks or not os.path.isdir(_PROC):
         return []
@@ -78,7 +78,7 @@ def find_marked(instances: Iterable[str]) -> list[int]:
             try:
                 with open(f"{_PROC}/{name}/environ", "rb") as file:
                     environ = file.read()
-            except OSError:  # gone, or somebody else's
+            except OSError:  # it ended, or belongs to another user
                 continue
             if not marks.isdisjoint(environ.split(b"\0")):
                 found.append(int(name))
@@ -86,9 +86,9 @@ def find_marked(instances: Iterable[str]) -> list[int]:
 
 
 def find_members(groups: Iterable[int]) -> list[int]:
-    """The processes in some groups that have not ended; the dead whom nobody buried do not count.
+    """The live processes of some groups; zombies do not count.
 
-    Where the system does not show its processes, a group that can be signalled stands for its members.
+    Without /proc, a group that can be signaled stands for its members.
     """
     if not os.path.isdir(_PROC):
         return [group for group in groups if send(0, [group], [])]
@@ -107,12 +107,12 @@ def find_members(groups: Iterable[int]) -> list[int]:
 
 
 def is_alive(group: int, instance: str) -> bool:
-    """Whether anything of a task is left: in its group, or with its mark when there is one to look for."""
+    """Whether a process of a task is left: in its group, or with its mark if `instance` is given."""
     return bool(find_members([group]) or (instance and find_marked([instance])))
 
 
 def send(number: int, groups: Iterable[int], pids: Iterable[int]) -> int:
-    """Signal groups and processes; how many there were."""
+    """Signal groups and processes; the number that existed."""
     there = 0
     for call, targets in ((os.killpg, groups), (os.kill, pids)):
         for target in targets:
@@ -120,14 +120,14 @@ def send(number: int, groups: Iterable[int], pids: Iterable[int]) -> int:
                 call(target, number)
             except ProcessLookupError:
                 continue
-            except PermissionError:  # it became another user, or only zombies are left of it
+            except PermissionError:  # it changed its user, or only zombies are left
                 continue
             there += 1
     return there
 
 
 def reap(open_tasks: dict[str, int], grace: float) -> None:
-    """End everything that belongs to the tasks: SIGTERM, and after the grace SIGKILL, until nothing is left."""
+    """End everything that belongs to the tasks: SIGTERM, and after the grace period SIGKILL, until nothing is left."""
     deadline = time.monotonic() + grace
     looks = 0
     signalled: set[int] = set()
@@ -150,7 +150,7 @@ def reap(open_tasks: dict[str, int], grace: float) -> None:
 
 
 def listen(stream: Iterable[str]) -> dict[str, int]:
-    """The tasks that were open when the agent's end of the pipe closed, each with its group (0: not known)."""
+    """The tasks that were open when the pipe closed, each with its group (0: unknown)."""
     open_tasks: dict[str, int] = {}
     for line in stream:
         kind = line[:1]
@@ -164,7 +164,7 @@ def listen(stream: Iterable[str]) -> dict[str, int]:
 
 def main(grace: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its agent, and not before
+        signal.signal(number, signal.SIG_IGN)  # it ends only with its agent
     open_tasks = listen(sys.stdin)
     if open_tasks:
         reap(open_tasks, grace)

@@ -1,6 +1,6 @@
-"""From a frame to a request. What is wrong with one is told in the reference's words.
+"""Parses a frame into a request. Error texts are those of the reference.
 
-A request that is given out here is within the bounds that its type names: nobody behind it checks ids or numbers again.
+A parsed request is within the bounds that its type declares: ids and numbers need no further checks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parse_request(frame: bytes) -> Request[Any]:
 
 
 def _bounded(request: Request[Any]) -> Request[Any]:
-    """The request, read again as JSON would be: what the types of its fields say holds for tokens too."""
+    """Validate the request as if it were JSON, so that the types of its fields bound tokens too."""
     try:
         bounded: Request[Any] = msgspec.convert(msgspec.structs.asdict(request), type=type(request))
     except msgspec.ValidationError as error:
@@ -83,7 +83,7 @@ def _parse_json(kind: type[JsonRequest[Any]], tokens: list[bytes]) -> JsonReques
 
 
 def _given(tokens: list[str], *names: str) -> list[str]:
-    """As many tokens as there are names; the first that is not there is named."""
+    """The first tokens, one per message; the message of a missing one is the error."""
     if len(tokens) < len(names):
         raise ProtocolError(names[len(tokens)])
     return tokens[: len(names)]
@@ -113,7 +113,7 @@ def _workflow_status(tokens: list[str]) -> AgentWorkflowStatus:
         "TASK_ID",
         "TASK_EXECUTION_ID",
         "TASK_STATUS",
-    )  # the reference's words, of workflows too
+    )  # the names of the reference, for workflows too
     agent, workflow, instance, status = _given(tokens, *(f"Missing arg {name}" for name in names))
     return AgentWorkflowStatus(agent, workflow, instance, _status(status))
 

@@ -1,8 +1,8 @@
-"""Every verb of the request socket as a typed request: `frame()` writes it, `request_reader` reads it.
+"""Every verb of the request socket as a typed request: `frame()` encodes it, `request_reader` parses it.
 
 The first ten are the reference's. The others are ours: they carry one JSON object, or a few tokens, and answer
-SUCCESS with the JSON of a type of `answers`. `...wait_ms` verbs are long polls: they are parked until there is an
-answer, at most that long. The types of the fields say what may come in; `request_reader` holds everyone to them.
+SUCCESS with the JSON of a type of `messages`. Verbs with `wait_ms` are long polls: they wait for an answer at most
+that long. The types of the fields declare what is valid; `request_reader` enforces them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from afl.fleet.protocol import SOH, Kind, Reply, join
 from afl.kernel.bounds import MOST_ITEMS, Count, Integer, Name, NameOrNothing, Position, Text
 
 A = TypeVar("A")
-_MOST_HELD = 10_000  # runs in the hands of one agent
+_MOST_HELD = 10_000  # runs that one agent holds
 _SOH = SOH.encode()
 
 
 class Request(msgspec.Struct, Generic[A], frozen=True):
-    """One request, and the type it is answered with; None stands for OK and PONG."""
+    """One request, and the type of its answer; None stands for OK and PONG."""
 
     verb: ClassVar[str] = ""
     answer: ClassVar[Any] = None
@@ -47,15 +47,15 @@ class Request(msgspec.Struct, Generic[A], frozen=True):
         return join([self.verb, *self.tokens()])
 
     def tokens(self) -> list[str]:
-        """What follows the verb."""
+        """The tokens after the verb."""
         return []
 
-    def parks(self) -> int:
-        """How long the principal may keep it before it answers, in milliseconds."""
+    def longest_wait_ms(self) -> int:
+        """How long the principal may wait before it answers, in milliseconds."""
         return 0
 
     def read(self, reply: Reply) -> A:
-        """What the reply says; an error reply is raised."""
+        """The content of a reply; an error reply is raised."""
         if reply.kind in (Kind.CLIENTERROR, Kind.UNPROC):
             raise RequestRefused(reply.payload)
         if reply.is_error:
@@ -69,7 +69,7 @@ class Request(msgspec.Struct, Generic[A], frozen=True):
 
 
 class JsonRequest(Request[A], frozen=True):
-    """A request whose one token is the JSON of its fields; keys it does not know are ignored."""
+    """A request whose one token is the JSON of its fields; unknown keys are ignored."""
 
     def frame(self) -> bytes:
         return self.verb.encode() + _SOH + msgspec.json.encode(self)
@@ -80,7 +80,7 @@ class Ping(Request[None], frozen=True):
 
 
 class ListWorkflows(Request[dict[str, Any]], frozen=True):
-    """The workflows that peers of the reference can read, with the keys that they know."""
+    """The workflows that peers of the reference can run, with the keys that they know."""
 
     verb = "LSWORKFLOWS"
     answer = dict[str, Any]
@@ -138,7 +138,7 @@ class AgentTaskStatus(Request[None], frozen=True):
 
 
 class QueryLogs(Request[list[str]], frozen=True):
-    """Lines from `start_ms` (with) to `end_ms` (without); by default the last 24 hours."""
+    """Lines from `start_ms` (inclusive) to `end_ms` (exclusive); by default the last 24 hours."""
 
     verb = "QUERYLOGS"
     answer = list[str]
@@ -176,7 +176,7 @@ class RunWorkflow(JsonRequest[Started], frozen=True, kw_only=True):
 class FetchRun(Request[FetchedRun | None], frozen=True):
     """Ask for a run, one request at a time per incarnation. Answers OK (none) or FetchedRun.
 
-    `held` names the runs in hand, so that one whose answer was lost on the way is given out again at once.
+    `held` names the held runs, so that one whose answer was lost is sent again at once.
     """
 
     verb = "FETCHRUN"
@@ -186,7 +186,7 @@ class FetchRun(Request[FetchedRun | None], frozen=True):
     wait_ms: Position = 0
     held: Annotated[tuple[Name, ...], Meta(max_length=_MOST_HELD)] | None = None
 
-    def parks(self) -> int:
+    def longest_wait_ms(self) -> int:
         return self.wait_ms
 
     def tokens(self) -> list[str]:
@@ -195,7 +195,7 @@ class FetchRun(Request[FetchedRun | None], frozen=True):
 
 
 class Heartbeat(JsonRequest[Commands], frozen=True, kw_only=True):
-    """The agent lives and works on `running` (run id, epoch). Answers Commands, at once when there are any."""
+    """The agent is alive and runs `running` (run id, epoch). Answers Commands, at once when there are any."""
 
     verb = "HEARTBEAT"
     answer = Commands
@@ -205,12 +205,12 @@ class Heartbeat(JsonRequest[Commands], frozen=True, kw_only=True):
     running: Annotated[list[tuple[Name, Position]], Meta(max_length=_MOST_HELD)] = []
     wait_ms: Position = 0
 
-    def parks(self) -> int:
+    def longest_wait_ms(self) -> int:
         return self.wait_ms
 
 
 class Ship(JsonRequest[Acked], frozen=True, kw_only=True):
-    """Records in order. `oldest` is the lowest number the sender still has. Answers Acked, after the commit."""
+    """Records in order. `oldest` is the lowest number that the sender still has. Answers Acked, after the commit."""
 
     verb = "SHIP"
     answer = Acked
@@ -245,7 +245,7 @@ class GetRun(Request[RunDetail], frozen=True):
 
 
 class ListRuns(JsonRequest[list[RunView]], frozen=True, kw_only=True):
-    """The newest runs first. Answers a list of RunView."""
+    """Newest first. Answers a list of RunView."""
 
     verb = "LISTRUNS"
     answer = list[RunView]
@@ -265,7 +265,7 @@ class WatchRun(Request[RunDetail], frozen=True):
     version: Position = 0
     wait_ms: Position = 0
 
-    def parks(self) -> int:
+    def longest_wait_ms(self) -> int:
         return self.wait_ms
 
     def tokens(self) -> list[str]:
@@ -273,9 +273,9 @@ class WatchRun(Request[RunDetail], frozen=True):
 
 
 class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
-    """Lines behind a position, in the order they arrived. Answers LogPage; with `wait_ms` once there are any.
+    """Lines after a position, in the order they arrived. Answers LogPage; with `wait_ms` once there are any.
 
-    `last` instead of `after`: the last so many lines that there are.
+    `last` instead of `after`: the last lines, at most that many.
     """
 
     verb = "GETLOGS"
@@ -290,7 +290,7 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
     limit: Integer = 1000
     wait_ms: Position = 0
 
-    def parks(self) -> int:
+    def longest_wait_ms(self) -> int:
         return self.wait_ms
 
 

@@ -1,4 +1,4 @@
-"""Who may speak to a principal: CURVE keys on every socket, and which addresses need them.
+"""Authentication of peers: CURVE keys on every socket, and the addresses that need them.
 
 A folder of keys has `principal.key`, `principal.key_secret`, `client.key`, `client.key_secret` and the folder
 `allowed` with the public keys of everyone who may connect. The principal needs its own secret and `allowed`; an agent
@@ -28,7 +28,7 @@ _PRINCIPAL, _CLIENT, _ALLOWED = "principal", "client", "allowed"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrincipalKeys:
-    """The principal's own pair, and the folder of those it lets in."""
+    """The principal's own key pair, and the folder of allowed public keys."""
 
     public: bytes
     secret: bytes
@@ -42,19 +42,19 @@ class PrincipalKeys:
         socket.setsockopt(zmq.ZAP_DOMAIN, b"fleet")
 
     def lets_in(self, key: bytes) -> bool:
-        """Whether a peer's key is among the allowed ones; the folder is read anew, so a new key counts at once."""
+        """Whether a peer's key is allowed; the folder is read each time, so a new key counts at once."""
         for path in sorted(self.allowed.glob("*.key")):
             try:
                 if zmq.utils.z85.decode(_public(path)) == key:
                     return True
             except KeyFileError as error:  # one damaged file must not lock out the others
-                _log.warning("key passed over: %s", error)
+                _log.warning("key file ignored: %s", error)
         return False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClientKeys:
-    """A peer's own pair, and the public key of the only principal it will speak to."""
+    """A peer's own key pair, and the public key of its principal."""
 
     public: bytes
     secret: bytes
@@ -68,7 +68,7 @@ class ClientKeys:
 
 
 def make_keys(folder: Path) -> list[Path]:
-    """A principal's pair and a client's pair that it lets in; what is there already is never overwritten."""
+    """Create a principal's pair and an allowed client's pair; existing files are never overwritten."""
     made = _make_pairs(folder, _PRINCIPAL, _CLIENT)
     allowed = folder / _ALLOWED
     make_private_folder(allowed)
@@ -114,7 +114,7 @@ def load_client_keys(folder: Path) -> ClientKeys | None:
 
 
 def check_bind(host: str, keys: PrincipalKeys | None, insecure: bool) -> None:
-    """KeyFileError when everyone who reaches this address could run commands here."""
+    """Raise KeyFileError when every host that reaches this address could run commands here."""
     if keys is None and not insecure and not is_loopback(host):
         raise KeyFileError(
             f"{host} can be reached from other machines, and there are no keys: whoever connects could run commands "
@@ -122,8 +122,8 @@ def check_bind(host: str, keys: PrincipalKeys | None, insecure: bool) -> None:
         )
 
 
-class Gate:
-    """Answers libzmq's question, per connection, whether a key may come in (ZAP, RFC 27)."""
+class KeyAuthenticator:
+    """Answers the authentication requests of libzmq, one per connection (ZAP, RFC 27)."""
 
     def __init__(self, context: zmq.asyncio.Context, keys: PrincipalKeys) -> None:
         """It must be there before the first socket is bound."""
@@ -132,13 +132,13 @@ class Gate:
         self._socket.bind("inproc://zeromq.zap.01")
 
     async def serve(self) -> None:
-        """Until it is cancelled."""
+        """Run until canceled."""
         while True:
             question = await self._socket.recv_multipart()
             try:
                 answer = self._answer(question)
-            except Exception:  # whoever asks goes without; the next one may come in
-                _log.exception("a peer's key could not be looked at")
+            except Exception:  # this peer is refused; later ones may be accepted
+                _log.exception("a peer's key could not be checked")
                 answer = [*question[:2], b"500", b"internal error", b"", b""]
             await self._socket.send_multipart(answer)
 
@@ -149,14 +149,12 @@ class Gate:
         version, number, _domain, address, _identity, mechanism, *credentials = question
         if mechanism == b"CURVE" and len(credentials) == 1 and self._keys.lets_in(credentials[0]):
             return [version, number, b"200", b"OK", b"", b""]
-        _log.warning(
-            "refused a peer at %s: its key is not among the allowed", address.decode("ascii", "replace")
-        )
+        _log.warning("refused a peer at %s: its key is not allowed", address.decode("ascii", "replace"))
         return [version, number, b"400", b"unknown key", b"", b""]
 
 
 def _write(path: Path, text: bytes, mode: int) -> Path:
-    """Never readable by others for a moment: the mode is set when the file is made."""
+    """The mode is set when the file is created, so that others can never read it."""
     try:
         with os.fdopen(open_private(path, os.O_WRONLY | os.O_EXCL, mode), "wb") as file:
             file.write(text)
@@ -194,7 +192,7 @@ def _pair(path: Path) -> tuple[bytes, bytes]:
 
 
 def _checked(key: bytes, path: Path) -> bytes:
-    """Not everything written in the right characters is a key."""
+    """Not every text of valid characters is a key."""
     try:
         zmq.utils.z85.decode(key)
     except (ValueError, struct.error) as error:

@@ -34,7 +34,7 @@ def read_dotenv(path: Path) -> dict[str, str]:
 
 
 def missing_dotenv(path: Path = Path(".env")) -> str:
-    """That there is no such file, in words that end a sentence; empty when there is one."""
+    """A clause that the file is missing, to end a sentence with; empty when it exists."""
     return "" if path.exists() else f"there is no {path.name} in {path.absolute().parent}"
 
 
@@ -201,7 +201,7 @@ def load_fleet_settings(
     environ: Mapping[str, str] | None = None,
     dotenv: Path = Path(".env"),
 ) -> FleetSettings:
-    """The settings in force: the caller's (a None counts as not given), the environment's, `.env`'s, the defaults."""
+    """The settings in effect: the caller's (None: not given), the environment's, `.env`'s, the defaults."""
     rows = {row.name: row for row in FLEET_SETTINGS}
     found = read_variables(FLEET_SETTINGS, read_dotenv(dotenv), f"{dotenv}: ")
     found |= read_variables(FLEET_SETTINGS, os.environ if environ is None else environ)
@@ -214,7 +214,7 @@ def load_fleet_settings(
 
 
 def expanded(path: str) -> str:
-    """`$HOME` and `~` as the folder they stand for."""
+    """Expand `$HOME` and `~`."""
     return os.path.expanduser(path.replace("${HOME}", "~").replace("$HOME", "~"))
 
 

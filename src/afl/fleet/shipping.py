@@ -1,4 +1,4 @@
-"""The way from the spool to the principal: batches in order, one at a time, until each is acknowledged."""
+"""Delivery from the spool to the principal: batches in order, one at a time, until each is acknowledged."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BATCH_BYTES = 1024 * 1024
 _LONGEST_PAUSE = 5.0
 
 
-class Line(Protocol):
-    """What is needed of a client; tests put others in its place."""
+class RequestSender(Protocol):
+    """The part of a client that is needed here."""
 
     async def call(self, request: Any, *, retry: bool = False) -> Any: ...
 
 
 class ShipRaw(JsonRequest[Acked], frozen=True, kw_only=True):
-    """The request Ship, its records as they lie in the spool: they need no reading on their way."""
+    """The request Ship, with records as the spool stores them, so that they need no decoding."""
 
     verb = "SHIP"
     answer = Acked
@@ -39,23 +39,23 @@ class ShipRaw(JsonRequest[Acked], frozen=True, kw_only=True):
 
 
 class Shipper:
-    """Delivers one spool. While the principal is away it keeps trying; `failures` counts how often in a row."""
+    """Delivers one spool. While the principal is unavailable it retries; `failures` counts the failures in a row."""
 
     def __init__(
-        self, line: Line, spool: Spool, pause: float, away: Callable[[], None] | None = None
+        self, sender: RequestSender, spool: Spool, pause: float, away: Callable[[], None] | None = None
     ) -> None:
         """`away` is called when the principal does not answer."""
-        self._line, self.spool = line, spool
+        self._sender, self.spool = sender, spool
         self._pause, self._away = pause, away
         self.failures = 0
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until canceled."""
         while True:
             await self._step()
 
     async def run_empty(self, attempts: int | None = None) -> bool:
-        """Until everything is delivered (True), or so many attempts in a row failed."""
+        """Run until everything is delivered (True), or `attempts` in a row failed."""
         while not self.spool.delivered:
             await self._step()
             if attempts is not None and self.failures >= attempts:
@@ -75,12 +75,12 @@ class Shipper:
             return await self._ship(records)
         except StoreError as error:
             _log.error("the spool cannot be read: %s", error)
-        except Exception:  # what is in the spool must be delivered, if not this time
+        except Exception:  # the records stay in the spool, and are retried
             _log.exception("records of %s cannot be shipped now", self.spool.name.incarnation)
         return False
 
     async def _ship(self, records: list[bytes]) -> bool:
-        """One batch; whether the principal got on by it."""
+        """Send one batch; whether the principal acknowledged any of it."""
         name, before = self.spool.name, self.spool.acked
         request = ShipRaw(
             agent_id=name.agent_id,
@@ -89,14 +89,14 @@ class Shipper:
             oldest=before + 1,
         )
         try:
-            answer: Acked = await self._line.call(request)
+            answer: Acked = await self._sender.call(request)
         except PrincipalAway as error:
             _log.debug("records up to %d wait in the spool: %s", self.spool.durable, error)
             if self._away is not None:
                 self._away()
             return False
         except (RequestRefused, PrincipalFailed) as error:
-            _log.error("the principal does not take record %d of %s: %s", before + 1, name.incarnation, error)
+            _log.error("the principal refuses record %d of %s: %s", before + 1, name.incarnation, error)
             return False
         self.spool.acknowledge(answer.acked)
         return self.spool.acked > before

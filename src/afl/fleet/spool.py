@@ -1,8 +1,8 @@
-"""One stream of the spool: records are numbered at once, on the disk a moment later, and gone when acknowledged.
+"""One stream of the spool: records are numbered at once, committed a moment later, and deleted when acknowledged.
 
-Whoever adds a record waits for nothing. A thread commits what has gathered: at once after a quiet time, and at most
-every few milliseconds when there is much, all in the order of the numbers. Only what is on the disk is shipped, so a
-number that the principal has seen can never be given to another record.
+Adding a record never blocks. A thread commits what has gathered: at once after an idle time, and at most every few
+milliseconds under load, in the order of the numbers. Only committed records are shipped, so a number that the
+principal has seen is never used for another record.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from afl.kernel.joinable_thread import JoinableThread
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
-_GATHER_SECONDS = 0.005
-_MOST_BUFFERED = 16 * 1024 * 1024  # bytes that are not on the disk yet; then tasks are not read from
-_MOST_RECENT = (
+_BATCH_SECONDS = 0.005
+_MAX_BUFFERED = 16 * 1024 * 1024  # uncommitted bytes above which the output of tasks is not read
+_MAX_RECENT = (
     8 * 1024 * 1024
-)  # bytes on the disk that are kept at hand, to be shipped without reading them again
-_MOST_RECORDS = 1000
+)  # committed bytes that are kept in memory, to be shipped without reading them again
+_MAX_RECORDS = 1000
 _LARGE = 64 * 1024
-_LAST_TRIES = 5  # of an agent that is about to end
+_LAST_ATTEMPTS = 5  # when the agent is about to end
 
 
 class Spool:
-    """The records of one agent process. All but the committing thread runs on the loop it was made on."""
+    """The records of one agent process. Only the committing thread runs outside its event loop."""
 
     def __init__(
         self, folder: SpoolFolder, name: StreamName, *, adopted: bool = False, retry_seconds: float = 1.0
@@ -55,10 +55,10 @@ class Spool:
         self._recent: deque[tuple[int, bytes]] = deque()
         self._recent_bytes = 0
         self._waiting: list[Callable[[], None]] = []
-        self._news = asyncio.Event()
+        self._committed_event = asyncio.Event()
         self._condition = threading.Condition()
-        self._closing = self._hasty = False
-        self._broken = False  # a record was given up; so are all behind it, since a stream has no gaps
+        self._closing = self._stopping = False
+        self._broken = False  # a record was lost, and with it all later ones, since a stream has no gaps
         self._thread = JoinableThread(self._commit_all, "afl-spool")
         self._thread.start()
 
@@ -69,7 +69,7 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        return self._buffered > _MOST_BUFFERED
+        return self._buffered > _MAX_BUFFERED
 
     @property
     def delivered(self) -> bool:
@@ -89,23 +89,23 @@ class Spool:
     def when_room(self, call: Callable[[], None]) -> None:
         """Call it once the buffer has room again."""
         self._waiting.append(call)
-        self._loop.call_soon(self._tell_room)  # it may have been emptied meanwhile
+        self._loop.call_soon(self._notify_room)  # it may have been emptied meanwhile
 
     async def batch(self, after: int, most_bytes: int) -> list[bytes]:
-        """Records on the disk behind a number, about as many bytes as asked for; waits until there are some.
+        """Committed records after a number, about `most_bytes` of them; waits until there are some.
 
-        None when there will be none: those that are left could not be written.
+        An empty list when there will be none: the remaining records could not be written.
         """
         while self.durable <= after:
             if self._broken:
                 return []
-            self._news.clear()
-            await self._news.wait()
+            self._committed_event.clear()
+            await self._committed_event.wait()
         if self._recent and self._recent[0][0] <= after + 1:
             rows = [row for row in self._recent if row[0] > after]
         else:
             rows = await self._database.run(
-                "read", lambda tx: next_records(tx, self.name, after, _MOST_RECORDS)
+                "read", lambda tx: next_records(tx, self.name, after, _MAX_RECORDS)
             )
         size = 0
         taken: list[bytes] = []
@@ -126,19 +126,19 @@ class Spool:
                 self._forget = self.acked
                 self._condition.notify()
 
-    def hurry(self) -> None:
-        """The agent is told to end now: a disk that refuses is no longer waited for."""
-        self._hasty = True
+    def stop_now(self) -> None:
+        """The agent must end now: stop waiting for a disk that refuses."""
+        self._stopping = True
 
     async def close(self) -> None:
-        """Everything that was added is on the disk; a stream that has been delivered is removed."""
+        """Commit everything; a stream that has been delivered is deleted."""
         with self._condition:
             self._closing = True
             self._condition.notify()
         await asyncio.to_thread(self._thread.join)
         try:
             await asyncio.to_thread(self._folder.remove, self.name)
-        except StoreError as error:  # the next agent on the folder finds it, and removes it then
+        except StoreError as error:  # the next agent on the folder finds and deletes it
             _log.error("the stream %s stays in the spool: %s", self.name.incarnation, error)
 
     def _take_over(self) -> None:
@@ -161,10 +161,10 @@ class Spool:
             self._commit(batch, forget if forget > forgotten else 0)
             forgotten = max(forgotten, forget)
             if not closing and sum(len(data) for _, _, data in batch) < _LARGE:
-                time.sleep(_GATHER_SECONDS)
+                time.sleep(_BATCH_SECONDS)
 
     def _commit(self, batch: list[tuple[str, int, bytes]], forget: int) -> None:
-        """Until it is done: a full disk stops the tasks' output, and loses nothing as long as the agent lives."""
+        """Retry until committed: a full disk pauses the output of tasks, and loses nothing while the agent lives."""
 
         def work(tx: Transaction) -> None:
             if batch:
@@ -172,15 +172,15 @@ class Spool:
             if forget:
                 tx.run(Q.forget, incarnation=self.name.incarnation, acked=forget)
 
-        last_tries = _LAST_TRIES
+        attempts_left = _LAST_ATTEMPTS
         while not self._broken:
             try:
                 self._database.write(work)
                 break
             except StoreError as error:
                 _log.error("the spool in %s cannot be written: %s", self._folder.path, error)
-                last_tries -= self._closing or self._hasty
-                self._broken = not last_tries
+                attempts_left -= self._closing or self._stopping
+                self._broken = not attempts_left
                 if not self._broken:
                     time.sleep(self._retry_seconds)
         if self._broken:
@@ -194,17 +194,17 @@ class Spool:
             self._keep(batch, size)
         with self._condition:
             self._buffered -= size
-        self._news.set()
-        self._tell_room()
+        self._committed_event.set()
+        self._notify_room()
 
     def _keep(self, batch: list[tuple[str, int, bytes]], size: int) -> None:
         self.durable = batch[-1][1]
         self._recent.extend((seq, data) for _, seq, data in batch)
         self._recent_bytes += size
-        while self._recent_bytes > _MOST_RECENT:
+        while self._recent_bytes > _MAX_RECENT:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         if not self.full:
             waiting, self._waiting = self._waiting, []
             for call in waiting:

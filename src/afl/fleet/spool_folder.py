@@ -1,7 +1,7 @@
-"""The folder where agents keep what the principal has not acknowledged: one SQLite file with a stream per process.
+"""The folder of unacknowledged records: one SQLite file with a stream per agent process.
 
-A living agent holds a lock on a small file of its own, so the next agent on the folder knows which streams were left
-behind: a lock that can be taken belongs to nobody. Locks do not outlive a reboot, and a killed process keeps none.
+A live agent holds a lock on a small file, so the next agent on the folder knows which streams were left: a lock that
+can be taken has no holder. Locks do not outlive a reboot or a killed process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _held_guard = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class StreamName:
-    """Whose records they are."""
+    """The agent process that wrote the records."""
 
     agent_id: str
     incarnation: str
@@ -55,11 +55,11 @@ class SpoolFolder:
         self.database.atomic(Q.open_stream, incarnation=name.incarnation, agent_id=name.agent_id)
 
     def adopt(self) -> list[StreamName]:
-        """The streams whose agent is gone; from now on they are this process's to deliver."""
+        """Take over the streams of dead agents, to deliver them."""
         rows = self.database.select(Q.streams)
         names = [StreamName(row["agent_id"], row["incarnation"]) for row in rows]
         taken = [name for name in names if self._lock(name.incarnation)]
-        # Its agent may have delivered the rest and removed it between the look and the lock.
+        # Its agent may have delivered the rest and deleted it before the lock was taken.
         still = {row["incarnation"] for row in self.database.select(Q.streams)}
         for name in taken:
             if name.incarnation not in still:
@@ -67,7 +67,7 @@ class SpoolFolder:
         return [name for name in taken if name.incarnation in still]
 
     def remove(self, name: StreamName) -> None:
-        """Forget a stream that has been delivered; one with records left stays for the next agent."""
+        """Delete a delivered stream; one with records left stays for the next agent."""
         self.database.atomic(Q.close_stream, incarnation=name.incarnation)
         self._unlock(name.incarnation)
 
@@ -95,7 +95,7 @@ class SpoolFolder:
         path = str(self.path / f"{incarnation}.live")
         with _held_guard:
             if not self._remains(incarnation):
-                Path(path).unlink(missing_ok=True)  # while it is locked: nobody else is looking at it
+                Path(path).unlink(missing_ok=True)  # while it is locked, no other process uses it
             os.close(self._locks.pop(incarnation))
             _held.discard(path)
 
@@ -105,6 +105,6 @@ class SpoolFolder:
 
 
 def next_records(tx: Transaction, name: StreamName, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """The records behind a number, oldest first."""
+    """The records after a number, oldest first."""
     rows = tx.all(Q.next_records, incarnation=name.incarnation, after=after, limit=limit)
     return [(row["seq"], row["record"]) for row in rows]

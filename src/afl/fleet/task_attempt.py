@@ -1,4 +1,4 @@
-"""One start of one task: its process, its output, its time limit, its end."""
+"""One attempt of a task: its process, its output, its timeout, its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class TaskResources:
     """What all tasks of an agent share."""
 
     reaper: Reaper | None = None
@@ -40,18 +40,18 @@ class Outcome:
 
 
 class Attempt:
-    """Made when the task has a slot; `run` once."""
+    """Created when the task has a slot; `run` is called once."""
 
     def __init__(
         self,
-        workplace: Workplace,
+        resources: TaskResources,
         journal: RunJournal,
         task_id: str,
         task: Task,
         instance: str,
         number: int,
     ) -> None:
-        self._workplace, self._journal = workplace, journal
+        self._resources, self._journal = resources, journal
         self._task_id, self._task = task_id, task
         self._instance, self._number = instance, number
         self._child: ChildProcess | None = None
@@ -60,9 +60,9 @@ class Attempt:
         self._stopped = asyncio.Event()
 
     async def run(self) -> Outcome:
-        """Start the process and see it to its end; its last line is in the journal by then."""
+        """Start the process and wait for its end; its last line is in the journal then."""
         self._journal.task(self._task_id, self._instance, Status.RUNNING, attempt=self._number)
-        reaper = self._workplace.reaper
+        reaper = self._resources.reaper
         if reaper is not None:
             reaper.begin(self._instance)
         try:
@@ -72,12 +72,12 @@ class Attempt:
                 reaper.ended(self._instance)
 
     def stop(self, reason: str) -> None:
-        """End it, whatever it has started; the first reason counts."""
+        """End it with everything that it started; the first reason counts."""
         if not self._reason:
             self._reason = reason
             self._stopped.set()
             if self._child is not None:
-                self._ending = asyncio.create_task(self._child.stop(self._instance, self._workplace.grace))
+                self._ending = asyncio.create_task(self._child.stop(self._instance, self._resources.grace))
 
     async def _run(self) -> Outcome:
         output = TaskOutput(self._journal, self._task.name, self._instance)
@@ -88,8 +88,8 @@ class Attempt:
             self._child = child = ChildProcess(command, self._env(), output)
         except (OSError, ValueError, AgentFlowError) as error:
             return Outcome(False, error=f"Failed to start child process: {error}")
-        if self._workplace.reaper is not None:
-            self._workplace.reaper.started(self._instance, child.group)
+        if self._resources.reaper is not None:
+            self._resources.reaper.started(self._instance, child.group)
         timer = self._limit_time()
         code = await child.finished()
         if timer is not None:
@@ -100,13 +100,13 @@ class Attempt:
         return self._outcome(code)
 
     async def _placed(self) -> Task:
-        """The task with the cluster of this agent, if it needs one and names none."""
+        """The task with the address of the agent's cluster, if it needs one and names none."""
         config = self._task.config
         if not isinstance(config, Ray) or config.address is not None or self._reason:
             return self._task
         check_ray()
         finding = asyncio.ensure_future(
-            self._workplace.ray.address({**self._workplace.environ, **self._task.env})
+            self._resources.ray.address({**self._resources.environ, **self._task.env})
         )
         stopping = asyncio.ensure_future(self._stopped.wait())
         try:
@@ -131,7 +131,7 @@ class Attempt:
         return Outcome(False, code, f"exit code {code}" if code > 0 else f"ended by {_signal_name(-code)}")
 
     def _env(self) -> dict[str, str]:
-        """The agent's variables, the task's, and what tells a program which attempt it is."""
+        """The agent's variables, the task's, and those that identify the attempt."""
         own = {
             "AFL_RUN_ID": self._journal.run_id,
             "AFL_WORKFLOW_ID": self._journal.workflow_id,
@@ -139,7 +139,7 @@ class Attempt:
             "AFL_TASK_ATTEMPT": str(self._number),
             MARK: self._instance,
         }
-        return {**self._workplace.environ, **self._task.env, **own}
+        return {**self._resources.environ, **self._task.env, **own}
 
 
 def _signal_name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""One task of a workflow file: its keys, its tagged config, and which of its texts may hold a parameter."""
+"""One task of a workflow file: its keys, its tagged config, and the texts that may contain a parameter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPTION_WITH_VALUE = re.compile(r"[-+][A-Za-z]*[oO]")  # as in `bash -o pipefail
 
 
 def read_task(section: Section, params: Iterable[str]) -> Task:
-    """The task; what is wrong with it goes to the section's report, and is empty here."""
+    """The task; problems are added to the report of the section, and their values are empty."""
     section.allow(_TASK_KEYS, "a task")
     config = _config(section)
     working_directory = section.value("working_directory", str)
@@ -173,7 +173,7 @@ def _env(section: Section) -> dict[str, str]:
 
 
 def _retries(section: Section) -> Retries:
-    """A count of retries, or a mapping whose `attempts` counts the first start too, as `Retry` of AFL does."""
+    """A number of retries, or a mapping whose `attempts` counts the first start, as `Retry` of AFL does."""
     inner = None
     if not is_scalar(section.node_of("retries")):
         inner = section.section("retries", "a count, or attempts, backoff, factor, max")
@@ -203,7 +203,7 @@ def _always(section: Section) -> bool:
 
 
 def _check_placeholders(section: Section, task: Task, params: list[str]) -> None:
-    """Parameters stand in arguments and variables only, must be declared, and are never a shell's program."""
+    """Parameters are allowed in arguments and variables only, must be declared, and must not be a shell's program."""
     for way, text in _texts(task):
         for name in PLACEHOLDER.findall(text):
             if name not in params:
@@ -237,7 +237,7 @@ def _texts(task: Task) -> Iterable[tuple[str, str]]:
 
 
 def _read_by_shell(words: Sequence[str]) -> int | None:
-    """Which word with a parameter a shell would read as an option or as its program; `env sh -c` is a shell too."""
+    """Index of a word with a parameter that a shell reads as option or program; `env sh -c` is a shell too."""
     for index, word in enumerate(words):
         if os.path.basename(word) in _SHELLS:
             return _parameter_before_program(words, index + 1)
@@ -245,7 +245,7 @@ def _read_by_shell(words: Sequence[str]) -> int | None:
 
 
 def _parameter_before_program(words: Sequence[str], index: int) -> int | None:
-    """Options come first; the first word that is none is the program or script, and the rest are its arguments."""
+    """Options come first; the first other word is the program or script, and the rest are its arguments."""
     while index < len(words):
         if PLACEHOLDER.search(words[index]):
             return index

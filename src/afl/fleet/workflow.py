@@ -22,12 +22,12 @@ from afl.kernel.dag import Dag
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
 
-DEFAULT_REQUEUES = 3  # how often `on_crash: requeue` starts a run anew
+DEFAULT_REQUEUES = 3  # restarts of a run with `on_crash: requeue`
 
 
 @dataclass(frozen=True, slots=True)
 class Subprocess:
-    """A program and its arguments, started directly: no shell sees them."""
+    """A program and its arguments, started without a shell."""
 
     cmd: str
     args: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ CONFIGS: Mapping[str, type[Subprocess] | type[UvPython] | type[Ray]] = {
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a task is started, and the seconds between: `backoff`, then `factor` times as long, up to `max`."""
+    """The number of starts of a task, and the seconds between: `backoff`, then `factor` times as long, up to `max`."""
 
     attempts: int = 1  # every start counts: 3 is two retries
     backoff: float = 1.0
@@ -92,12 +92,12 @@ class Task:
     working_directory: str | None = None
     timeout: float | None = None  # seconds of one attempt
     retries: Retries = Retries()
-    allow_failure: bool = False  # when it fails, its dependents and the run go on as if it had not
-    always: bool = False  # `when: always`: it runs once its dependencies ended, in whatever way
+    allow_failure: bool = False  # when it fails, its dependents and the run continue as if it had succeeded
+    always: bool = False  # `when: always`: it runs once its dependencies have ended in any way
 
 
 class ParameterKind(StrEnum):
-    """What a parameter's value must be."""
+    """The type of a parameter's value."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -110,7 +110,7 @@ ParameterValue = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value that a run is given; without a default it must be."""
+    """A parameter of a run; required without a default."""
 
     kind: ParameterKind = ParameterKind.STRING
     default: ParameterValue | None = None
@@ -145,7 +145,7 @@ class Workflow:
     params: Mapping[str, Parameter] = field(default_factory=dict)
     overlap: Overlap = Overlap.ALLOW
     catch_up: CatchUp = CatchUp.NONE
-    requeues: int = 0  # `on_crash`: how often a run whose agent vanished is started anew
+    requeues: int = 0  # `on_crash`: how often a run whose agent was lost is restarted
 
     @cached_property
     def dag(self) -> Dag:
@@ -171,7 +171,7 @@ _ARTICLES = {
 def bind(workflow: Workflow, given: Mapping[str, Any]) -> dict[str, ParameterValue]:
     """A value for every parameter of the workflow; InputError for one that is missing, unknown or wrong.
 
-    Text is read as what the parameter is, since a command line has nothing else: "10" is the whole number 10.
+    Text is converted to the type of the parameter, since a command line has only text: "10" is the integer 10.
     """
     for name in given:
         if name not in workflow.params:
@@ -194,7 +194,7 @@ def bind(workflow: Workflow, given: Mapping[str, Any]) -> dict[str, ParameterVal
 
 
 def checked(parameter: Parameter, value: Any) -> ParameterValue:
-    """The value as the parameter's kind; InputError when it is not one, or none of the choices."""
+    """Convert a value to the parameter's type; InputError when it is invalid, or none of the choices."""
     try:
         found = _READERS[parameter.kind](value)
     except (ValueError, OverflowError):
@@ -220,12 +220,12 @@ def rendered_workflow(workflow: Workflow, values: Mapping[str, ParameterValue]) 
 
 
 def render(text: str, values: Mapping[str, ParameterValue]) -> str:
-    """The text with each placeholder replaced; one pass, so a value that looks like a placeholder stays as it is."""
+    """Replace each placeholder, in one pass, so that a value that looks like a placeholder stays."""
     return PLACEHOLDER.sub(lambda match: shown(values[match[1]]) if match[1] in values else match[0], text)
 
 
 def shown(value: ParameterValue) -> str:
-    """A value as a program reads it."""
+    """A value as the text that programs read."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

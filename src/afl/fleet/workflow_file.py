@@ -1,4 +1,4 @@
-"""A workflow file: YAML text -> Workflow, or everything that is wrong with it."""
+"""A workflow file: parses YAML text into a Workflow, or reports every problem."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEYS = (
     "catch_up",
     "on_crash",
 )
-_MOST_CYCLES = 20  # that are told of one file
+_MOST_CYCLES = 20  # reported per file
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DAY_7 = re.compile(r"(?<![0-9/])7(?![0-9])")
 
@@ -139,7 +139,7 @@ _SCALARS = (str, int, float, bool)
 def _checked(section: Section, name: str, parameter: Parameter, value: Any) -> Any:
     strings = parameter.kind is ParameterKind.STRING
     try:
-        if isinstance(value, str) is not strings:  # a file can say what it means; only a command line cannot
+        if isinstance(value, str) is not strings:  # a file has types; only a command line has not
             raise InputError(f"is {value!r}; expected a value of the type {parameter.kind}")
         return checked(parameter, value)
     except InputError as error:
@@ -167,7 +167,7 @@ def _cron(document: Section) -> str | None:
 
 
 def _check_schedulable(document: Section, params: dict[str, Parameter]) -> None:
-    """A run that the clock starts has nobody who gives it values."""
+    """A scheduled run has no caller who gives values."""
     for name, parameter in params.items():
         if parameter.default is None:
             document.problem("cron", f"starts runs without parameters; give {name!r} a default")

@@ -1,4 +1,4 @@
-"""The folder of workflow files: read once, and again when a file changed. One bad file never hides the others."""
+"""The folder of workflow files: a file is read again when it changed. One bad file never hides the others."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from afl.kernel.bounds import LONGEST_NAME, cut, is_name
 _log = logging.getLogger(__name__)
 SUFFIXES = (".yml", ".yaml")
 _LARGEST = 1024 * 1024
-# A file written twice within one tick of the file system's clock looks the same both times, so one that is this young
-# is read again at the next look.
+# A file written twice within one tick of the file system's clock has the same stamp both times, so a file this young
+# is read again at the next refresh.
 _UNSETTLED_NS = 100_000_000
 
 Stamp = tuple[int, ...]
 
 
 def workflow_id(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> str:
-    """`etl/daily.yml` -> `etl.daily`: the one place where ids are made."""
+    """`etl/daily.yml` -> `etl.daily`."""
     relative = Path(path).relative_to(folder)
     return ".".join((*relative.parts[:-1], relative.stem))
 
@@ -41,8 +41,8 @@ class _Entry:
 class WorkflowFolder:
     """`workflows` by id and `problems`, as of the last `refresh`, which costs one `stat` per unchanged file.
 
-    Files that end in .yml or .yaml count, in subfolders too; what begins with a dot is passed over. Who holds a
-    workflow keeps it: a file that changes or goes makes no difference to what was started from it.
+    Files that end in .yml or .yaml count, in subfolders too; hidden files and folders are ignored. A workflow object is
+    immutable: changing or deleting its file does not affect runs.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -60,7 +60,7 @@ class WorkflowFolder:
         return self._problems
 
     def refresh(self) -> bool:
-        """Look at the folder; whether workflows or problems are others than before."""
+        """Read changed files; whether workflows or problems changed."""
         found: list[Problem] = []
         entries = {
             path: self._entry(path, status) for path, status in sorted(_files(str(self.path), set(), found))
@@ -81,12 +81,12 @@ class WorkflowFolder:
         if known is not None and known.stamp == stamp:
             return known
         if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _UNSETTLED_NS:
-            stamp = ()  # equal to no stamp of a file
+            stamp = ()  # equal to no stamp
         try:
             workflow = self._read(path, status.st_size)
         except WorkflowFileError as error:
             return _Entry(stamp, None, error.problems)
-        except Exception as error:  # a defect of ours must not hide the other files
+        except Exception as error:  # an internal error must not hide the other files
             _log.exception("%s cannot be read", path)
             return _Entry(stamp, None, (Problem(path, 0, "", f"cannot be read: {cut(repr(error))}"),))
         return _Entry(stamp, workflow, ())
@@ -145,7 +145,7 @@ def _files(
                 yield from _files(entry.path, seen, problems)
             elif entry.name.endswith(SUFFIXES) and entry.is_file():
                 yield entry.path, entry.stat()
-        except OSError as error:  # it went, or its link leads nowhere
+        except OSError as error:  # it was deleted, or is a dangling link
             problems.append(Problem(entry.path, 0, "", f"cannot be read: {error.strerror}"))
 
 

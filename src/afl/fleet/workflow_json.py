@@ -14,14 +14,14 @@ from afl.kernel.errors import InputError
 
 _OWN_TASK_KEYS = ("env", "working_directory", "timeout", "retries", "allow_failure", "always")
 _OWN_AGENT_KEYS = ("max_parallel",)
-_OWN_PRINCIPAL_KEYS = ("params", "overlap", "catch_up", "requeues")  # an agent need not know them
+_OWN_PRINCIPAL_KEYS = ("params", "overlap", "catch_up", "requeues")  # not needed by agents
 _REFERENCE_KINDS = (Subprocess, UvPython)
-_MOST_TASKS = 3  # that are named among those that need an agent of ours
+_MOST_TASKS = 3  # shown of those that need our agent
 
 
 def encode_workflow(workflow: Workflow) -> str:
     """JSON text."""
-    return encode(to_wire(workflow), what=f"workflow {workflow.id!r}")
+    return encode(to_data(workflow), what=f"workflow {workflow.id!r}")
 
 
 def decode_workflow(text: str | bytes) -> Workflow:
@@ -30,26 +30,24 @@ def decode_workflow(text: str | bytes) -> Workflow:
         value = decode(text)
     except msgspec.DecodeError as error:
         raise InputError(f"a workflow is not JSON: {error}") from error
-    return from_wire(value)
+    return from_data(value)
 
 
-def to_wire(workflow: Workflow) -> dict[str, Any]:
+def to_data(workflow: Workflow) -> dict[str, Any]:
     """Plain data with the keys of the reference, in its order, and ours."""
     own = _own_keys(workflow, (*_OWN_AGENT_KEYS, *_OWN_PRINCIPAL_KEYS))
-    return (
-        _workflow_to_wire(workflow, lambda task: _task_to_wire(task) | _own_keys(task, _OWN_TASK_KEYS)) | own
-    )
+    return _workflow_data(workflow, lambda task: _task_data(task) | _own_keys(task, _OWN_TASK_KEYS)) | own
 
 
-def to_reference_wire(workflow: Workflow) -> dict[str, Any] | None:
-    """Plain data with the keys of the reference alone; None for a workflow with a task of a kind it does not know."""
+def to_reference_data(workflow: Workflow) -> dict[str, Any] | None:
+    """Plain data with the keys of the reference only; None for a workflow with a task kind that it does not know."""
     if not all(isinstance(task.config, _REFERENCE_KINDS) for task in workflow.tasks.values()):
         return None
-    return _workflow_to_wire(workflow, _task_to_wire)
+    return _workflow_data(workflow, _task_data)
 
 
 def needs_of(workflow: Workflow) -> str:
-    """What a run of it needs that agents of the reference do not know, as the keys of its file; empty: nothing."""
+    """The keys that agents of the reference do not support; empty: none."""
     needs = list(_own_keys(workflow, _OWN_AGENT_KEYS))
     tasks = [
         f"{', '.join(keys)} (task {task_id})"
@@ -62,13 +60,13 @@ def needs_of(workflow: Workflow) -> str:
     return ", ".join(needs)
 
 
-def from_wire(value: Any) -> Workflow:
+def from_data(value: Any) -> Workflow:
     """The workflow of plain data; InputError names the workflow and the key that is wrong."""
     if not isinstance(value, dict):
         raise InputError(f"a workflow is {type(value).__name__}; expected an object")
     where = f"workflow {value.get('id')!r}"
     try:
-        tasks = {name: _task_from_wire(task) for name, task in value["dag"]["task_map"].items()}
+        tasks = {name: _task_from_data(task) for name, task in value["dag"]["task_map"].items()}
         workflow = Workflow(tasks=tasks, **_fields(value, _WORKFLOW_TYPES))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{where} cannot be read: {error}") from error
@@ -79,19 +77,19 @@ def from_wire(value: Any) -> Workflow:
     return workflow
 
 
-def _workflow_to_wire(workflow: Workflow, task_to_wire: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+def _workflow_data(workflow: Workflow, task_data: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": workflow.id,
         "name": workflow.name,
         "description": workflow.description,
         "path": workflow.path,
-        "dag": _dag_to_wire(workflow, task_to_wire),
+        "dag": _dag_data(workflow, task_data),
         "cron": workflow.cron,
         "start_time": workflow.start_time,
     }
 
 
-def _dag_to_wire(workflow: Workflow, task_to_wire: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+def _dag_data(workflow: Workflow, task_data: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
     indexes = {task_id: index for index, task_id in enumerate(workflow.tasks)}
     edges = [
         [indexes[name], indexes[task_id], 0]
@@ -101,13 +99,13 @@ def _dag_to_wire(workflow: Workflow, task_to_wire: Callable[[Task], dict[str, An
     return {
         "name": workflow.name,
         "task_id_node_ix_map": indexes,
-        "task_map": {task_id: task_to_wire(task) for task_id, task in workflow.tasks.items()},
+        "task_map": {task_id: task_data(task) for task_id, task in workflow.tasks.items()},
         "inner": {"nodes": list(indexes), "node_holes": [], "edge_property": "directed", "edges": edges},
         "first_tasks": [task_id for task_id, task in workflow.tasks.items() if not task.depends],
     }
 
 
-def _task_to_wire(task: Task) -> dict[str, Any]:
+def _task_data(task: Task) -> dict[str, Any]:
     return {
         "name": task.name,
         "description": task.description,
@@ -121,7 +119,7 @@ def _task_needs(task: Task) -> list[str]:
     return kind + ["when" if key == "always" else key for key in _own_keys(task, _OWN_TASK_KEYS)]
 
 
-def _task_from_wire(value: Mapping[str, Any]) -> Task:
+def _task_from_data(value: Mapping[str, Any]) -> Task:
     [(kind, body)] = value["config"].items()
     if kind not in CONFIGS:
         raise TypeError(f"task config {kind!r} is not one of {', '.join(CONFIGS)}")
@@ -130,7 +128,7 @@ def _task_from_wire(value: Mapping[str, Any]) -> Task:
 
 
 def _fields(value: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-    """The known keys that hold something, each checked against its type; a key we do not know is passed over."""
+    """The known keys that are not null, each converted to its type; unknown keys are ignored."""
     found: dict[str, Any] = {}
     for key, kind in types.items():
         if value.get(key) is not None:
@@ -142,7 +140,7 @@ def _fields(value: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any
 
 
 def _own_keys(owner: Workflow | Task, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Those of our keys that differ from their default."""
+    """Our keys that differ from their default."""
     defaults = {item.name: item for item in dataclasses.fields(owner)}
     found: dict[str, Any] = {}
     for key in keys:
@@ -153,6 +151,6 @@ def _own_keys(owner: Workflow | Task, keys: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-# Which class a config is depends on its tag, which msgspec does not know for dataclasses: it is read by hand.
+# The class of a config depends on its tag, which msgspec does not know for dataclasses: it is converted by hand.
 _WORKFLOW_TYPES = {name: kind for name, kind in get_type_hints(Workflow).items() if name != "tasks"}
 _TASK_TYPES = {name: kind for name, kind in get_type_hints(Task).items() if name != "config"}

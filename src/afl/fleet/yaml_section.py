@@ -1,7 +1,7 @@
-"""Safe YAML with its line numbers: a mapping of a file, whose keys are asked for one by one.
+"""Safe YAML with line numbers: a mapping of a file, whose keys are read one by one.
 
-Nodes are read, never constructed, so no tag can make an object. Plain words that YAML 1.1 would turn into something
-else (`yes`, `on`, `2025-01-20`) stay text; only true, false, null and numbers are more than text.
+Nodes are composed, never constructed, so no tag can create an object. Plain words that YAML 1.1 would convert (`yes`,
+`on`, `2025-01-20`) stay text; only true, false, null and numbers are converted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ try:
 except ImportError as missing:
     raise MissingExtraError(f"workflow files need PyYAML: {pip_install('fleet')}") from missing
 
-_DEEPEST = 50  # the loader in C recurses without looking at its stack
-_MOST_NODES = 100_000  # aliases of aliases could unfold without end
+_DEEPEST = 50  # the loader in C recurses without checking its stack
+_MOST_NODES = 100_000  # aliases of aliases could expand without end
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][+-]?[0-9]+)?")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it was built
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it is available
 _STANDARD = "tag:yaml.org,2002:"
 _MERGE = "<<"
 _NAMES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -44,7 +44,7 @@ class Report:
         self.problems.append(Problem(self.path, line, key, message))
 
     def stop(self) -> WorkflowFileError:
-        """All that was found, as an error to raise."""
+        """All problems, as an error to raise."""
         return WorkflowFileError(sorted(self.problems, key=lambda problem: problem.line))
 
     def count(self) -> None:
@@ -55,7 +55,7 @@ class Report:
 
 
 class Section:
-    """A mapping of the file; `key` is the way to it: `tasks.load.config`."""
+    """A mapping of the file; `key` is its path: `tasks.load.config`."""
 
     def __init__(self, report: Report, node: yaml.MappingNode, key: str) -> None:
         self.report, self.node, self.key = report, node, key
@@ -81,7 +81,7 @@ class Section:
         return f"{self.key}.{name}" if self.key else name
 
     def problem(self, name: str, message: str, node: yaml.Node | None = None) -> None:
-        """Something is wrong with one key, or with the mapping when the name is empty."""
+        """Report a problem with one key, or with the mapping when the name is empty."""
         key = self.way(name) if name else self.key
         self.report.add(node or self._values.get(name) or self.node, key, message)
 
@@ -89,13 +89,13 @@ class Section:
         return self._values.get(name)
 
     def allow(self, names: tuple[str, ...], what: str) -> None:
-        """Every other key is a problem, with the near one."""
+        """Report every other key, with the nearest known one."""
         for name in self._values:
             if name not in names:
                 self.problem(name, f"is no key of {what}{suggestion(name, names)}", self._keys[name])
 
     def value(self, name: str, *kinds: type, required: bool = False) -> Any:
-        """A scalar of one of the kinds; None when it is not given, null, or wrong (then it is reported)."""
+        """A scalar of one of the types; None when it is missing, null, or wrong (which is reported)."""
         node = self._values.get(name)
         found = self._plain(name, node) if node is not None else None
         if found is None:
@@ -108,14 +108,14 @@ class Section:
         return found
 
     def text(self, name: str) -> str:
-        """A text that must be there and hold something; empty when it is wrong (then it is reported)."""
+        """A required, nonempty text; empty when it is wrong (which is reported)."""
         found = self.value(name, str, required=True)
         if found == "":
             self.problem(name, "is empty")
         return found or ""
 
     def label(self, name: str) -> str:
-        """A text that goes into tables and frames as it is."""
+        """A text that is stored and sent as it is."""
         found = self.text(name)
         if "\0" in found or "\x01" in found:
             self.problem(
@@ -126,11 +126,11 @@ class Section:
         return found
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; empty when it is not given."""
+        """A list of texts; empty when it is missing."""
         return tuple(found for found in self.scalars(name, str) if isinstance(found, str))
 
     def scalars(self, name: str, *kinds: type) -> list[Any]:
-        """A list of scalars of the kinds."""
+        """A list of scalars of the types."""
         node = self._values.get(name)
         if node is None or self._is_null(node):
             return []
@@ -148,7 +148,7 @@ class Section:
         return found
 
     def section(self, name: str, what: str, *, required: bool = False) -> Section | None:
-        """A mapping below; None when it is not given or is none."""
+        """A nested mapping; None when it is missing or not a mapping."""
         node = self._values.get(name)
         if node is None or self._is_null(node):
             if required:
@@ -160,7 +160,7 @@ class Section:
         return Section(self.report, node, self.way(name))
 
     def data(self, name: str) -> dict[str, Any]:
-        """A mapping as plain data, whatever is in it."""
+        """A mapping as plain data."""
         node = self._values.get(name)
         if node is None or self._is_null(node):
             return {}
@@ -183,7 +183,7 @@ class Section:
         return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null")
 
     def _plain(self, name: str, node: yaml.Node) -> Any:
-        """The value of a scalar; other nodes are themselves, which no kind matches."""
+        """The value of a scalar; other nodes are returned as they are, and match no type."""
         self.report.count()
         if not isinstance(node, yaml.ScalarNode):
             return node
@@ -194,7 +194,7 @@ class Section:
         return node.value if node.style else _resolved(node.value)
 
     def _pairs(self, node: yaml.MappingNode, depth: int = 0) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """The pairs of a mapping; those that `<<` merges in come only where it has none of its own."""
+        """The pairs of a mapping; pairs merged by `<<` only for keys that it does not have itself."""
         own = {str(name.value) for name, _ in node.value}
         for name_node, value_node in node.value:
             self.report.count()
@@ -222,7 +222,7 @@ class Section:
 
 
 def read_document(path: str, text: str) -> Section:
-    """The mapping that is the file; WorkflowFileError when it is not YAML, or no mapping."""
+    """The mapping at the top of a file; WorkflowFileError when it is not YAML, or not a mapping."""
     report = Report(path)
     try:
         if _depth(text) > _DEEPEST:
@@ -240,12 +240,12 @@ def read_document(path: str, text: str) -> Section:
 
 
 def is_scalar(node: yaml.Node | None) -> bool:
-    """Whether a node is one value, neither a list nor a mapping."""
+    """Whether a node is a scalar."""
     return isinstance(node, yaml.ScalarNode)
 
 
 def _depth(text: str) -> int:
-    """How deeply the text is nested, from its events, which take no stack."""
+    """The nesting depth of the text, from its events, which need no stack."""
     depth = deepest = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -1,4 +1,4 @@
-"""ZeroMQ for the fleet, or a clear word when it is not installed; the rest of the part imports it from here."""
+"""ZeroMQ for the fleet, or MissingExtraError when it is not installed; other modules import it from here."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_a_missed_ring_costs_the_fallback_interval_only(
         coordinator = post.coordinator(fallback_interval=0.02)
         task = asyncio.create_task(coordinator.receive(BOB, 60, wait=NEVER))
         await asleep(1)
-        monkeypatch.setattr(Waiters, "ring", lambda waiters, queue, count: None)
+        monkeypatch.setattr(Waiters, "notify", lambda waiters, queue, count: None)
         await coordinator.send_message(ANN, BOB, letter())
         assert await asyncio.wait_for(task, 60) is not None
 

@@ -11,7 +11,7 @@ from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 from afl.fleet.messages import LogPage, RunRecord, Status
 from afl.fleet.principal import logs, retention, views
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk
+from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import BLOCKS, RUNS, Retention
 from afl.fleet.requests import GetLogs
@@ -110,7 +110,7 @@ def test_lines_of_earlier_instances_of_a_run_go_with_it(keeper: Keeper) -> None:
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.ship("i", log_record(keeper.next("i"), "first attempt", run_id="a"))
     keeper.now += LEASE_MS + 1
-    keeper.judge()
+    keeper.expire()
     taken = keeper.claim("j")
     assert taken is not None
     keeper.say("j", "a", taken["epoch"], S.RUNNING)
@@ -132,7 +132,7 @@ def test_word_of_a_run_that_is_gone_is_taken_and_changes_nothing(keeper: Keeper)
 def test_the_principal_keeps_so_many_days(keeper: Keeper, tmp_path: Path, days: int, left: list[str]) -> None:
     end_one(keeper, "a")
     keeper.now += 2 * DAY_MS + 1_000
-    desk = Desk(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
-    assert asyncio.run(Retention(desk, days).look()) == 1 - len(left)
+    context = PrincipalContext(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
+    assert asyncio.run(Retention(context, days).look()) == 1 - len(left)
     found = keeper.store.read(lambda tx: tx.all(Query.of("select run_id from fleet_runs")))
     assert [row["run_id"] for row in found] == left

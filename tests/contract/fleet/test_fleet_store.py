@@ -91,10 +91,10 @@ def test_a_silent_agent_loses_its_run_after_the_timeout_and_not_before(keeper: K
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.say_task("i", "a", 1, S.RUNNING)
     keeper.now += LEASE_MS
-    assert keeper.judge() == []
+    assert keeper.expire() == []
     keeper.now += 1
-    [verdict] = keeper.judge()
-    assert (verdict.status, verdict.crashed) == (S.CRASHED, True)
+    [expired] = keeper.expire()
+    assert (expired.status, expired.crashed) == (S.CRASHED, True)
     detail = keeper.detail("a")
     assert (detail.run.status, detail.tasks[0].status) == (S.CRASHED, S.CRASHED)
     assert "agent i" in detail.run.error
@@ -108,15 +108,15 @@ def test_a_heartbeat_renews_what_it_names_and_nothing_else(keeper: Keeper) -> No
     keeper.now += LEASE_MS
     assert keeper.beat("i", ("a", 1)) == keeper.beat("i")
     keeper.now += 1
-    assert [verdict.run_id for verdict in keeper.judge()] == ["b"]
+    assert [expired.run_id for expired in keeper.expire()] == ["b"]
 
 
 def test_an_agent_that_dies_between_fetch_and_running_loses_nothing(keeper: Keeper) -> None:
     keeper.enqueue("a")
     keeper.claim("i")
     keeper.now += LEASE_MS + 1
-    [verdict] = keeper.judge()
-    assert (verdict.status, verdict.crashed) == (S.PENDING, False)
+    [expired] = keeper.expire()
+    assert (expired.status, expired.crashed) == (S.PENDING, False)
     taken = keeper.claim("j")
     assert taken and (taken["run_id"], taken["epoch"], taken["requeued"]) == ("a", 3, 0)
 
@@ -127,7 +127,7 @@ def crashed(keeper: Keeper, requeues: int) -> None:
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.say_task("i", "a", 1, S.RUNNING)
     keeper.now += LEASE_MS + 1
-    keeper.judge()
+    keeper.expire()
 
 
 def test_a_crashed_run_is_queued_again_as_often_as_its_workflow_says(keeper: Keeper) -> None:
@@ -137,8 +137,8 @@ def test_a_crashed_run_is_queued_again_as_often_as_its_workflow_says(keeper: Kee
     assert taken and taken["requeued"] == 1
     keeper.say("j", "a", taken["epoch"], S.RUNNING)
     keeper.now += LEASE_MS + 1
-    [verdict] = keeper.judge()
-    assert verdict.status is S.CRASHED and keeper.run("a").attempt == 2
+    [expired] = keeper.expire()
+    assert expired.status is S.CRASHED and keeper.run("a").attempt == 2
     words = [status for status, _ in history(keeper, "a")]
     assert words == ["PENDING", "RUNNING", "CRASHED", "PENDING", "RUNNING", "CRASHED"]
 
@@ -169,7 +169,7 @@ def test_an_agent_that_comes_back_goes_on(keeper: Keeper) -> None:
     assert keeper.beat("i", ("a", 1)).lost == []
     assert keeper.run("a").status is S.RUNNING and keeper.detail("a").tasks[0].status is S.RUNNING
     keeper.now += LEASE_MS
-    assert keeper.judge() == []
+    assert keeper.expire() == []
 
 
 def test_a_principal_that_starts_waits_one_timeout(keeper: Keeper) -> None:
@@ -177,11 +177,11 @@ def test_a_principal_that_starts_waits_one_timeout(keeper: Keeper) -> None:
     keeper.claim("i")
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.now += 10 * LEASE_MS
-    keeper.change(monitor.spare_all)
+    keeper.change(monitor.renew_all)
     keeper.now += LEASE_MS
-    assert keeper.judge() == []
+    assert keeper.expire() == []
     keeper.now += 1
-    assert len(keeper.judge()) == 1
+    assert len(keeper.expire()) == 1
 
 
 def test_an_agent_that_lets_go_of_a_run_says_crashed_itself(keeper: Keeper) -> None:
@@ -217,8 +217,8 @@ def test_a_cancelled_run_whose_agent_dies_is_cancelled_and_never_queued_again(ke
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.cancel("a")
     keeper.now += LEASE_MS + 1
-    [verdict] = keeper.judge()
-    assert verdict.status is S.CANCELLED and keeper.beat("i", ("a", 1)).cancel == ["a"]
+    [expired] = keeper.expire()
+    assert expired.status is S.CANCELLED and keeper.beat("i", ("a", 1)).cancel == ["a"]
 
 
 def test_runs_behind_open_ones_wait_their_turn(keeper: Keeper) -> None:
@@ -258,7 +258,7 @@ def ending(run_id: str) -> Work:
 
 def test_no_run_waits_for_ever_behind_runs_that_end_while_it_is_queued(keeper: Keeper) -> None:
     keeper.enqueue("a")
-    order = runs.Order("b", "w", "W", "{}", 0, {}, "test")
+    order = runs.NewRun("b", "w", "W", "{}", 0, {}, "test")
     at_the_same_time(keeper, ending("a"), lambda change: runs.enqueue(change, order, behind=True))
     assert keeper.run("b").status is S.PENDING
 
@@ -408,7 +408,7 @@ def test_old_agents_after_a_crash(keeper: Keeper) -> None:
     keeper.now += LEASE_MS
     assert keeper.change(lambda change: old_peers.heartbeat(change, "old")) == 1
     keeper.now += LEASE_MS + 1
-    assert [verdict.status for verdict in keeper.judge()] == [S.PENDING]
+    assert [expired.status for expired in keeper.expire()] == [S.PENDING]
     late = AgentWorkflowStatus("old", "w", "slug", S.COMPLETED)
     keeper.change(lambda change: old_peers.report_workflow(change, late))
     assert keeper.run("a").status is S.PENDING and history(keeper, "a")[-1] == ("COMPLETED", 1)
@@ -420,5 +420,5 @@ def test_a_fetch_of_an_old_agent_that_is_never_confirmed_goes_back(keeper: Keepe
     keeper.now += LEASE_MS
     assert keeper.change(lambda change: old_peers.heartbeat(change, "old")) == 0
     keeper.now += 1
-    keeper.judge()
+    keeper.expire()
     assert keeper.claim("i") is not None

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from support.circuits import Circuit
 from support.properties import tries
 
-from afl.coordination.breaker_config import BreakerKeeper, CircuitBreakerConfig, Standing
+from afl.coordination.breaker_config import BreakerStatus, BreakerStore, CircuitBreakerConfig
 from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker
 
@@ -48,9 +48,9 @@ STEP = st.one_of(
 class Side:
     """One machine, and the calls that are under way on it."""
 
-    def __init__(self, keeper: BreakerKeeper) -> None:
+    def __init__(self, keeper: BreakerStore) -> None:
         self.keeper = keeper
-        self.entered: dict[int, Standing] = {}
+        self.entered: dict[int, BreakerStatus] = {}
         self.entries = 0
 
     async def do(self, step: tuple[Any, ...]) -> Any:
@@ -68,7 +68,7 @@ class Side:
             return _shown(await self.keeper.reset())
         return None
 
-    async def _enter(self, call: int) -> Standing:
+    async def _enter(self, call: int) -> BreakerStatus:
         """A call that is under way cannot begin again; its number is free for another once it has left."""
         if call in self.entered:
             standing, _ = await self.keeper.look()
@@ -83,7 +83,7 @@ class Side:
         return _shown(standing), dict(counts.counts)
 
 
-def _shown(standing: Standing) -> Standing:
+def _shown(standing: BreakerStatus) -> BreakerStatus:
     """What both must agree on: all but the times of their clocks."""
     return replace(
         standing, epoch=0, changed_at=0, now=0, retry_after=min(standing.retry_after, 0), shared=False

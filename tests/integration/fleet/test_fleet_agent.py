@@ -33,7 +33,7 @@ def live(
 
     async def living() -> tuple[int, FakePrincipal, Agent]:
         line = principal or FakePrincipal()
-        agent = Agent(settings, folder=folder, grace=0.2, line=line)
+        agent = Agent(settings, folder=folder, grace=0.2, client=line)
         running = asyncio.create_task(agent.run())
         worker = asyncio.ensure_future(work(line, agent))
         await asyncio.wait([running, worker], return_when=asyncio.FIRST_EXCEPTION)
@@ -212,8 +212,8 @@ def test_the_second_signal_ends_what_runs(tmp_path: Path) -> None:
 def test_the_second_signal_waits_for_no_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(spool, "_LAST_TRIES", 1)
-    monkeypatch.setattr(spool, "_MOST_BUFFERED", 100_000)
+    monkeypatch.setattr(spool, "_LAST_ATTEMPTS", 1)
+    monkeypatch.setattr(spool, "_MAX_BUFFERED", 100_000)
 
     def refuse(*_: object) -> None:
         raise StoreUnavailable("the disk is full")

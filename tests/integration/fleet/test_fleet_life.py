@@ -24,7 +24,7 @@ def test_a_heartbeat_comes_every_five_seconds(tmp_path: Path) -> None:
 
     async def living() -> FakePrincipal:
         principal = FakePrincipal()
-        agent = Agent(SETTINGS, folder=tmp_path, line=principal)
+        agent = Agent(SETTINGS, folder=tmp_path, client=principal)
         running = asyncio.create_task(agent.run(signals=False))
         await principal.until(lambda: len(principal.beats) >= 3)
         agent.drain()
@@ -37,7 +37,7 @@ def test_a_heartbeat_comes_every_five_seconds(tmp_path: Path) -> None:
 def test_the_place_of_a_run_that_ended_is_free_again(tmp_path: Path) -> None:
     async def living() -> FakePrincipal:
         principal = FakePrincipal()
-        agent = Agent(SETTINGS, folder=tmp_path, line=principal)
+        agent = Agent(SETTINGS, folder=tmp_path, client=principal)
         running = asyncio.create_task(agent.run(signals=False))
         flows = [workflow(a=command("true")), workflow(a=shell("exit 3")), workflow(a=command("/no/program"))]
         for number, flow in enumerate([*flows, flows[0]]):

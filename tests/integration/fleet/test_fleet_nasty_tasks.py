@@ -17,11 +17,11 @@ from afl.fleet import reaper
 from afl.fleet.executors import process
 from afl.fleet.executors.command import command_of
 from afl.fleet.messages import Level, LogRecord, Record, Status
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Task, UvPython
 
-QUICK = Workplace(grace=0.2)
+QUICK = TaskResources(grace=0.2)
 
 
 def python(program: str, **rest: Any) -> Task:
@@ -99,7 +99,7 @@ def test_a_timeout_ends_a_task() -> None:
 
 def test_a_task_that_ignores_sigterm_is_killed_with_its_children() -> None:
     program = 'trap "" TERM; sleep 600 & echo $!; while :; do sleep 600; done'
-    report = run(workflow(t=shell(program)), workplace=QUICK, receive=stop_at_first_line)
+    report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
     assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELLED, -9)
     [child] = report.lines()
     assert eventually(lambda: is_gone(int(child)))
@@ -107,7 +107,7 @@ def test_a_task_that_ignores_sigterm_is_killed_with_its_children() -> None:
 
 def test_a_polite_task_is_given_time_to_say_goodbye() -> None:
     program = 'trap "echo goodbye; exit 3" TERM; echo ready; sleep 600 & wait'
-    report = run(workflow(t=shell(program)), workplace=Workplace(grace=60), receive=stop_at_first_line)
+    report = run(workflow(t=shell(program)), resources=TaskResources(grace=60), receive=stop_at_first_line)
     assert report.lines() == ["ready", "goodbye"]
     assert report.last("t").exit_code == 3
 
@@ -121,7 +121,7 @@ def test_a_daemon_that_holds_the_pipes_does_not_hold_the_task() -> None:
 
 def test_a_daemon_that_left_its_group_is_found_when_the_task_is_ended() -> None:
     program = "setsid sh -c 'echo $$; exec sleep 600' & sleep 600"
-    report = run(workflow(t=shell(program)), workplace=QUICK, receive=stop_at_first_line)
+    report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
     [daemon] = report.lines()
     assert report.last("t").status is Status.CANCELLED
     assert eventually(lambda: is_gone(int(daemon)))
@@ -145,7 +145,7 @@ def test_where_the_system_has_no_pidfd_a_thread_waits(monkeypatch: pytest.Monkey
 def test_where_the_system_does_not_show_processes_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reaper, "_PROC", "/no/such/folder")
     program = 'trap "" TERM; sleep 600 & echo $!; while :; do sleep 600; done'
-    report = run(workflow(t=shell(program)), workplace=QUICK, receive=stop_at_first_line)
+    report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
     assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELLED, -9)
     [child] = report.lines()
     assert eventually(lambda: is_gone(int(child)))

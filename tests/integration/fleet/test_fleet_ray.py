@@ -15,7 +15,7 @@ from support.fleet_records import run, workflow
 from support.processes import python
 
 from afl.fleet.messages import Level, LogRecord, Record, Status
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Ray, Task
 
@@ -83,7 +83,7 @@ def test_cancel_ends_the_program_on_the_cluster(cluster: str, tmp_path: Path) ->
             manager.stop("run", Status.CANCELLED, "enough")
 
     task = on_ray(cluster, tmp_path, cmd="sh", args=("-c", "echo $$; sleep 600"))
-    report = run(workflow(t=task), workplace=Workplace(grace=60), receive=receive)
+    report = run(workflow(t=task), resources=TaskResources(grace=60), receive=receive)
     assert report.last("t").status is Status.CANCELLED
     [pid] = report.lines(Level.INFO)
     assert eventually(lambda: is_gone(int(pid)))

@@ -19,7 +19,7 @@ AGENT = """
 import asyncio, sys
 from support.fleet_records import shell, workflow, fetched, ListSpool
 from afl.fleet.reaper import Reaper
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 
 async def main():
@@ -34,8 +34,8 @@ async def main():
     }
     spool = ListSpool()
     say = lambda record: print(record.status, flush=True)
-    spool.heard.append(lambda record: asyncio.get_running_loop().call_soon(say, record))
-    manager = TaskManager(spool, 5, Workplace(reaper=reaper))
+    spool.received.append(lambda record: asyncio.get_running_loop().call_soon(say, record))
+    manager = TaskManager(spool, 5, TaskResources(reaper=reaper))
     await manager.run(fetched(workflow(**tasks)))
 
 asyncio.run(main())

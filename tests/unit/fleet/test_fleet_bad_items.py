@@ -13,8 +13,8 @@ from support.fleet_stores import LEASE_MS, Keeper
 from afl.fleet.messages import Status
 from afl.fleet.principal import logs
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk
-from afl.fleet.principal.log_sockets import Intake
+from afl.fleet.principal.context import PrincipalContext
+from afl.fleet.principal.log_sockets import LogReceiver
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import Retention
@@ -36,8 +36,8 @@ def keeper() -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def desk(keeper: Keeper, tmp_path: Path) -> Desk:
-    return Desk(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
+def context(keeper: Keeper, tmp_path: Path) -> PrincipalContext:
+    return PrincipalContext(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
 
 
 def refuse(keeper: Keeper, event: str, table: str, column: str, value: str) -> None:
@@ -70,13 +70,15 @@ def until(work: Callable[[], bool], *parts: object) -> None:
     asyncio.run(wait())
 
 
-def test_one_agent_that_cannot_be_saved(keeper: Keeper, desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_agent_that_cannot_be_saved(
+    keeper: Keeper, context: PrincipalContext, caplog: pytest.LogCaptureFixture
+) -> None:
     refuse(keeper, "insert", "fleet_agents", "agent_id", "bad")
     for name in ("a", "bad", "c"):
-        desk.registry.seen(name, f"{name}-1")
+        context.registry.seen(name, f"{name}-1")
 
     async def watch() -> None:
-        monitor = Monitor(desk)
+        monitor = Monitor(context)
         await monitor.start()
         for _ in range(3):
             await monitor.look()
@@ -88,13 +90,17 @@ def test_one_agent_that_cannot_be_saved(keeper: Keeper, desk: Desk, caplog: pyte
     assert told(caplog, "agent bad") == 1
 
 
-def test_a_number_that_no_store_can_hold_does_not_end_the_monitor(keeper: Keeper, desk: Desk) -> None:
-    desk.registry.seen("bad", "b-1", slots=2**63)
-    desk.registry.seen("good", "g-1", slots=1)
-    until(lambda: bool(keeper.store.read(lambda tx: tx.all(GET_AGENTS))), Monitor(desk).serve())
+def test_a_number_that_no_store_can_hold_does_not_end_the_monitor(
+    keeper: Keeper, context: PrincipalContext
+) -> None:
+    context.registry.seen("bad", "b-1", slots=2**63)
+    context.registry.seen("good", "g-1", slots=1)
+    until(lambda: bool(keeper.store.read(lambda tx: tx.all(GET_AGENTS))), Monitor(context).serve())
 
 
-def test_one_run_that_cannot_be_judged(keeper: Keeper, desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_run_that_cannot_be_judged(
+    keeper: Keeper, context: PrincipalContext, caplog: pytest.LogCaptureFixture
+) -> None:
     for run_id in ("a", "bad", "c"):
         keeper.enqueue(run_id, requeues=1)
         keeper.claim("i")
@@ -103,7 +109,7 @@ def test_one_run_that_cannot_be_judged(keeper: Keeper, desk: Desk, caplog: pytes
     keeper.now += LEASE_MS + 1
 
     async def watch() -> None:
-        monitor = Monitor(desk)
+        monitor = Monitor(context)
         for _ in range(3):
             await monitor.look()
 
@@ -116,13 +122,15 @@ def test_one_run_that_cannot_be_judged(keeper: Keeper, desk: Desk, caplog: pytes
     assert told(caplog, "run bad") == 1
 
 
-def test_one_run_that_cannot_be_removed(keeper: Keeper, desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_run_that_cannot_be_removed(
+    keeper: Keeper, context: PrincipalContext, caplog: pytest.LogCaptureFixture
+) -> None:
     for run_id in ("a", "bad", "c"):
         keeper.enqueue(run_id)
         keeper.cancel(run_id)
     refuse(keeper, "delete", "fleet_runs", "run_id", "bad")
     keeper.now += 2 * DAY_MS
-    retention = Retention(desk, 1)
+    retention = Retention(context, 1)
     assert asyncio.run(retention.look()) == 2
     assert asyncio.run(retention.look()) == 0
     assert keeper.run("bad").status is Status.CANCELLED
@@ -130,17 +138,17 @@ def test_one_run_that_cannot_be_removed(keeper: Keeper, desk: Desk, caplog: pyte
 
 
 def test_one_workflow_that_cannot_be_scheduled(
-    keeper: Keeper, desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    keeper: Keeper, context: PrincipalContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("a", "bad", "c"):
         task = "tasks: {a: {name: A, config: !Subprocess {cmd: 'true'}}}"
         (tmp_path / f"{name}.yml").write_text(f"name: {name}\ncron: '0 0 0 1 1 *'\n{task}\n")
-    scheduler = Scheduler(desk, 0.01)
+    scheduler = Scheduler(context, 0.01)
     refuse(keeper, "insert", "schedule", "name", "bad")
     known = Query.of("select name from schedule order by name")
 
     async def serve() -> None:
-        await desk.catalogue.refresh()
+        await context.catalogue.refresh()
         await scheduler.serve()
 
     until(lambda: len(keeper.store.read(lambda tx: tx.all(known))) == 2, serve())
@@ -149,7 +157,7 @@ def test_one_workflow_that_cannot_be_scheduled(
 
 
 def test_one_log_line_that_cannot_be_stored(
-    keeper: Keeper, desk: Desk, caplog: pytest.LogCaptureFixture
+    keeper: Keeper, context: PrincipalContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuse(keeper, "insert", "fleet_log_blocks", "task_instance_id", "bad")
 
@@ -159,15 +167,15 @@ def test_one_log_line_that_cannot_be_stored(
 
     async def serve() -> None:
         with (
-            zmq.asyncio.Context() as context,
-            context.socket(zmq.PULL) as pull,
-            context.socket(zmq.PUSH) as push,
+            zmq.asyncio.Context() as sockets,
+            sockets.socket(zmq.PULL) as pull,
+            sockets.socket(zmq.PUSH) as push,
         ):
             pull.bind("inproc://lines")
             push.connect("inproc://lines")
             for number, name in enumerate(("a", "bad", "c")):
                 await push.send(LogFrame("w", "W", "r", "T", name, number, "INFO", f"line {name}").frame())
-            await Intake(pull, desk).serve()
+            await LogReceiver(pull, context).serve()
 
     until(lambda: len(lines()) == 2, serve())
     assert lines() == ["line a", "line c"]

@@ -11,7 +11,7 @@ from support.fleet_stores import LEASE_MS, Keeper
 
 from afl.fleet.messages import Status
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk, Fetchers, Parking
+from afl.fleet.principal.context import FetchQueue, LongPolls, PrincipalContext
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.registry import Registry
 from afl.kernel.database import connect
@@ -24,19 +24,19 @@ def keeper() -> Iterator[Keeper]:
         yield keeper
 
 
-def desk_of(keeper: Keeper, folder: Path) -> Desk:
-    return Desk(keeper.store, Catalogue(folder), Registry(keeper.store.wall))
+def desk_of(keeper: Keeper, folder: Path) -> PrincipalContext:
+    return PrincipalContext(keeper.store, Catalogue(folder), Registry(keeper.store.wall))
 
 
 def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, tmp_path: Path) -> None:
-    desk = desk_of(keeper, tmp_path)
+    context = desk_of(keeper, tmp_path)
     keeper.enqueue("a", requeues=1)
     keeper.claim("i")
     keeper.say("i", "a", 1, Status.RUNNING)
-    desk.registry.seen("agent i", "i")
+    context.registry.seen("agent i", "i")
 
     async def watch() -> None:
-        monitor = Monitor(desk)
+        monitor = Monitor(context)
         await monitor.start()
         for _ in range(5):
             assert await monitor.look() == 5.0
@@ -44,22 +44,22 @@ def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, 
         keeper.now += LEASE_MS - 26_000
         assert await monitor.look() == 1.001
         keeper.now += 1_001
-        with desk.fetchers.place("agent", "other") as place:
+        with context.fetch_queue.join("agent", "other") as place:
             await monitor.look()
             assert place.is_notified
 
     asyncio.run(watch())
-    assert keeper.run("a").status is Status.PENDING and desk.registry.agents == []
+    assert keeper.run("a").status is Status.PENDING and context.registry.agents == []
 
 
 def test_a_principal_that_stood_still_spares_everyone_for_one_timeout(keeper: Keeper, tmp_path: Path) -> None:
-    desk = desk_of(keeper, tmp_path)
+    context = desk_of(keeper, tmp_path)
     keeper.enqueue("a", requeues=1)
     keeper.claim("i")
     keeper.say("i", "a", 1, Status.RUNNING)
 
     async def watch() -> None:
-        monitor = Monitor(desk)
+        monitor = Monitor(context)
         await monitor.start()
         assert await monitor.look() == 5.0
         keeper.now += 2 * LEASE_MS
@@ -75,10 +75,10 @@ def test_a_principal_that_stood_still_spares_everyone_for_one_timeout(keeper: Ke
 
 
 def test_the_registry_survives_a_restart(keeper: Keeper, tmp_path: Path) -> None:
-    desk = desk_of(keeper, tmp_path)
-    desk.registry.seen("me", "i1", slots=3)
-    asyncio.run(_look(desk))
-    asyncio.run(_look(desk))
+    context = desk_of(keeper, tmp_path)
+    context.registry.seen("me", "i1", slots=3)
+    asyncio.run(_look(context))
+    asyncio.run(_look(context))
     again = desk_of(keeper, tmp_path)
     asyncio.run(_look(again))
     [agent] = again.registry.agents
@@ -91,25 +91,25 @@ def test_the_registry_survives_a_restart(keeper: Keeper, tmp_path: Path) -> None
     assert [one.agent_id for one in again.registry.agents] == ["other"]
 
 
-async def _look(desk: Desk) -> None:
-    monitor = Monitor(desk)
+async def _look(context: PrincipalContext) -> None:
+    monitor = Monitor(context)
     await monitor.start()
     await monitor.look()
 
 
 def test_a_ring_between_look_and_wait_is_not_missed() -> None:
-    parking = Parking()
+    long_polls = LongPolls()
     looks: list[int] = []
 
     async def look() -> str | None:
         looks.append(1)
         if len(looks) == 1:
-            parking.notify(["t"])  # somebody commits right after this look
+            long_polls.notify(["t"])  # somebody commits right after this look
             return None
         return "found"
 
-    assert asyncio.run(parking.until(look, ["t"], 60)) == "found"
-    assert asyncio.run(parking.until(look, ["t"], 0)) == "found"
+    assert asyncio.run(long_polls.until(look, ["t"], 60)) == "found"
+    assert asyncio.run(long_polls.until(look, ["t"], 0)) == "found"
 
 
 def test_the_time_of_a_parked_request_ends() -> None:
@@ -117,40 +117,40 @@ def test_the_time_of_a_parked_request_ends() -> None:
         return None
 
     async def park() -> str | None:
-        parking = Parking()
-        assert await parking.until(look, ["t"], 0.01) is None
-        parking.close()
-        return await parking.until(look, ["t"], 3600)
+        long_polls = LongPolls()
+        assert await long_polls.until(look, ["t"], 0.01) is None
+        long_polls.close()
+        return await long_polls.until(look, ["t"], 3600)
 
     assert asyncio.run(park()) is None
 
 
 def test_one_new_run_wakes_one_agent_and_a_wake_is_passed_on() -> None:
-    fetchers = Fetchers()
+    fetch_queue = FetchQueue()
     with (
-        fetchers.place("agent", "a") as first,
-        fetchers.place("agent", "b") as second,
-        fetchers.place("agent", "c") as third,
+        fetch_queue.join("agent", "a") as first,
+        fetch_queue.join("agent", "b") as second,
+        fetch_queue.join("agent", "c") as third,
     ):
-        fetchers.wake()
+        fetch_queue.wake()
         assert (first.is_notified, second.is_notified, third.is_notified) == (True, False, False)
-        fetchers.wake()
+        fetch_queue.wake()
         assert (second.is_notified, third.is_notified) == (True, False)
-        first.calm()
-    with fetchers.place("agent", "a") as waiting:
-        with fetchers.place("agent", "d") as leaving:
+        first.clear()
+    with fetch_queue.join("agent", "a") as waiting:
+        with fetch_queue.join("agent", "d") as leaving:
             waiting.notify()
-            fetchers.wake()
+            fetch_queue.wake()
             assert leaving.is_notified
-            waiting.calm()
+            waiting.clear()
         assert waiting.is_notified  # the one that left had been woken for a run it did not take
 
 
 def test_an_agent_that_asks_again_has_given_up_its_earlier_request() -> None:
     async def ask() -> bool:
-        fetchers = Fetchers()
-        with fetchers.place("agent", "a") as earlier, fetchers.place("agent", "a"):
-            assert earlier.gone
+        fetch_queue = FetchQueue()
+        with fetch_queue.join("agent", "a") as earlier, fetch_queue.join("agent", "a"):
+            assert earlier.closed
             return await earlier.wait(3600)
 
     assert asyncio.run(ask()) is False

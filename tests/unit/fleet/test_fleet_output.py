@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import tries
 
-from afl.fleet.journal import LONGEST_LINE, LineCutter, json_lines
+from afl.fleet.journal import LONGEST_LINE, LineSplitter, json_lines
 from afl.fleet.protocol import mark, whole_lines
 
 
 def payloads(*chunks: bytes) -> list[str]:
-    cutter = LineCutter()
+    cutter = LineSplitter()
     found: list[str] = []
     for blocks in [*(cutter.feed(chunk) for chunk in chunks), cutter.finish()]:
         for block in blocks:

@@ -14,7 +14,7 @@ from support.fleet_stores import Keeper
 from afl.fleet.messages import Status
 from afl.fleet.principal import views
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk
+from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.scheduler import Scheduler
 from afl.fleet.requests import ListRuns
@@ -31,8 +31,10 @@ class Shop:
         self.folder = folder
         self.now = START
         self.keeper = Keeper(connect("memory://"))
-        self.desk = Desk(self.keeper.store, Catalogue(folder), Registry(self.keeper.store.wall))
-        self.scheduler = Scheduler(self.desk, 0.5, now=lambda: self.now)
+        self.context = PrincipalContext(
+            self.keeper.store, Catalogue(folder), Registry(self.keeper.store.wall)
+        )
+        self.scheduler = Scheduler(self.context, 0.5, now=lambda: self.now)
 
     def write(self, name: str, **keys: str) -> None:
         lines = [f"{key}: {value}" for key, value in keys.items()]
@@ -49,7 +51,7 @@ class Shop:
         return sorted(one.workflow_id for one in found)
 
     async def _look(self) -> float:
-        if await self.desk.catalogue.refresh():
+        if await self.context.catalogue.refresh():
             self.scheduler.synchronise()
         return await self.scheduler.fire_due()
 
@@ -95,7 +97,7 @@ def test_one_bad_cron_stops_no_other(shop: Shop) -> None:
     shop.keeper.store.database.write(lambda tx: tx.run(broken, due=START))
     shop.look(START + HOUR)
     assert shop.runs() == ["good"]
-    assert [problem.path.endswith("bad.yml") for problem in shop.desk.catalogue.problems] == [True]
+    assert [problem.path.endswith("bad.yml") for problem in shop.context.catalogue.problems] == [True]
 
 
 def test_a_trigger_that_fails_stops_no_other_and_is_tried_again(shop: Shop) -> None:
@@ -164,7 +166,7 @@ def test_a_waiting_agent_is_woken(shop: Shop) -> None:
     shop.now = START + HOUR
 
     async def fire() -> float:
-        with shop.desk.fetchers.place("agent", "i") as place:
+        with shop.context.fetch_queue.join("agent", "i") as place:
             await shop.scheduler.fire_due()
             assert place.is_notified
         return 0.0

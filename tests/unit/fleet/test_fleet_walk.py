@@ -12,7 +12,7 @@ from support.fleet_records import ListSpool, Report, command, fetched, run, shel
 from afl.fleet import task_attempt, task_manager
 from afl.fleet.messages import Record, RunRecord, Status, TaskRecord
 from afl.fleet.spool import Spool
-from afl.fleet.task_attempt import Workplace
+from afl.fleet.task_attempt import TaskResources
 from afl.fleet.task_manager import TaskManager
 from afl.fleet.workflow import Retries, Workflow
 
@@ -202,7 +202,7 @@ def test_parameters_are_checked_before_anything_starts() -> None:
 def test_a_run_that_is_given_again_ends_its_earlier_self_first() -> None:
     async def running() -> list[Record]:
         spool = ListSpool()
-        manager = TaskManager(cast(Spool, spool), 2, Workplace(grace=0.5))
+        manager = TaskManager(cast(Spool, spool), 2, TaskResources(grace=0.5))
         begun = asyncio.Event()
         spool.received.append(lambda record: begun.set() if record.seq == 4 else None)
         first = asyncio.create_task(manager.run(fetched(workflow(a=command("sleep", "600")))))

@@ -17,7 +17,7 @@ from afl.fleet.workflow import (
     UvPython,
     Workflow,
 )
-from afl.fleet.workflow_json import decode_workflow, encode_workflow, to_wire
+from afl.fleet.workflow_json import decode_workflow, encode_workflow, to_data
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
 
@@ -75,7 +75,7 @@ def test_everything_we_add_survives_the_wire() -> None:
 
 
 def test_old_peers_see_no_key_that_says_nothing() -> None:
-    assert set(to_wire(DAILY)) == {"id", "name", "description", "path", "dag", "cron", "start_time"}
+    assert set(to_data(DAILY)) == {"id", "name", "description", "path", "dag", "cron", "start_time"}
 
 
 @pytest.mark.parametrize(

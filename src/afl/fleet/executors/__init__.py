@@ -1,1 +1,1 @@
-"""How the tasks of a workflow become processes: subprocesses, uv scripts, programs and functions on a Ray cluster."""
+"""Executors of tasks: subprocesses, uv scripts, programs and functions on a Ray cluster."""

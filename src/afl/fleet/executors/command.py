@@ -20,13 +20,13 @@ _DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ray_driver.p
 
 
 def check_ray() -> None:
-    """MissingExtraError, with what to install, where there is no Ray."""
+    """Raise MissingExtraError, with the command to install it, without Ray."""
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError(f"!Ray tasks need Ray: {pip_install('ray')}")
 
 
 def ray_argv(config: Ray, task: Task) -> tuple[str, ...]:
-    """Run the driver by its path: what it sends to the cluster must not need AgentFlow there."""
+    """Run the driver by its path: what it sends to the cluster must not import AgentFlow."""
     check_ray()
     work = {
         "argv": [config.cmd, *config.args] if config.cmd is not None else None,
@@ -51,15 +51,15 @@ def ray_argv(config: Ray, task: Task) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One process to be."""
+    """A process to start."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)  # on top of the agent's own
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the agent's own
     folder: str | None = None
 
 
 def command_of(task: Task) -> Command:
-    """The command of a task whose parameters are in place already."""
+    """The command of a task whose parameters are already rendered."""
     config = task.config
     folder = task.working_directory
     if isinstance(config, Subprocess):
@@ -69,12 +69,12 @@ def command_of(task: Task) -> Command:
         folder = config.working_directory or folder
     else:
         argv = ray_argv(config, task)
-        folder = None  # that of the task is on the cluster
+        folder = None  # the task's folder is on the cluster
     return Command(argv, task.env, os.path.expanduser(folder) if folder else None)
 
 
 def uv_argv(config: UvPython) -> tuple[str, ...]:
-    """`uv run [--with PACKAGE]... SCRIPT`; a uv project knows its packages itself."""
+    """`uv run [--with PACKAGE]... SCRIPT`; a uv project declares its packages itself."""
     packages = () if config.is_uv_project else config.packages or ()
     options = [word for package in packages for word in ("--with", package)]
     return (config.uv_path or "uv", "run", *options, config.script_path)

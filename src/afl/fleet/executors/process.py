@@ -1,8 +1,8 @@
-"""A child process that leads a group of its own: both streams are read as they come, and all of it can be ended.
+"""A child process that leads its own process group: both streams are read as data arrives, and the group can be ended.
 
-The loop is told by the kernel when a pipe has something and when the process has ended (a pidfd); there is no
-thread per process and no polling. The task has ended when its process has: a daemon that keeps a pipe open is
-listened to for a moment longer and then ended with the rest of the group.
+The event loop is notified when a pipe is readable and when the process has exited (a pidfd); there is no thread per
+process and no polling. The task ends when its process does: a daemon that keeps a pipe open is read for a moment
+longer and then ended with the rest of the group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from afl.fleet.reaper import find_marked, is_alive, send
 
 LINGER_SECONDS = 1.0
 _CHUNK = 64 * 1024
-_TALKATIVE = 64 * 1024  # bytes after which a stream gets a pipe that holds more: its writer waits less often
+_LARGE_OUTPUT = (
+    64 * 1024
+)  # bytes after which a stream gets a larger pipe buffer, so that its writer blocks less often
 _PIPE_BYTES = 1024 * 1024
 _LOOK_SECONDS = 0.03
 
@@ -35,8 +37,8 @@ def _pidfd_open(pid: int) -> int:
     raise OSError(errno.ENOSYS, "there are no pidfds on this system")
 
 
-class Listener(Protocol):
-    """Where output goes. `full` asks for a pause, and `when_room` is told what to call at its end."""
+class OutputSink(Protocol):
+    """Receives output. `full` asks for a pause, and `when_room` calls back at its end."""
 
     @property
     def full(self) -> bool: ...
@@ -47,11 +49,11 @@ class Listener(Protocol):
 
 
 class ChildProcess:
-    """Started when made; OSError when it cannot be. `finished` must be awaited."""
+    """Started on construction; OSError when it cannot be. `finished` must be awaited."""
 
-    def __init__(self, command: Command, env: Mapping[str, str], listener: Listener) -> None:
+    def __init__(self, command: Command, env: Mapping[str, str], sink: OutputSink) -> None:
         self._loop = asyncio.get_running_loop()
-        self._listener = listener
+        self._sink = sink
         self._popen = subprocess.Popen(
             command.argv,
             stdin=subprocess.DEVNULL,
@@ -67,7 +69,7 @@ class ChildProcess:
         self._received = {1: 0, 2: 0}
         self._paused = False
         self._exited: asyncio.Future[None] = self._loop.create_future()
-        self._silent: asyncio.Future[None] = self._loop.create_future()
+        self._output_closed: asyncio.Future[None] = self._loop.create_future()
         self._watch_exit()
         for stream, descriptor in self._streams.items():
             os.set_blocking(descriptor, False)
@@ -78,17 +80,17 @@ class ChildProcess:
         return self._popen.pid
 
     async def finished(self) -> int:
-        """The exit code (negative: the signal that ended it), once the process and its group are gone."""
+        """The exit code (negative: the signal that ended it), once the process and its group have ended."""
         await self._exited
-        await self._hear_out()
-        # Until the process is reaped its number cannot be another group's, so this hits nobody else.
+        await self._drain_output()
+        # Until the process is reaped its pid cannot be reused, so this signals no other group.
         send(signal.SIGTERM, [self.group], [])
         code = self._popen.wait()
         await self._end_group(LINGER_SECONDS)
         return code
 
     async def stop(self, instance: str, grace: float) -> None:
-        """End the process, its group, and what carries the mark of the task: SIGTERM, then SIGKILL."""
+        """End the process, its group, and every process with the mark of the task: SIGTERM, then SIGKILL."""
         send(signal.SIGTERM, [self.group], await asyncio.to_thread(find_marked, [instance]))
         ends = self._loop.time() + grace
         while await asyncio.to_thread(is_alive, self.group, instance):
@@ -97,18 +99,18 @@ class ChildProcess:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _hear_out(self) -> None:
-        """Both pipes to their end, or until the moment is over that they get after the exit."""
-        while not self._silent.done():
+    async def _drain_output(self) -> None:
+        """Read both pipes to their end, or until the time limit after the exit."""
+        while not self._output_closed.done():
             paused = self._paused
-            await asyncio.wait([self._silent], timeout=LINGER_SECONDS)
+            await asyncio.wait([self._output_closed], timeout=LINGER_SECONDS)
             if not paused and not self._paused:
                 break
         for stream in tuple(self._streams):
             self._close(stream)
 
     async def _end_group(self, grace: float) -> None:
-        """What the process left behind in its group has had its SIGTERM; now it is waited for."""
+        """Wait for the rest of the group, which has received SIGTERM."""
         if not send(0, [self.group], []):
             return
         ends = self._loop.time() + grace
@@ -117,7 +119,7 @@ class ChildProcess:
             if late >= 0:
                 send(signal.SIGKILL, [self.group], [])
             if late >= grace:
-                return  # only what the kernel itself holds is left
+                return  # only processes in uninterruptible sleep are left
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _readable(self, stream: int) -> None:
@@ -129,20 +131,20 @@ class ChildProcess:
             self._close(stream)
             return
         self._note(stream, len(data))
-        self._listener.receive(stream, data)
-        if self._listener.full and not self._paused:
+        self._sink.receive(stream, data)
+        if self._sink.full and not self._paused:
             self._pause()
 
     def _note(self, stream: int, size: int) -> None:
         before, self._received[stream] = self._received[stream], self._received[stream] + size
-        if before <= _TALKATIVE < self._received[stream]:
+        if before <= _LARGE_OUTPUT < self._received[stream]:
             _widen(self._streams[stream])
 
     def _pause(self) -> None:
         self._paused = True
         for descriptor in self._streams.values():
             self._loop.remove_reader(descriptor)
-        self._listener.when_room(self._resume)
+        self._sink.when_room(self._resume)
 
     def _resume(self) -> None:
         self._paused = False
@@ -156,15 +158,13 @@ class ChildProcess:
         assert pipe is not None
         pipe.close()
         if not self._streams:
-            self._silent.set_result(None)
+            self._output_closed.set_result(None)
 
     def _watch_exit(self) -> None:
-        """A pidfd becomes readable when the process has ended and leaves it unreaped; elsewhere a thread waits."""
+        """A pidfd becomes readable when the process has exited, and does not reap it; without pidfds a thread waits."""
         try:
             descriptor = _pidfd_open(self._popen.pid)
-        except (
-            OSError
-        ):  # no more descriptors, or another system: the process runs, and must be seen to its end
+        except OSError:  # no more descriptors, or another system: the process runs, and its end must be seen
             threading.Thread(target=self._wait_in_thread, name="afl-child", daemon=True).start()
             return
 
@@ -181,7 +181,7 @@ class ChildProcess:
 
 
 def _widen(descriptor: int) -> None:
-    """Linux: let a pipe hold more. A user has only so much of it; then it stays as it is."""
+    """Linux: enlarge the buffer of a pipe. At the user's limit it stays as it is."""
     if sys.platform == "linux":
         with suppress(PermissionError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -1,4 +1,4 @@
-"""Has one task done on a Ray cluster, and shows its output and exit code as its own.
+"""Runs one task on a Ray cluster, and passes on its output and exit code.
 
 It is run by its path with the work as JSON. So its functions belong to `__main__`, which Ray sends by value: the
 machines of the cluster need Ray and what the task itself needs, not AgentFlow. Commands are started there without a
@@ -33,7 +33,7 @@ Piece = tuple[int, Any]
 
 
 def run_command(argv: list[str], env: dict[str, str], folder: str | None) -> Iterator[Piece]:
-    """On the cluster: what a program writes, piece by piece, and then its exit code."""
+    """On the cluster: the output of a program in pieces, then its exit code."""
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -57,7 +57,7 @@ def run_command(argv: list[str], env: dict[str, str], folder: str | None) -> Ite
 
 
 def run_function(path: str, args: list[str], env: dict[str, str], folder: str | None) -> Iterator[Piece]:
-    """On the cluster: what a Python function prints, and then 0, or 1 when it raised."""
+    """On the cluster: the output of a Python function, then 0, or 1 when it raised."""
     os.environ.update(env)
     if folder is not None:
         os.chdir(folder)
@@ -79,7 +79,7 @@ def run_function(path: str, args: list[str], env: dict[str, str], folder: str | 
 
 
 class _Writer:
-    """A file of text whose writes become pieces."""
+    """A text file whose writes become pieces."""
 
     def __init__(self, stream: int, pieces: queue.SimpleQueue[Piece]) -> None:
         self._stream, self._pieces = stream, pieces
@@ -90,7 +90,7 @@ class _Writer:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
 
 def _called(path: str, args: list[str]) -> int:
@@ -127,13 +127,13 @@ def _until_silent(pieces: queue.SimpleQueue[Piece], streams: int) -> Iterator[Pi
 
 
 def _die_with_parent() -> None:
-    """Linux: SIGKILL when the worker goes, however that happens."""
+    """Linux: SIGKILL when the worker ends for any reason."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def connect(address: str | None) -> None:
-    """The cluster that is named, by RAY_ADDRESS without an address; `local` is one of our own that ends with us."""
+    """Connect to the named cluster, by default that of RAY_ADDRESS; `local` starts one that ends with this process."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         options["include_dashboard"] = False
@@ -141,7 +141,7 @@ def connect(address: str | None) -> None:
 
 
 def follow(work: dict[str, Any]) -> int:
-    """Submit the work and pass on what it writes; its exit code."""
+    """Submit the work and pass on its output; its exit code."""
     options = {"num_returns": "streaming", "max_retries": 0, **work["options"]}
     function: Any = run_function if work["argv"] is None else run_command
     first = (work["argv"],) if work["argv"] is not None else (work["function"], work["args"])
@@ -159,7 +159,7 @@ def follow(work: dict[str, Any]) -> int:
 
 
 def _cancel(pieces: Any) -> None:
-    """Interrupt the task and give it a moment to end what it started."""
+    """Interrupt the task and allow it a moment to end what it started."""
     ray.cancel(pieces, force=False)
     with contextlib.suppress(ray.exceptions.RayError):
         for reference in pieces:

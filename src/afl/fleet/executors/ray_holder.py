@@ -1,6 +1,6 @@
-"""Keeps a Ray cluster for the `!Ray` tasks of an agent: prints where it is, and ends it with its standard input.
+"""Runs a Ray cluster for the `!Ray` tasks of an agent: prints its address, and ends it when standard input closes.
 
-It is run by its path. A cluster that `ray start` made on this machine is used as it is; else one is made.
+It is run by its path. A cluster that `ray start` made on this machine is used as it is; else one is started.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def address() -> str:
     }
     try:
         ray.init(**options)
-    except ConnectionError:  # one was started here and is gone
+    except ConnectionError:  # one was started here and has ended
         ray.init(address="local", **options)
     return str(ray.get_runtime_context().gcs_address)
 
 
 def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its agent, and not before
+        signal.signal(number, signal.SIG_IGN)  # it ends only with its agent
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     answers = os.fdopen(os.dup(1), "w")
     with contextlib.redirect_stdout(sys.stderr):

@@ -1,4 +1,4 @@
-"""The Ray cluster of an agent: one for all tasks that name none, since to start one takes half a minute."""
+"""The Ray cluster of an agent: one for all tasks that name none, since starting one takes half a minute."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ADDRESS = "RAY_ADDRESS"
 
 
 class SharedRay:
-    """Started when the first task needs it, and again if it went; it ends with `close`, or with this process."""
+    """Started when a task first needs it, and again if it has ended; stopped by `close`, or with this process."""
 
     def __init__(self) -> None:
         self._clusters: dict[tuple[tuple[str, str], ...], _Cluster] = {}
 
     async def address(self, environ: Mapping[str, str]) -> str | None:
-        """Where a task with these variables finds its cluster; None when RAY_ADDRESS says it.
+        """The address of the cluster for a task with these variables; None when RAY_ADDRESS sets it.
 
         Tasks with other variables of Ray's (tokens, for instance) have another cluster.
         """
@@ -33,7 +33,7 @@ class SharedRay:
         cluster = self._clusters.get(key)
         if cluster is None or cluster.is_gone:
             cluster = self._clusters[key] = _Cluster(environ)
-        # A task that is cancelled meanwhile must not take the cluster from the others.
+        # A task that is canceled meanwhile must not take the cluster from the others.
         return await asyncio.shield(cluster.starting)
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ class _Cluster:
             await self._process.wait()
 
     async def _start(self, environ: Mapping[str, str]) -> str:
-        # A session of its own: what a terminal sends to the agent's group must not reach it.
+        # A session of its own: signals of a terminal to the agent's group must not reach it.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",

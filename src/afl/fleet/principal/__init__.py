@@ -1,1 +1,1 @@
-"""The principal: keeps runs and logs, hands runs to agents, schedules workflows, and notices when an agent is lost."""
+"""The principal: stores runs and logs, assigns runs to agents, schedules workflows, and detects lost agents."""

@@ -1,4 +1,4 @@
-"""The workflows that can be run: the folder of files as of the last look, and their JSON."""
+"""The workflows that can be run: the workflow folder as last read, and their JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from afl.fleet.errors import Problem
-from afl.fleet.principal.runs import Order
+from afl.fleet.principal.runs import NewRun
 from afl.fleet.workflow import Workflow, bind
 from afl.fleet.workflow_folder import WorkflowFolder
-from afl.fleet.workflow_json import encode_workflow, needs_of, to_reference_wire
+from afl.fleet.workflow_json import encode_workflow, needs_of, to_reference_data
 from afl.kernel.codec import encode_rows
 from afl.kernel.ids import sortable_id
 
@@ -24,11 +24,11 @@ _FRESH_SECONDS = 1.0
 
 
 def _nobody() -> None:
-    """Nobody wants to know."""
+    """The default callback."""
 
 
 class Catalogue:
-    """Reads the folder off the loop. A workflow that is not known is looked for once more before it is refused."""
+    """Reads the folder off the event loop. The folder is read once more before an unknown workflow is refused."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = WorkflowFolder(folder)
@@ -57,12 +57,12 @@ class Catalogue:
         return self._listing
 
     async def look(self) -> None:
-        """As `refresh`, for those who ask again and again: they share a look."""
+        """As `refresh`, at most once per second for all callers."""
         if time.monotonic() - self._looked >= _FRESH_SECONDS:
             await self.refresh()
 
     async def refresh(self) -> bool:
-        """Look at the folder; whether anything changed."""
+        """Read the folder; whether anything changed."""
         async with self._guard:
             self._looked = time.monotonic()
             before = self.problems
@@ -72,7 +72,7 @@ class Catalogue:
                 self.on_change()
             for problem in self.problems:
                 if problem not in before:
-                    _log.warning("workflow file passed over: %s", problem)
+                    _log.warning("workflow file ignored: %s", problem)
             return changed
 
     async def find(self, workflow_id: str) -> Workflow | None:
@@ -80,11 +80,11 @@ class Catalogue:
             await self.refresh()
         return self.workflows.get(workflow_id)
 
-    def order(
+    def new_run(
         self, workflow: Workflow, origin: str, params: Mapping[str, Any] | None = None, run_id: str = ""
-    ) -> Order:
-        """A run of a workflow as it is now; InputError for parameters that do not fit."""
-        return Order(
+    ) -> NewRun:
+        """A run of the current version of a workflow; InputError for parameters that do not fit."""
+        return NewRun(
             run_id=run_id or sortable_id(),
             workflow_id=workflow.id,
             workflow_name=workflow.name,
@@ -99,5 +99,5 @@ class Catalogue:
         found = {name: encode_workflow(workflow) for name, workflow in self.workflows.items()}
         self._json = found
         self._definitions = encode_rows({name: msgspec.Raw(text.encode()) for name, text in found.items()})
-        readable = {name: to_reference_wire(workflow) for name, workflow in self.workflows.items()}
+        readable = {name: to_reference_data(workflow) for name, workflow in self.workflows.items()}
         self._listing = encode_rows({name: value for name, value in readable.items() if value is not None})

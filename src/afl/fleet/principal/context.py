@@ -12,21 +12,21 @@ from afl.fleet.messages import Status
 from afl.fleet.principal.catalogue import Catalogue
 from afl.fleet.principal.logs import Block
 from afl.fleet.principal.registry import Agent, Registry, is_old
-from afl.fleet.principal.runs import Order, claim, enqueue, unclaim
+from afl.fleet.principal.runs import NewRun, claim, enqueue, unclaim
 from afl.fleet.principal.store import Change, FleetStore, Notifications
 from afl.fleet.protocol import Reply
 from afl.kernel.database import Row
 
 
-class Place:
-    """One waiting request. Take the place, then look: what is notified meanwhile is not missed."""
+class WaitingFetch:
+    """One waiting request. It is queued before it checks for a run, so that no notification is missed."""
 
     def __init__(self, agent_id: str, incarnation: str) -> None:
         self.agent_id = agent_id
         self.incarnation = incarnation
-        self.gone = False  # the request was answered, or a later one of the same agent is here instead
-        self.promised = False  # a run is being made that may be handed to it
-        self.given: Row | None = None
+        self.closed = False  # the request was answered, or replaced by a later one of the same agent
+        self.reserved = False  # a run is being created that may be assigned to it
+        self.assigned: Row | None = None
         self._event = asyncio.Event()
 
     @property
@@ -36,107 +36,107 @@ class Place:
     def notify(self) -> None:
         self._event.set()
 
-    def give(self, run: Row) -> None:
-        """Hand over a run that was claimed for it."""
-        self.given = run
+    def assign(self, run: Row) -> None:
+        """Assign a run that was claimed for it."""
+        self.assigned = run
         self._event.set()
 
-    def calm(self) -> None:
-        """Called before each look."""
+    def clear(self) -> None:
+        """Called before each check."""
         self._event.clear()
 
     async def wait(self, seconds: float) -> bool:
-        """Whether to look again; False when the time is over."""
+        """Whether to check again; False after the timeout."""
         try:
             await asyncio.wait_for(self._event.wait(), seconds)
         except TimeoutError:
             return False
-        return not self.gone
+        return not self.closed
 
 
-class Fetchers:
-    """One place per incarnation: an agent that asks again has given up its earlier request."""
+class FetchQueue:
+    """Agents that wait for a run, oldest first: a new run wakes one of them. One request per incarnation."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._fetches: dict[str, WaitingFetch] = {}
         self._closing = False
 
     def wake(self) -> None:
-        """Wake the one that has waited longest and was not woken yet."""
-        place = self._free()
-        if place is not None:
-            place.notify()
+        """Wake the request that has waited longest and was not woken yet."""
+        fetch = self._longest_waiting()
+        if fetch is not None:
+            fetch.notify()
 
-    def promise(self) -> Place | None:
-        """The one that `wake` would wake, kept for the caller, who gives it a run or sets it free again."""
-        place = self._free()
-        if place is not None:
-            place.promised = True
-        return place
+    def reserve(self) -> WaitingFetch | None:
+        """The request that `wake` would wake, reserved for the caller, who assigns a run or releases it."""
+        fetch = self._longest_waiting()
+        if fetch is not None:
+            fetch.reserved = True
+        return fetch
 
-    def release(self, place: Place) -> None:
-        """There is no run for it after all; what came meanwhile may have passed it over, so it looks again."""
-        place.promised = False
-        place.notify()
+    def release(self, fetch: WaitingFetch) -> None:
+        """There is no run for it after all; notifications may have skipped it meanwhile, so it checks again."""
+        fetch.reserved = False
+        fetch.notify()
 
     def close(self) -> None:
-        """Let everyone go, now and later."""
+        """End all waiting requests, now and later."""
         self._closing = True
-        for place in self._places.values():
-            place.gone = True
-            place.notify()
+        for fetch in self._fetches.values():
+            fetch.closed = True
+            fetch.notify()
 
     @contextmanager
-    def place(self, agent_id: str, incarnation: str) -> Iterator[Place]:
-        """A place at the end of the line."""
-        place = Place(agent_id, incarnation)
-        place.gone = self._closing
-        earlier = self._places.pop(incarnation, None)
+    def join(self, agent_id: str, incarnation: str) -> Iterator[WaitingFetch]:
+        """Queue a request at the end."""
+        fetch = WaitingFetch(agent_id, incarnation)
+        fetch.closed = self._closing
+        earlier = self._fetches.pop(incarnation, None)
         if earlier is not None:
-            earlier.gone = True
+            earlier.closed = True
             earlier.notify()
-        self._places[incarnation] = place
+        self._fetches[incarnation] = fetch
         try:
-            yield place
+            yield fetch
         finally:
-            place.gone = True
-            if self._places.get(incarnation) is place:
-                del self._places[incarnation]
-                if place.is_notified and place.given is None and not self._closing:
+            fetch.closed = True
+            if self._fetches.get(incarnation) is fetch:
+                del self._fetches[incarnation]
+                if fetch.is_notified and fetch.assigned is None and not self._closing:
                     self.wake()  # it was woken for a run that it does not take: the next one may
 
-    def _free(self) -> Place | None:
-        for place in self._places.values():
-            if not place.is_notified and not place.promised:
-                return place
+    def _longest_waiting(self) -> WaitingFetch | None:
+        for fetch in self._fetches.values():
+            if not fetch.is_notified and not fetch.reserved:
+                return fetch
         return None
 
 
 T = TypeVar("T")
 
 
-class Parking:
-    """Everyone who waits, by topic. a notification between a look and the wait that follows is never missed."""
+class LongPolls:
+    """Requests that wait for a topic. A notification between a check and the following wait is never missed."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._closing = False
 
     def notify(self, topics: Iterable[str]) -> None:
-        """Wake everyone who listens to one of these topics."""
+        """Wake the requests that wait for one of these topics."""
         for topic in topics:
             for event in self._waiting.get(topic, ()):
                 event.set()
 
     def close(self) -> None:
-        """Let everyone go, now and later: the principal ends."""
+        """End all waiting requests, now and later: the principal stops."""
         self._closing = True
         self.notify(list(self._waiting))
 
     async def until(
         self, look: Callable[[], Awaitable[T | None]], topics: Iterable[str], seconds: float
     ) -> T | None:
-        """The first answer that is not None; None when the time is over."""
+        """The first result of `look` that is not None; None after the timeout."""
         names = tuple(topics)
         event = asyncio.Event()
         for topic in names:
@@ -152,9 +152,9 @@ class Parking:
                 await _notified(event, left)
         finally:
             for topic in names:
-                self._leave(topic, event)
+                self._unsubscribe(topic, event)
 
-    def _leave(self, topic: str, event: asyncio.Event) -> None:
+    def _unsubscribe(self, topic: str, event: asyncio.Event) -> None:
         waiting = self._waiting[topic]
         waiting.discard(event)
         if not waiting:
@@ -165,58 +165,58 @@ async def _notified(event: asyncio.Event, seconds: float) -> None:
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
-        return  # the caller looks once more, for the last time
+        return  # the caller checks once more
 
 
-LONGEST_WAIT_S = 60.0
-_MOST_NAMES = 3
+MAX_WAIT_S = 60.0
+_SHOWN_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply, and what to do when the peer that asked is gone before it could be sent."""
+    """A reply, and what to undo when the peer has disconnected before it is sent."""
 
     reply: Reply
     undo: Callable[[], Awaitable[object]] | None = None
 
 
 async def _publish_nothing(blocks: Sequence[Block]) -> None:
-    """Nobody listens."""
+    """The default: no subscribers."""
 
 
 @dataclass(slots=True)
-class Desk:
+class PrincipalContext:
     """One per principal."""
 
     store: FleetStore
     catalogue: Catalogue
     registry: Registry
-    parking: Parking = field(default_factory=Parking)
-    fetchers: Fetchers = field(default_factory=Fetchers)
+    long_polls: LongPolls = field(default_factory=LongPolls)
+    fetch_queue: FetchQueue = field(default_factory=FetchQueue)
     publish: Callable[[Sequence[Block]], Awaitable[None]] = _publish_nothing
 
     async def change(self, work: Callable[[Change], T]) -> T:
-        """Commit a transition, then wake whom it concerns."""
-        result, notifications = await self.store.change_soon(work)
+        """Commit a transition, then send its notifications."""
+        result, notifications = await self.store.change_async(work)
         self.notify(notifications)
         return result
 
-    async def enqueue(self, order: Order) -> bool:
-        """Make a run; a waiting agent gets the oldest run in the same commit, which saves it one of its own."""
-        place = self.fetchers.promise()
-        if place is None:
-            return await self.change(lambda change: enqueue(change, order))
+    async def enqueue(self, new_run: NewRun) -> bool:
+        """Create a run; a waiting agent claims the oldest run in the same commit, which saves a second one."""
+        fetch = self.fetch_queue.reserve()
+        if fetch is None:
+            return await self.change(lambda change: enqueue(change, new_run))
         try:
-            made, run = await self.change(lambda change: _enqueue_for(change, order, place))
+            made, run = await self.change(lambda change: _enqueue_for(change, new_run, fetch))
         except BaseException:
-            self.fetchers.release(place)
+            self.fetch_queue.release(fetch)
             raise
         if run is None:
-            self.fetchers.release(place)
-        elif place.gone:
+            self.fetch_queue.release(fetch)
+        elif fetch.closed:
             await self.change(lambda change: unclaim(change, run["run_id"], run["epoch"]))
         else:
-            place.give(run)
+            fetch.assign(run)
         return made
 
     def is_alive(self, agent: Agent) -> bool:
@@ -231,32 +231,32 @@ class Desk:
             return "no agent is connected"
         if not run["needs"] or not all(is_old(agent.incarnation) for agent in live):
             return ""
-        names = ", ".join(agent.agent_id for agent in live[:_MOST_NAMES])
-        more = f" and {len(live) - _MOST_NAMES} more" if len(live) > _MOST_NAMES else ""
+        names = ", ".join(agent.agent_id for agent in live[:_SHOWN_NAMES])
+        more = f" and {len(live) - _SHOWN_NAMES} more" if len(live) > _SHOWN_NAMES else ""
         return (
             f"only agents of the reference are connected ({names}{more}); "
             f"it needs an agent of AgentFlow for {run['needs']}"
         )
 
     def notify(self, notifications: Notifications) -> None:
-        self.parking.notify(notifications.topics)
+        self.long_polls.notify(notifications.topics)
         for _ in range(notifications.queued):
-            self.fetchers.wake()
+            self.fetch_queue.wake()
 
     def close(self) -> None:
-        """Answer everyone who waits: the principal ends."""
-        self.parking.close()
-        self.fetchers.close()
+        """Answer all waiting requests: the principal stops."""
+        self.long_polls.close()
+        self.fetch_queue.close()
 
 
-def _enqueue_for(change: Change, order: Order, place: Place) -> tuple[bool, Row | None]:
-    if not enqueue(change, order):
+def _enqueue_for(change: Change, new_run: NewRun, fetch: WaitingFetch) -> tuple[bool, Row | None]:
+    if not enqueue(change, new_run):
         return False, None
-    run = claim(change, place.agent_id, place.incarnation)
+    run = claim(change, fetch.agent_id, fetch.incarnation)
     change.notifications.queued -= run is not None
     return True, run
 
 
 def seconds(wait_ms: int) -> float:
-    """How long a request may be parked."""
-    return min(wait_ms / 1000, LONGEST_WAIT_S)
+    """How long a request may wait."""
+    return min(wait_ms / 1000, MAX_WAIT_S)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from afl.fleet.errors import ProtocolError
-from afl.fleet.principal.context import Desk
+from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.logs import Block, append, blocks_of_frames
 from afl.fleet.protocol import SOH, LogFrame, parse_log_frame
 from afl.fleet.zeromq import zmq
@@ -20,24 +20,24 @@ _BATCH = 5000
 _PAUSES = Backoff(0.2, cap=5.0)
 
 
-class Intake:
-    """While a batch is being stored nothing is read, so that agents feel it instead of this process's memory."""
+class LogReceiver:
+    """Receives log lines of old agents. Nothing is read while a batch is stored, so that the senders block instead."""
 
-    def __init__(self, socket: zmq.asyncio.Socket, desk: Desk) -> None:
+    def __init__(self, socket: zmq.asyncio.Socket, context: PrincipalContext) -> None:
         self._socket = socket
-        self._desk = desk
-        self._apart = Isolation(_log, "the intake of log lines")
+        self._context = context
+        self._isolation = Isolation(_log, "the log receiver")
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """Run until canceled."""
         while True:
             frames = _parsed(await self._read())
             blocks = blocks_of_frames(frames)
             if blocks:
-                await self._desk.publish(await self._store(blocks))
+                await self._context.publish(await self._store(blocks))
 
     async def _read(self) -> list[bytes]:
-        """What has arrived; waits for the first."""
+        """The frames that have arrived; waits for the first."""
         raw = [await self._socket.recv()]
         while len(raw) < _BATCH:
             try:
@@ -47,21 +47,21 @@ class Intake:
         return raw
 
     async def _store(self, blocks: list[Block]) -> list[Block]:
-        """Those that were stored. A store that does not answer is waited for: the sender has nothing to send again.
+        """The blocks that were stored. An unavailable store is waited for: the sender will not send again.
 
-        Lines that it refuses would be refused for ever, and must not keep back the others.
+        Lines that the store refuses would be refused for ever, and must not delay the others.
         """
         stored: list[Block] = []
 
         async def store(some: Sequence[Block]) -> None:
-            await self._desk.change(lambda change: append(change, some))
+            await self._context.change(lambda change: append(change, some))
             stored.extend(some)
 
         pauses = _PAUSES.delays()
         while True:
             left = [block for block in blocks if block not in stored] if stored else blocks
             try:
-                await self._apart.together(left, store, _whose)
+                await self._isolation.together(left, store, _whose)
                 return stored
             except StoreUnavailable as error:
                 _log.error("log lines wait for the store: %s", error)
@@ -85,10 +85,10 @@ def _parsed(raw: list[bytes]) -> list[LogFrame]:
     return found
 
 
-class Publisher:
-    """Sends what somebody subscribed to; without subscribers a line costs nothing.
+class LogPublisher:
+    """Publishes lines to subscribers; without subscribers a line costs nothing.
 
-    A topic is the beginning of the frame, so `etl` gets `etl.daily` too, and `etl` followed by 0x01 does not.
+    A topic is a prefix of the frame, so `etl` matches `etl.daily` too, and `etl` followed by 0x01 does not.
     """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
@@ -96,7 +96,7 @@ class Publisher:
         self._topics: set[bytes] = set()
 
     async def publish(self, blocks: Iterable[Block]) -> None:
-        """A subscriber that is too slow misses lines, and finds them in the store."""
+        """A subscriber that is too slow misses lines, which the store has."""
         self._receive()
         if not self._topics:
             return
@@ -105,10 +105,10 @@ class Publisher:
             if any(head.startswith(topic) or topic.startswith(head) for topic in self._topics):
                 for frame in block.frames():
                     self._socket.send(frame.frame(), zmq.NOBLOCK)
-                await asyncio.sleep(0)  # many lines must not hold up who asks meanwhile
+                await asyncio.sleep(0)  # many lines must not delay other requests
 
     def _receive(self) -> None:
-        """Who subscribed to what since the last time."""
+        """Read the changes of subscriptions."""
         while self._socket.poll(0):
             frame = self._socket.recv(zmq.NOBLOCK)
             if frame[:1] == b"\x01":

@@ -1,4 +1,4 @@
-"""Log lines in the store: appended in blocks that came together, found by position or by time."""
+"""Log lines in the store: appended in blocks, found by position or by time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from afl.kernel.database import Row, Transaction
 _DAY_MS = 86_400_000
 _FOREVER = 1 << 62
 _MOST_LINES = 10_000
-_MOST_QUERIED = 100_000  # lines in one answer to an old peer, which cannot turn pages
+_MOST_QUERIED = 100_000  # lines in one answer to an old peer, which has no paging
 _QUERIED_BLOCKS = 100
 _BLOCKS = 4  # read at a time: a block may hold thousands of lines
 _LINES = msgspec.json.Decoder(list[str])
@@ -41,7 +41,7 @@ class Block:
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """Whose lines these are."""
+        """The workflow, run and task of the lines."""
         run = (self.workflow_id, self.workflow_name, self.instance_id)
         return (*run, self.task_name, self.task_instance_id)
 
@@ -52,7 +52,7 @@ class Block:
 
 
 def block_of_record(record: LogRecord) -> Block:
-    """The lines stay JSON; what is no array of so many strings is refused, since it could never be read again."""
+    """The lines stay JSON; anything but an array of `count` strings is refused, since it could not be read later."""
     raw = bytes(record.lines)
     try:
         lines = _LINES.decode(raw)
@@ -60,7 +60,7 @@ def block_of_record(record: LogRecord) -> Block:
         raise ProtocolError(f"the lines of log record {record.seq}: {error}") from error
     if len(lines) != record.count or not lines:
         raise ProtocolError(f"log record {record.seq} has {len(lines)} lines and says {record.count}")
-    if _NUL in raw:  # PostgreSQL has no such character
+    if _NUL in raw:  # PostgreSQL cannot store this character
         raw = msgspec.json.encode([cleaned(line) for line in lines])
     run = (cleaned(record.workflow_id), cleaned(record.workflow_name), cleaned(record.run_id))
     task = (cleaned(record.task_name), cleaned(record.task_instance_id))
@@ -68,7 +68,7 @@ def block_of_record(record: LogRecord) -> Block:
 
 
 def blocks_of_frames(frames: Iterable[LogFrame]) -> list[Block]:
-    """Neighbours that differ in nothing but their text are put together."""
+    """Adjacent frames that differ only in their text become one block."""
     blocks = []
     for names, group in groupby(frames, _names):
         lines = [frame.payload for frame in group]
@@ -77,7 +77,7 @@ def blocks_of_frames(frames: Iterable[LogFrame]) -> list[Block]:
 
 
 def append(change: Change, blocks: Sequence[Block]) -> None:
-    """Store blocks in their order; every line gets the position after the one before it."""
+    """Store blocks in order; every line gets the next position."""
     if not blocks:
         return
     row = change.tx.one(Q.count_lines, count=sum(block.count for block in blocks))
@@ -94,11 +94,11 @@ def append(change: Change, blocks: Sequence[Block]) -> None:
 
 
 def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:
-    """The lines of QUERYLOGS, by time, as people read them; of very many the last, since all are one answer."""
+    """The lines of QUERYLOGS by time, formatted; at most the last `_MOST_QUERIED`, since they are one answer."""
     end = now if request.end_ms is None else request.end_ms
     start = end - _DAY_MS if request.start_ms is None else request.start_ms
     before = 0
-    found: list[str] = []  # from the last one backwards
+    found: list[str] = []  # newest first
     while len(found) < _MOST_QUERIED:
         times = {"start": start, "end": end, "before": before, "limit": _QUERIED_BLOCKS}
         rows = _rows_between(tx, request, times)
@@ -121,10 +121,10 @@ def _rows_between(tx: Transaction, request: QueryLogs, times: dict[str, int]) ->
 
 
 def page(tx: Transaction, request: GetLogs) -> LogPage:
-    """The lines behind a position, or the last ones, in the order they arrived."""
+    """The lines after a position, or the last ones, in the order they arrived."""
     limit = max(1, min(request.limit, _MOST_LINES))
     instance = instance_of(tx, request.run_id)
-    # Before the lines: what is added while they are read must not be passed over.
+    # Read before the lines: lines that are added meanwhile must not be skipped.
     row = tx.one(Q.lines_counted)
     end = max(request.after, row["value"] if row is not None else 0)
     if request.last and not request.after:
@@ -132,11 +132,11 @@ def page(tx: Transaction, request: GetLogs) -> LogPage:
             islice(_lines_before(tx, request, instance, end), max(1, min(request.last, _MOST_LINES)))
         )
         return LogPage(lines=lines[::-1], position=end, more=False)
-    # One more than asked for tells whether there are more.
+    # One more than requested shows whether there are more.
     lines = list(islice(_lines_after(tx, request, instance), limit + 1))
     more = len(lines) > limit
     lines = lines[:limit]
-    # A reader whose filter lets nothing through need not look at the same lines again.
+    # A reader whose filter matches nothing need not scan the same lines again.
     position = lines[-1].position if more else max(end, lines[-1].position if lines else 0)
     return LogPage(lines=lines, position=position, more=more)
 
@@ -153,7 +153,7 @@ def _lines_after(tx: Transaction, request: GetLogs, instance: str) -> Iterator[L
 
 
 def _lines_before(tx: Transaction, request: GetLogs, instance: str, end: int) -> Iterator[LogLine]:
-    """From the last one backwards."""
+    """Newest first."""
     before = end
     while True:
         rows = _rows_before(tx, request, instance, before)
@@ -187,7 +187,7 @@ def _filters(request: GetLogs) -> dict[str, str | int]:
 
 
 def instance_of(tx: Transaction, run_id: str) -> str:
-    """The name that a run's lines carry."""
+    """The instance id that the lines of a run carry."""
     run = tx.one(Q.get_run, run_id=run_id) if run_id else None
     return run_id if run is None else str(run["instance_id"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from afl.fleet.errors import RequestRefused
 from afl.fleet.messages import AgentStatus, Status, TaskRecord, encode_answer
 from afl.fleet.principal import logs, runs, views
-from afl.fleet.principal.context import Answer, Desk
+from afl.fleet.principal.context import Answer, PrincipalContext
 from afl.fleet.principal.registry import incarnation_of
 from afl.fleet.principal.reports import apply_run, put_task, put_task_status
 from afl.fleet.principal.runs import claim, get_run, note
@@ -28,7 +28,7 @@ from afl.fleet.requests import (
     RunTask,
 )
 from afl.fleet.workflow import rendered_workflow
-from afl.fleet.workflow_json import decode_workflow, to_reference_wire
+from afl.fleet.workflow_json import decode_workflow, to_reference_data
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row
 from afl.kernel.errors import StoreError
@@ -36,18 +36,18 @@ from afl.kernel.ids import sortable_id
 
 
 def fetch(change: Change, agent_id: str) -> Row | None:
-    """The oldest queued run that it can run. It goes back if no status of it comes within a heartbeat timeout."""
+    """Claim the oldest queued run that it can run; released when no status arrives within a heartbeat timeout."""
     return claim(change, agent_id, incarnation_of(agent_id), old=True)
 
 
 def workflow_of(run: Row) -> str:
     """The JSON of a run's workflow for an agent that knows neither parameters nor our keys."""
     workflow = rendered_workflow(decode_workflow(run["workflow"]), decode(run["params"]))
-    return encode(to_reference_wire(workflow), what=f"workflow {workflow.id!r}")
+    return encode(to_reference_data(workflow), what=f"workflow {workflow.id!r}")
 
 
 def heartbeat(change: Change, agent_id: str) -> int:
-    """How many running workflows were renewed."""
+    """Renew its runs; their number."""
     return change.tx.run(Q.renew_old, incarnation=incarnation_of(agent_id), lease_until=change.lease_until)
 
 
@@ -56,7 +56,7 @@ def report_workflow(change: Change, request: AgentWorkflowStatus) -> None:
     ids = {"instance_id": request.workflow_instance_id, "agent_id": request.agent_id}
     run = change.tx.one(Q.run_of_instance, **ids)
     past = change.tx.one(Q.past_run_of_instance, **ids) if run is None else None
-    if past is not None:  # queued again since, and so no longer this agent's
+    if past is not None:  # it was queued again and no longer belongs to this agent
         note(change, past, request.status, instance_id=request.workflow_instance_id, late=True)
         return
     run = run or _bound(change, request) or _adopted(change, request)
@@ -87,7 +87,7 @@ def report_task(change: Change, request: AgentTaskStatus) -> None:
 
 
 def _bound(change: Change, request: AgentWorkflowStatus) -> Row | None:
-    """The oldest fetch of that agent and workflow that has no instance yet: this is it."""
+    """Bind the oldest fetch of that agent and workflow that has no instance yet."""
     fetched = change.tx.one(
         Q.oldest_old_fetch, incarnation=incarnation_of(request.agent_id), workflow_id=request.workflow_id
     )
@@ -108,81 +108,81 @@ def _adopted(change: Change, request: AgentWorkflowStatus) -> Row:
     }
     run_id = request.workflow_instance_id
     if not change.tx.run(Q.adopt_run, run_id=run_id, **values):
-        run_id = sortable_id()  # a run of another agent has that name
+        run_id = sortable_id()  # a run of another agent has that id
         change.tx.run(Q.adopt_run, run_id=run_id, **values)
     return get_run(change, run_id)
 
 
-async def ping(desk: Desk, request: Ping) -> Answer:
+async def ping(context: PrincipalContext, request: Ping) -> Answer:
     return Answer(PONG)
 
 
-async def list_workflows(desk: Desk, request: ListWorkflows) -> Answer:
-    await desk.catalogue.look()
-    return Answer(success(desk.catalogue.listing))
+async def list_workflows(context: PrincipalContext, request: ListWorkflows) -> Answer:
+    await context.catalogue.look()
+    return Answer(success(context.catalogue.listing))
 
 
-async def run_task(desk: Desk, request: RunTask) -> Answer:
-    workflow = await desk.catalogue.find(request.workflow_id)
+async def run_task(context: PrincipalContext, request: RunTask) -> Answer:
+    workflow = await context.catalogue.find(request.workflow_id)
     if workflow is None:
         raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
-    order = desk.catalogue.order(workflow, "RUNTASK")
-    await desk.enqueue(order)
+    new_run = context.catalogue.new_run(workflow, "RUNTASK")
+    await context.enqueue(new_run)
     return Answer(OK)
 
 
-async def register_agent(desk: Desk, request: RegisterAgent) -> Answer:
+async def register_agent(context: PrincipalContext, request: RegisterAgent) -> Answer:
     """The heartbeat of an old agent."""
-    desk.registry.seen(request.agent_id, incarnation_of(request.agent_id))
-    await desk.change(lambda change: heartbeat(change, request.agent_id))
+    context.registry.seen(request.agent_id, incarnation_of(request.agent_id))
+    await context.change(lambda change: heartbeat(change, request.agent_id))
     return Answer(OK)
 
 
-async def fetch_workflow(desk: Desk, request: FetchWorkflow) -> Answer:
-    run = await desk.change(lambda change: fetch(change, request.agent_id))
+async def fetch_workflow(context: PrincipalContext, request: FetchWorkflow) -> Answer:
+    run = await context.change(lambda change: fetch(change, request.agent_id))
     if run is None:
         return Answer(OK)
     run_id, epoch = run["run_id"], run["epoch"]
     return Answer(
         success(workflow_of(run)),
-        lambda: desk.change(lambda change: runs.unclaim(change, run_id, epoch)),
+        lambda: context.change(lambda change: runs.unclaim(change, run_id, epoch)),
     )
 
 
-async def workflow_status(desk: Desk, request: AgentWorkflowStatus) -> Answer:
+async def workflow_status(context: PrincipalContext, request: AgentWorkflowStatus) -> Answer:
     try:
-        await desk.change(lambda change: report_workflow(change, request))
+        await context.change(lambda change: report_workflow(change, request))
     except StoreError as error:
         return Answer(server_error(f"Failed to update workflow statuses: {error}"))
     return Answer(OK)
 
 
-async def task_status(desk: Desk, request: AgentTaskStatus) -> Answer:
+async def task_status(context: PrincipalContext, request: AgentTaskStatus) -> Answer:
     try:
-        await desk.change(lambda change: report_task(change, request))
+        await context.change(lambda change: report_task(change, request))
     except StoreError as error:
         return Answer(server_error(f"Failed to update task statuses: {error}"))
     return Answer(OK)
 
 
-async def query_logs(desk: Desk, request: QueryLogs) -> Answer:
-    now = desk.store.wall()
-    lines = await desk.store.read_soon(lambda tx: encode_answer(logs.query(tx, request, now)))
+async def query_logs(context: PrincipalContext, request: QueryLogs) -> Answer:
+    now = context.store.wall()
+    lines = await context.store.read_async(lambda tx: encode_answer(logs.query(tx, request, now)))
     return Answer(success(lines))
 
 
-async def recent_statuses(desk: Desk, request: GetRecentStatuses) -> Answer:
-    return Answer(success(encode_answer(await desk.store.read_soon(views.recent_statuses))))
+async def recent_statuses(context: PrincipalContext, request: GetRecentStatuses) -> Answer:
+    return Answer(success(encode_answer(await context.store.read_async(views.recent_statuses))))
 
 
-async def registered_agents(desk: Desk, request: GetRegisteredAgents) -> Answer:
-    running = await desk.store.read_soon(views.running_by_agent)
+async def registered_agents(context: PrincipalContext, request: GetRegisteredAgents) -> Answer:
+    running = await context.store.read_async(views.running_by_agent)
     found = [
         AgentStatus(
             agent_id=agent.agent_id,
             last_ping_timestamp=agent.last_seen * 1000,
             running_tasks=running.get(agent.agent_id, 0),
         )
-        for agent in desk.registry.agents
+        for agent in context.registry.agents
     ]
     return Answer(success(encode_answer(found)))

@@ -1,6 +1,6 @@
-"""The agents that were heard: kept in memory, since a heartbeat every few seconds is no reason to write to the disk.
+"""The known agents: kept in memory, so that heartbeats do not write to the disk.
 
-The table has them as of a minute ago; a principal that starts reads them there.
+The table is at most a minute behind; a starting principal reads it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _OLD = "old:"
 
 
 def incarnation_of(agent_id: str) -> str:
-    """Old agents have no incarnation; one of that name is the same as long as it is heard."""
+    """Old agents have no incarnation; the same id counts as the same agent."""
     return f"{_OLD}{agent_id}"
 
 
 def is_old(incarnation: str) -> bool:
-    """Whether that is an agent of the reference."""
+    """Whether it is an agent of the reference."""
     return incarnation.startswith(_OLD)
 
 
 @dataclass(slots=True)
 class Agent:
-    """When it was last heard, on the wall clock, and what it said of itself."""
+    """An agent, and the wall-clock time of its last heartbeat."""
 
     agent_id: str
     incarnation: str
@@ -50,7 +50,7 @@ class Registry:
         return sorted(self._agents.values(), key=lambda agent: agent.agent_id)
 
     def seen(self, agent_id: str, incarnation: str, slots: int = 0) -> None:
-        """It was heard just now."""
+        """Record a heartbeat."""
         known = self._agents.get(agent_id)
         if known is None or known.incarnation != incarnation:
             self._agents[agent_id] = Agent(agent_id, incarnation, slots, self._wall())
@@ -62,7 +62,7 @@ class Registry:
         self._agents.pop(agent_id, None)
 
     def load(self, tx: Transaction) -> None:
-        """What the table has."""
+        """Read the table."""
         for row in tx.all(Q.get_agents):
             agent = Agent(
                 row["agent_id"], row["incarnation"], row["slots"], row["last_seen"], row["last_seen"]
@@ -70,13 +70,13 @@ class Registry:
             self._agents.setdefault(agent.agent_id, agent)
 
     def due(self) -> list[Agent]:
-        """Those whose row is a minute behind or missing; who was silent for a day is forgotten."""
+        """Agents whose row is a minute behind or missing; an agent that was silent for a day is dropped."""
         for agent in [one for one in self._agents.values() if self._wall() - one.last_seen > _FORGET_MS]:
             del self._agents[agent.agent_id]
         return [agent for agent in self._agents.values() if agent.last_seen - agent.saved >= _SAVE_MS]
 
     def save(self, change: Change, due: Sequence[Agent]) -> None:
-        """Write those rows, and delete the rows of agents that are gone."""
+        """Write those rows, and delete the rows of dropped agents."""
         for agent in due:
             values = {"agent_id": agent.agent_id, "incarnation": agent.incarnation, "slots": agent.slots}
             change.tx.run(Q.put_agent, last_seen=agent.last_seen, **values)

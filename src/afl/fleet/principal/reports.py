@@ -21,7 +21,7 @@ from afl.kernel.database import Row, Transaction
 
 
 def put_task(change: Change, record: TaskRecord) -> None:
-    """The task as it stands now."""
+    """Store the current state of a task."""
     final = record.status.is_final
     change.tx.run(
         Q.put_task,
@@ -41,7 +41,7 @@ def put_task(change: Change, record: TaskRecord) -> None:
 
 
 def put_task_status(change: Change, record: TaskRecord, instance_id: str, *, late: bool) -> None:
-    """A row of the history."""
+    """Add a row to the history of a task."""
     change.tx.run(
         Q.add_task_status,
         task_id=record.task_id,
@@ -57,7 +57,7 @@ def put_task_status(change: Change, record: TaskRecord, instance_id: str, *, lat
 
 
 def crash(change: Change, run: Row, error: str) -> Status:
-    """What the run is now; PENDING when it is queued again. Nobody asks for a cancelled run again."""
+    """Queue the run of a lost agent again if its workflow says so, else set it CRASHED; returns the new status."""
     _crash_tasks(change, run)
     if run["cancel_reason"] is not None:
         finish(change, run, Status.CANCELLED, error=error)
@@ -85,10 +85,10 @@ def _crash_tasks(change: Change, run: Row) -> None:
 
 
 def report_run(change: Change, record: RunRecord, agent_id: str, incarnation: str) -> None:
-    """A status of a run, as its holder saw it."""
+    """A status of a run, reported by its holder."""
     run = change.tx.one(Q.lock_run, run_id=record.run_id)
     if run is None:
-        _note_stranger(change, record, agent_id)
+        _note_unknown_run(change, record, agent_id)
     elif record.epoch != run["epoch"] or _is_settled(run):
         note(change, run, record.status, at=record.at, epoch=record.epoch, late=True)
     else:
@@ -100,9 +100,9 @@ def report_run(change: Change, record: RunRecord, agent_id: str, incarnation: st
 def apply_run(
     change: Change, run: Row, status: Status, agent_id: str, incarnation: str, *, at: int, error: str = ""
 ) -> None:
-    """A status that counts."""
+    """Apply a status that counts."""
     if status is Status.CRASHED:
-        if run["status"] != Status.CRASHED:  # else it was counted when it was noticed
+        if run["status"] != Status.CRASHED:  # else it was applied when the lease expired
             crash(change, run, error)
         return
     if status.is_final:
@@ -127,7 +127,7 @@ def report_task(change: Change, record: TaskRecord) -> None:
 def heartbeat(
     change: Change, agent_id: str, incarnation: str, running: Sequence[tuple[str, int]]
 ) -> Commands:
-    """Renew what the agent works on, and what it shall do about it."""
+    """Renew the leases of the agent's runs; the commands for it."""
     for run_id, epoch in running:
         run = change.tx.one(Q.lock_run, run_id=run_id)
         if run is None or run["epoch"] != epoch:
@@ -140,7 +140,7 @@ def heartbeat(
 
 
 def commands(tx: Transaction, running: Sequence[tuple[str, int]]) -> Commands:
-    """What an agent shall do about the runs in its hands; looking at it renews nothing."""
+    """The commands for an agent about its runs; renews nothing."""
     found = Commands(cancel=[], lost=[])
     for run_id, epoch in running:
         run = tx.one(Q.get_run, run_id=run_id)
@@ -152,7 +152,7 @@ def commands(tx: Transaction, running: Sequence[tuple[str, int]]) -> Commands:
 
 
 def _is_settled(run: Row) -> bool:
-    """Whether the run has an end that its holder told, or that an operator made."""
+    """Whether the run has a final status that its holder or an operator set."""
     return Status(run["status"]).is_final and run["status"] != Status.CRASHED
 
 
@@ -161,8 +161,8 @@ def _is_cancelled(run: Row) -> bool:
     return asked or run["status"] == Status.CANCELLED
 
 
-def _note_stranger(change: Change, record: RunRecord, agent_id: str) -> None:
-    """A run this store never had: its status is kept, since somebody may look for it."""
+def _note_unknown_run(change: Change, record: RunRecord, agent_id: str) -> None:
+    """A run that this store never had: its status is kept for the history."""
     change.tx.one(
         Q.add_run_status,
         workflow_id="",
@@ -180,15 +180,15 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Cargo:
+class StoredRecords:
     """What was stored of one SHIP, to be acknowledged and published."""
 
     acked: int
     blocks: list[Block] = field(default_factory=list)
 
 
-def store_records(change: Change, ship: Ship) -> Cargo:
-    """Store what is new up to the first gap. What the sender no longer has cannot be waited for."""
+def store_records(change: Change, ship: Ship) -> StoredRecords:
+    """Store new records up to the first gap. Records that the sender no longer has are skipped."""
     stream = {"incarnation": ship.incarnation, "stream": ship.stream}
     row = change.tx.one(Q.open_stream, **stream)
     assert row is not None
@@ -197,20 +197,20 @@ def store_records(change: Change, ship: Ship) -> Cargo:
         _log.warning(
             "records %d to %d of %s went to another store", before + 1, ship.oldest - 1, ship.incarnation
         )
-    cargo = Cargo(max(before, ship.oldest - 1))
+    stored = StoredRecords(max(before, ship.oldest - 1))
     for record in ship.records:
-        if record.seq <= cargo.acked:
+        if record.seq <= stored.acked:
             continue
-        if record.seq != cargo.acked + 1:
+        if record.seq != stored.acked + 1:
             break
-        cargo.acked = record.seq
+        stored.acked = record.seq
         if isinstance(record, LogRecord):
-            cargo.blocks.append(block_of_record(record))
+            stored.blocks.append(block_of_record(record))
         elif isinstance(record, RunRecord):
             report_run(change, record, ship.agent_id, ship.incarnation)
         else:
             report_task(change, record)
-    append(change, cargo.blocks)
-    if cargo.acked != before:
-        change.tx.run(Q.set_acked, acked=cargo.acked, **stream)
-    return cargo
+    append(change, stored.blocks)
+    if stored.acked != before:
+        change.tx.run(Q.set_acked, acked=stored.acked, **stream)
+    return stored

@@ -1,4 +1,4 @@
-"""Removes runs that ended long ago, with their tasks, statuses and lines: a little at a time, so that nobody waits."""
+"""Deletes runs that ended long ago, with their tasks, statuses and lines, in small transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 
-from afl.fleet.principal.context import Desk
+from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.store import Change, Q
 from afl.kernel.errors import StoreError
 from afl.kernel.isolation import STORE_TROUBLE, Isolation
@@ -19,25 +19,25 @@ BLOCKS = 200  # of lines, in one transition
 
 
 class Retention:
-    """Keeps what is younger than so many days."""
+    """Keeps what is younger than `days` days."""
 
-    def __init__(self, desk: Desk, days: int) -> None:
-        self._desk = desk
+    def __init__(self, context: PrincipalContext, days: int) -> None:
+        self._context = context
         self._age_ms = days * _DAY_MS
-        self._apart = Isolation(_log, "retention")
+        self._isolation = Isolation(_log, "retention")
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """Run until canceled."""
         while True:
             try:
-                with self._apart.item("this look"):
+                with self._isolation.item("this look"):
                     await self.look()
             except StoreError as error:
-                _log.error("old runs stay until the store answers: %s", error)
+                _log.error("retention waits for the store: %s", error)
             await asyncio.sleep(_PAUSE_S)
 
     async def look(self) -> int:
-        """Remove everything that is too old; how many runs that were."""
+        """Delete everything that is too old; the number of runs."""
         removed = 0
         while True:
             gone, more = await self._forget_some()
@@ -49,29 +49,29 @@ class Retention:
         return removed
 
     async def _forget_some(self) -> tuple[int, bool]:
-        """As `forget`. One run that cannot be removed stays, and the others go."""
+        """As `forget`. A run that cannot be deleted stays, and the others are deleted."""
         try:
-            return await self._desk.change(lambda change: forget(change, change.at - self._age_ms))
+            return await self._context.change(lambda change: forget(change, change.at - self._age_ms))
         except STORE_TROUBLE:
             raise
         except Exception:
             return await self._forget_each()
 
     async def _forget_each(self) -> tuple[int, bool]:
-        runs = await self._desk.change(lambda change: old_runs(change, change.at - self._age_ms))
+        runs = await self._context.change(lambda change: old_runs(change, change.at - self._age_ms))
         removed = 0
         for run_id in runs:
-            with self._apart.item(f"run {run_id}"):
-                while await self._desk.change(partial(forget_run, run_id=run_id, room=BLOCKS)) <= 0:
+            with self._isolation.item(f"run {run_id}"):
+                while await self._context.change(partial(forget_run, run_id=run_id, room=BLOCKS)) <= 0:
                     continue
                 removed += 1
         return removed, removed > 0 and len(runs) == RUNS
 
 
 def forget(change: Change, before: int) -> tuple[int, bool]:
-    """Some of the runs that ended before a time: how many are gone, and whether there may be more.
+    """Delete some of the runs that ended before a time: how many, and whether there may be more.
 
-    The last status of each workflow stays: it says how the workflow went when it last ran.
+    The last status of each workflow stays.
     """
     found = old_runs(change, before)
     room = BLOCKS
@@ -88,9 +88,9 @@ def old_runs(change: Change, before: int) -> list[str]:
 
 
 def forget_run(change: Change, run_id: str, room: int) -> int:
-    """Remove a run, and as many blocks of its lines as there is room for; what is left of that.
+    """Delete a run, and at most `room` blocks of its lines; the remaining room.
 
-    Without room left there may be more lines, and so the run stays.
+    Without remaining room there may be more lines, and the run stays.
     """
     for row in change.tx.all(Q.instances_of, run_id=run_id):
         room -= change.tx.run(Q.forget_lines, instance_id=row["instance_id"], limit=room)

@@ -1,8 +1,8 @@
-"""The life of a run: queued, handed to an agent under an epoch, started, ended. Each function is one transition.
+"""The states of a run: queued, claimed by an agent under an epoch, started, ended. Each function is one transition.
 
     WAITING -> PENDING (queued) -> PENDING (held) -> RUNNING -> COMPLETED | FAILED | CANCELLED | CRASHED
 
-Whoever takes a run away from its holder counts the epoch up, so that the holder's later reports miss.
+Taking a run from its holder increments the epoch, so that later reports of the holder miss.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from afl.kernel.database import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A run to be made; `workflow` is its wire JSON, kept with the run whatever becomes of the file.
+class NewRun:
+    """A run to create; `workflow` is its JSON, stored with the run.
 
-    `needs` says what agents of the reference do not know; they are not given a run that needs anything.
+    `needs` names what agents of the reference do not support; they are not assigned a run that needs anything.
     """
 
     run_id: str
@@ -35,28 +35,28 @@ class Order:
     needs: str = ""
 
 
-def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
-    """Whether the run is new: the same id again is the same run. `behind` holds it until the open ones ended."""
-    waits = behind and has_open_run(change, order.workflow_id)
+def enqueue(change: Change, new_run: NewRun, *, behind: bool = False) -> bool:
+    """Whether the run is new: the same id is the same run. `behind` holds it until the open runs have ended."""
+    waits = behind and has_open_run(change, new_run.workflow_id)
     status = Status.WAITING if waits else Status.PENDING
     made = change.tx.run(
         Q.insert_run,
-        run_id=order.run_id,
-        workflow_id=order.workflow_id,
-        workflow_name=order.workflow_name,
-        workflow=order.workflow,
-        params=encode(dict(order.params), what=f"parameters of workflow {order.workflow_id!r}"),
-        instance_id=order.run_id,
-        origin=order.origin,
+        run_id=new_run.run_id,
+        workflow_id=new_run.workflow_id,
+        workflow_name=new_run.workflow_name,
+        workflow=new_run.workflow,
+        params=encode(dict(new_run.params), what=f"parameters of workflow {new_run.workflow_id!r}"),
+        instance_id=new_run.run_id,
+        origin=new_run.origin,
         status=status.value,
-        requeues=order.requeues,
-        needs=order.needs,
+        requeues=new_run.requeues,
+        needs=new_run.needs,
         created_at=change.at,
     )
-    run = get_run(change, order.run_id)
+    run = get_run(change, new_run.run_id)
     if not made:
-        if run["workflow_id"] != order.workflow_id:
-            raise RequestRefused(f"run {order.run_id} exists, and is of workflow {run['workflow_id']}")
+        if run["workflow_id"] != new_run.workflow_id:
+            raise RequestRefused(f"run {new_run.run_id} exists, and is of workflow {run['workflow_id']}")
         return False
     note(change, run, status)
     change.notifications.queued += status is Status.PENDING
@@ -64,7 +64,7 @@ def enqueue(change: Change, order: Order, *, behind: bool = False) -> bool:
 
 
 def has_open_run(change: Change, workflow_id: str) -> bool:
-    """One that is found cannot end before this transition has: whoever waits behind it will be seen by its end."""
+    """The open run that is found is locked: it cannot end before this transition does."""
     return change.tx.one(Q.has_open_run, workflow_id=workflow_id) is not None
 
 
@@ -79,10 +79,10 @@ def get_run(change: Change, run_id: str) -> Row:
 def claim(
     change: Change, agent_id: str, incarnation: str, *, held: Sequence[str] | None = None, old: bool = False
 ) -> Row | None:
-    """Take the oldest queued run under a new epoch; None when there is none. `old`: for an agent of the reference.
+    """Claim the oldest queued run under a new epoch; None when there is none. `old`: for an agent of the reference.
 
-    A run that this incarnation was given and does not know of, since the answer was lost, comes first. It too gets a
-    new epoch: the request whose answer was lost may yet put back what it had claimed.
+    A run that was assigned to this incarnation, and whose answer was lost, comes first. It gets a new epoch too: the
+    request whose answer was lost may still release what it had claimed.
     """
     run = None
     if held is not None:
@@ -98,7 +98,7 @@ def claim(
 
 
 def unclaim(change: Change, run_id: str, epoch: int) -> bool:
-    """Put a run back whose holder never heard of it."""
+    """Release a run whose holder never received it."""
     freed = change.tx.run(Q.unclaim, run_id=run_id, epoch=epoch) > 0
     if freed:
         change.notify_run(run_id)
@@ -107,7 +107,7 @@ def unclaim(change: Change, run_id: str, epoch: int) -> bool:
 
 
 def cancel(change: Change, run_id: str, reason: str) -> Row:
-    """End a run that nobody holds; tell the holder of one that is held. An ended run stays as it is."""
+    """End a run that nobody holds; notify the holder of one that is held. An ended run stays as it is."""
     run = get_run(change, run_id)
     if Status(run["status"]).is_final:
         return run
@@ -120,7 +120,7 @@ def cancel(change: Change, run_id: str, reason: str) -> Row:
 
 
 def start(change: Change, run: Row, agent_id: str, incarnation: str, at: int) -> None:
-    """The holder began, or came back after it was given up."""
+    """The holder started the run, or returned after its lease expired."""
     change.tx.run(
         Q.run_started,
         run_id=run["run_id"],
@@ -134,7 +134,7 @@ def start(change: Change, run: Row, agent_id: str, incarnation: str, at: int) ->
 
 
 def finish(change: Change, run: Row, status: Status, *, at: int | None = None, error: str = "") -> None:
-    """End a run, and let the next one go that `overlap: queue` held back."""
+    """End a run, and release the next one that `overlap: queue` holds back."""
     moment = change.at if at is None else at
     change.tx.run(
         Q.end_run,
@@ -154,7 +154,7 @@ def finish(change: Change, run: Row, status: Status, *, at: int | None = None, e
 
 
 def requeue(change: Change, run: Row, requeued: int) -> None:
-    """Queue a run again, in its old place: its holder is gone. `requeued` counts how often that followed a start."""
+    """Queue a run again at its old position. `requeued` counts how often that followed a start."""
     change.tx.run(Q.requeue, run_id=run["run_id"], epoch=run["epoch"], requeued=requeued)
     change.tx.run(Q.clear_tasks, run_id=run["run_id"])
     note(change, run, Status.PENDING)
@@ -172,7 +172,7 @@ def note(
     instance_id: str | None = None,
     late: bool = False,
 ) -> None:
-    """Add a row to the history; one that came too late does not become the latest."""
+    """Add a row to the history; a late one does not become the latest."""
     row = change.tx.one(
         Q.add_run_status,
         workflow_id=run["workflow_id"],

@@ -1,4 +1,4 @@
-"""Runs that come due by the cron of their workflow. Each workflow by itself: what is wrong with one stops no other."""
+"""Starts runs by the cron expression of their workflow. An error in one workflow stops no other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from afl.fleet.principal import runs
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk
+from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.store import Change, Notifications
 from afl.fleet.workflow import Overlap, Workflow
 from afl.kernel.database import Transaction
@@ -19,37 +19,39 @@ from afl.kernel.schedule import Firing, Schedule, Schedules
 
 _log = logging.getLogger(__name__)
 _PART = "fleet"
-_LONGEST_SLEEP_S = 5.0  # the wall clock may be set forward while we sleep by another one
+_LONGEST_SLEEP_S = 5.0  # the wall clock may be set forward during a sleep, which uses another clock
 
 
 class Scheduler:
-    """Schedules are rows of the store, so a time that passes while the principal is away is caught up or dropped."""
+    """Schedules are rows of the store, so a time that passes while the principal is stopped is caught up or dropped."""
 
-    def __init__(self, desk: Desk, poll_s: float, now: Callable[[], int] | None = None) -> None:
-        """`poll_s` is how soon to look again after the store did not answer."""
-        self._desk = desk
+    def __init__(
+        self, context: PrincipalContext, poll_s: float, now: Callable[[], int] | None = None
+    ) -> None:
+        """`poll_s` is the interval after the store was unavailable."""
+        self._context = context
         self._poll_s = poll_s
-        self._schedules = Schedules(desk.store.database)
+        self._schedules = Schedules(context.store.database)
         self._now = now or self._schedules.now
         self._changed = asyncio.Event()
-        self._stale = True  # the schedules may not be what the workflows say
+        self._stale = True  # the schedules may differ from the workflows
         self._notifications = Notifications()
-        self._apart = Isolation(_log, "the scheduler")
+        self._isolation = Isolation(_log, "the scheduler")
 
     @property
     def _catalogue(self) -> Catalogue:
-        return self._desk.catalogue
+        return self._context.catalogue
 
     def refresh(self) -> None:
         """The workflows have changed."""
         self._changed.set()
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """Run until canceled."""
         while True:
             pause = self._poll_s
             try:
-                with self._apart.item("this look"):
+                with self._isolation.item("this look"):
                     await self._synchronise_if_changed()
                     pause = await self.fire_due()
             except StoreError as error:
@@ -67,23 +69,23 @@ class Scheduler:
         """Start what is due; how long until the next, in seconds."""
         self._notifications = Notifications()
         await asyncio.to_thread(self._schedules.fire_due, _PART, self._fire, now=self._now())
-        self._desk.notify(self._notifications)
+        self._context.notify(self._notifications)
         look = await asyncio.to_thread(self._schedules.next_look, _PART)
         return _LONGEST_SLEEP_S if look is None else max(0.0, (look - self._now()) / 1000)
 
     def synchronise(self) -> None:
-        """Make the schedules what the workflows say, one transaction each."""
+        """Make the schedules match the workflows, one transaction each."""
         wanted = {workflow.id: workflow for workflow in self._catalogue.workflows.values() if workflow.cron}
         known = self._schedules_by_name()
         for workflow in wanted.values():
-            with self._apart.item(f"workflow {workflow.id}, which is not scheduled"):
-                self._desk.store.database.write(partial(self._put, workflow))
+            with self._isolation.item(f"workflow {workflow.id}, which is not scheduled"):
+                self._context.store.database.write(partial(self._put, workflow))
         for name in known - wanted.keys():
-            with self._apart.item(f"schedule {name}, which is not removed"):
-                self._desk.store.database.write(partial(self._schedules.remove, part=_PART, name=name))
+            with self._isolation.item(f"schedule {name}, which is not removed"):
+                self._context.store.database.write(partial(self._schedules.remove, part=_PART, name=name))
 
     def _schedules_by_name(self) -> set[str]:
-        found = self._desk.store.read(lambda tx: self._schedules.show(tx, _PART))
+        found = self._context.store.read(lambda tx: self._schedules.show(tx, _PART))
         return {status.schedule.name for status in found}
 
     def _put(self, workflow: Workflow, tx: Transaction) -> None:
@@ -95,13 +97,13 @@ class Scheduler:
     def _fire(self, tx: Transaction, firing: Firing) -> None:
         workflow = self._catalogue.workflows.get(firing.name)
         if workflow is None or not workflow.cron:
-            return  # its file went since; the next synchronisation removes the schedule
-        change = Change(tx, self._desk.store)
+            return  # its file was deleted; the next synchronization removes the schedule
+        change = Change(tx, self._context.store)
         if workflow.overlap is Overlap.SKIP and runs.has_open_run(change, workflow.id):
             _log.info("workflow %s is due and skipped: a run of it is open", workflow.id)
             return
-        order = self._catalogue.order(workflow, "schedule")
-        runs.enqueue(change, order, behind=workflow.overlap is Overlap.QUEUE)
+        new_run = self._catalogue.new_run(workflow, "schedule")
+        runs.enqueue(change, new_run, behind=workflow.overlap is Overlap.QUEUE)
         self._notifications.queued += change.notifications.queued
 
     async def _sleep(self, pause: float) -> None:

@@ -1,4 +1,4 @@
-"""The principal as a whole: made of its parts, started, served, ended."""
+"""The principal: assembled from its parts, started, served, stopped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from afl.fleet.principal.catalogue import Catalogue
-from afl.fleet.principal.context import Desk
-from afl.fleet.principal.log_sockets import Intake, Publisher
+from afl.fleet.principal.context import PrincipalContext
+from afl.fleet.principal.log_sockets import LogPublisher, LogReceiver
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import Retention
 from afl.fleet.principal.scheduler import Scheduler
-from afl.fleet.principal.sockets import Counter, Sockets
+from afl.fleet.principal.sockets import RequestServer, Sockets
 from afl.fleet.principal.store import FleetStore
 from afl.fleet.principal.verbs import answer
 from afl.fleet.security import check_bind, load_principal_keys
@@ -33,7 +33,7 @@ _GRACE_S = 2.0
 
 
 class Principal:
-    """Serves until `stop` is called; whatever ends one of its parts ends it with that error."""
+    """Serves until `stop` is called; an error in one of its parts ends it with that error."""
 
     def __init__(self, settings: FleetSettings, database: Database, *, insecure: bool = False) -> None:
         keys = load_principal_keys(settings.keys_folder)
@@ -41,51 +41,51 @@ class Principal:
         self.settings = settings
         store = FleetStore(database, lease_ms=settings.agent_heartbeat_timeout_ms)
         catalogue = Catalogue(Path(expanded(settings.workflow_dir)))
-        self.desk = Desk(store, catalogue, Registry(store.wall))
-        self._monitor = Monitor(self.desk)
-        self._scheduler = Scheduler(self.desk, settings.scheduler_start_poll_frequency_ms / 1000)
+        self.context = PrincipalContext(store, catalogue, Registry(store.wall))
+        self._monitor = Monitor(self.context)
+        self._scheduler = Scheduler(self.context, settings.scheduler_start_poll_frequency_ms / 1000)
         self._stopping = asyncio.Event()
         self._sockets = Sockets(settings, keys)
-        self._counter = Counter(self._sockets.api, lambda frame: answer(self.desk, frame))
-        self.desk.publish = Publisher(self._sockets.live).publish
+        self._request_server = RequestServer(self._sockets.api, lambda frame: answer(self.context, frame))
+        self.context.publish = LogPublisher(self._sockets.live).publish
         catalogue.on_change = self._scheduler.refresh
 
     @property
     def ports(self) -> tuple[int, int, int]:
-        """Requests, log intake, live lines."""
+        """The ports of requests, received log lines and published log lines."""
         return self._sockets.ports()
 
     def stop(self) -> None:
-        """End as soon as what is under way is answered."""
+        """Stop once the requests in flight are answered."""
         self._stopping.set()
 
     async def serve(self, *, scheduler: bool = True, ready: Callable[[], None] | None = None) -> None:
-        """Until stopped, or until a part of it fails."""
+        """Serve until stopped, or until a part fails."""
         parts: list[asyncio.Task[None]] = []
         try:
-            await self.desk.catalogue.refresh()
+            await self.context.catalogue.refresh()
             await self._monitor.start()
             parts = [asyncio.create_task(part) for part in self._parts(scheduler)]
             if ready is not None:
                 ready()
             await self._until_stopped(parts)
         finally:
-            self.desk.close()
-            await self._counter.finish(_GRACE_S)
+            self.context.close()
+            await self._request_server.finish(_GRACE_S)
             await cancel_and_wait(parts)
             self._sockets.close()
 
     def _parts(self, scheduler: bool) -> list[Coroutine[Any, Any, None]]:
         parts = [
-            self._counter.serve(),
-            Intake(self._sockets.intake, self.desk).serve(),
+            self._request_server.serve(),
+            LogReceiver(self._sockets.logs, self.context).serve(),
             self._monitor.serve(),
             self._refresh(),
         ]
-        if self._sockets.gate is not None:
-            parts.append(self._sockets.gate.serve())
+        if self._sockets.authenticator is not None:
+            parts.append(self._sockets.authenticator.serve())
         if self.settings.retention_days:
-            parts.append(Retention(self.desk, self.settings.retention_days).serve())
+            parts.append(Retention(self.context, self.settings.retention_days).serve())
         if scheduler:
             parts.append(self._scheduler.serve())
         return parts
@@ -99,16 +99,16 @@ class Principal:
                 part.result()
 
     async def _refresh(self) -> None:
-        """Look at the workflow folder now and then."""
-        apart = Isolation(_log, "the principal")
+        """Read the workflow folder at an interval."""
+        isolation = Isolation(_log, "the principal")
         while True:
-            with apart.item("the workflow folder"):
-                await self.desk.catalogue.refresh()
+            with isolation.item("the workflow folder"):
+                await self.context.catalogue.refresh()
             await asyncio.sleep(self.settings.workflow_dir_refresh_frequency_s)
 
 
 def run_principal(settings: FleetSettings, *, insecure: bool = False, scheduler: bool = True) -> None:
-    """Serve until SIGTERM or SIGINT. Prints one line when it can be reached."""
+    """Serve until SIGTERM or SIGINT. Prints one line when it is ready."""
     asyncio.run(_run(settings, insecure, scheduler))
 
 
@@ -135,10 +135,10 @@ def open_database(settings: FleetSettings) -> Database:
 
 
 def _say_ready(principal: Principal) -> None:
-    requests, intake, live = principal.ports
+    requests, logs, live = principal.ports
     address = principal.settings.address(requests)
-    workflows = len(principal.desk.catalogue.workflows)
+    workflows = len(principal.context.catalogue.workflows)
     print(
-        f"principal ready on {address} (logs {intake}, {live}), {workflows} workflows",
+        f"principal ready on {address} (logs {logs}, {live}), {workflows} workflows",
         flush=True,
     )

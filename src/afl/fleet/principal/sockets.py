@@ -1,6 +1,6 @@
-"""The three sockets: requests (ROUTER), log lines of old agents (PULL), live lines (XPUB: a PUB that hears topics).
+"""The three sockets: requests (ROUTER), log lines of old agents (PULL), published lines (XPUB).
 
-Every request is a task of its own, so that a parked one holds up nobody. A ROUTER speaks to plain REQ peers: their
+Every request is a task of its own, so that a long poll delays no other. A ROUTER serves plain REQ peers: their
 envelope, up to the empty frame, is sent back as it came.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from afl.fleet.principal.context import Answer
 from afl.fleet.protocol import client_error
-from afl.fleet.security import Gate, PrincipalKeys
+from afl.fleet.security import KeyAuthenticator, PrincipalKeys
 from afl.fleet.settings import FleetSettings
 from afl.fleet.zeromq import zmq
 from afl.kernel.cancelling import cancel_and_wait
@@ -22,26 +22,26 @@ from afl.kernel.errors import ServerError
 
 _log = logging.getLogger(__name__)
 _LARGEST = 16 * 1024 * 1024
-_BACKLOG = 200_000  # live lines that wait for one subscriber before it misses some
+_BACKLOG = 200_000  # queued lines per subscriber before it misses some
 _SEVERAL = Answer(client_error("ParseError: a request is one frame"))
 
 
 class Sockets:
-    """Bound when made; `close` gives the ports back."""
+    """Bound on construction; `close` releases the ports."""
 
     def __init__(self, settings: FleetSettings, keys: PrincipalKeys | None) -> None:
         self._context = zmq.asyncio.Context()
         self._keys = keys
-        self.gate = None if keys is None else Gate(self._context, keys)
+        self.authenticator = None if keys is None else KeyAuthenticator(self._context, keys)
         self._open: list[zmq.Socket[Any]] = []
         self.api = self._context.socket(zmq.ROUTER)
-        self.intake = self._context.socket(zmq.PULL)
-        # A plain one: it is read only when there is something to send.
+        self.logs = self._context.socket(zmq.PULL)
+        # Not an asyncio socket: it is read only when there is something to send.
         self.live: zmq.Socket[bytes] = zmq.Context.shadow(self._context.underlying).socket(zmq.XPUB)
         try:
             self._bind(self.api, settings, settings.principal_port)
-            self.api.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a peer that is gone is an error, not a silence
-            self._bind(self.intake, settings, settings.logs_listening_port)
+            self.api.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a disconnected peer is an error
+            self._bind(self.logs, settings, settings.logs_listening_port)
             self.live.setsockopt(zmq.SNDHWM, _BACKLOG)
             self._bind(self.live, settings, settings.logs_publishing_port)
         except BaseException:
@@ -49,15 +49,15 @@ class Sockets:
             raise
 
     def ports(self) -> tuple[int, int, int]:
-        """The ports in use: requests, log intake, live lines."""
+        """The ports in use: requests, received log lines, published log lines."""
         found = [int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2]) for socket in self._open]
         return found[0], found[1], found[2]
 
     def close(self) -> None:
-        """Answers under way get a moment to leave."""
-        if self.gate is not None:
-            self.gate.close()
-        for socket in (self.api, self.intake, self.live):
+        """Answers in flight get a moment to be sent."""
+        if self.authenticator is not None:
+            self.authenticator.close()
+        for socket in (self.api, self.logs, self.live):
             socket.close(linger=500)
         self._context.term()
 
@@ -76,8 +76,8 @@ class Sockets:
             ) from error
 
 
-class Counter:
-    """Takes requests from the ROUTER and gives each its answer, whenever that is ready."""
+class RequestServer:
+    """Receives requests from the ROUTER and sends each its answer when it is ready."""
 
     def __init__(self, socket: zmq.asyncio.Socket, answer: Callable[[bytes], Awaitable[Answer]]) -> None:
         self._socket = socket
@@ -85,7 +85,7 @@ class Counter:
         self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """Run until canceled."""
         while True:
             parts = await self._socket.recv_multipart()
             envelope, body = _split(parts)
@@ -97,7 +97,7 @@ class Counter:
             task.add_done_callback(self._open.discard)
 
     async def finish(self, seconds: float) -> None:
-        """Give the requests under way a moment to be answered."""
+        """Wait for the requests in flight, then cancel the rest."""
         if self._open:
             await asyncio.wait(self._open, timeout=seconds)
         await cancel_and_wait(self._open)
@@ -107,13 +107,13 @@ class Counter:
         try:
             await self._socket.send_multipart([*envelope, answer.reply.frame()], flags=zmq.NOBLOCK)
         except zmq.ZMQError as error:
-            _log.debug("a peer left before its answer came: %s", error)
+            _log.debug("a peer disconnected before its answer was sent: %s", error)
             if answer.undo is not None:
                 await answer.undo()
 
 
 def _split(parts: list[bytes]) -> tuple[list[bytes] | None, list[bytes]]:
-    """The envelope with the empty frame that ends it, and the body."""
+    """The envelope with its final empty frame, and the body."""
     with suppress(ValueError):
         end = parts.index(b"", 1) + 1
         return parts[:end], parts[end:]

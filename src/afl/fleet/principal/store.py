@@ -1,4 +1,4 @@
-"""The principal's store over the kernel's database, and what a transition is given."""
+"""The principal's store on the kernel's database, and the context of a transition."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 Q = queries("afl.fleet.principal", "sql")
 SCHEMA = Schema("afl.fleet.principal", "sql", component="fleet", base=3)
 VIEWS = Schema("afl.fleet.principal", "sql/views", component="fleet-views")
-LOGS = "logs"  # the topic of those who wait for lines of any run
+LOGS = "logs"  # the topic of lines of any run
 
 
 @dataclass(slots=True)
 class Notifications:
-    """Whom to wake after a commit: those who listen to a topic, and as many waiting agents as runs were queued."""
+    """Notifications after a commit: topics, and the number of queued runs, each of which wakes one waiting agent."""
 
     topics: set[str] = field(default_factory=set)
     queued: int = 0
 
 
 class Change:
-    """One transition: its transaction, its time, and whom to wake once it is committed."""
+    """One transition: its transaction, its time, and its notifications."""
 
     def __init__(self, tx: Transaction, store: FleetStore) -> None:
         self.tx = tx
@@ -41,7 +41,7 @@ class Change:
 
     @property
     def lease_until(self) -> int:
-        """When a hold that is taken or renewed now will end."""
+        """When a lease that is taken or renewed now will end."""
         return self.moment + self._store.lease_ms
 
     def notify_run(self, run_id: str) -> None:
@@ -52,7 +52,7 @@ class Change:
 
 
 class FleetStore:
-    """Every transition runs through `change`, every question through `read`."""
+    """Every transition runs through `change`, every query through `read`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class FleetStore:
         clock: Callable[[], int] | None = None,
         wall: Callable[[], int] = wall_ms,
     ) -> None:
-        """`clock` takes the place of the store's own in tests."""
+        """`clock` replaces the store's own in tests."""
         self.database = database
         self.lease_ms = lease_ms
         self.wall = wall
@@ -71,17 +71,17 @@ class FleetStore:
         database.ensure(VIEWS)
 
     def change(self, work: Callable[[Change], T]) -> tuple[T, Notifications]:
-        """What the transition returns, once it is durable, and whom to wake."""
+        """The result of the transition, once it is durable, and its notifications."""
         return self.database.write(lambda tx: self._transition(tx, work))
 
-    async def change_soon(self, work: Callable[[Change], T]) -> tuple[T, Notifications]:
+    async def change_async(self, work: Callable[[Change], T]) -> tuple[T, Notifications]:
         """`change` from asyncio."""
         return await self.database.run("write", lambda tx: self._transition(tx, work))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         return self.database.read(work)
 
-    async def read_soon(self, work: Callable[[Transaction], T]) -> T:
+    async def read_async(self, work: Callable[[Transaction], T]) -> T:
         """`read` from asyncio."""
         return await self.database.run("read", work)
 

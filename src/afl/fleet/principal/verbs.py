@@ -23,7 +23,7 @@ from afl.fleet.messages import (
     encode_answer,
 )
 from afl.fleet.principal import logs, old_peers, reports, runs, views
-from afl.fleet.principal.context import Answer, Desk, seconds
+from afl.fleet.principal.context import Answer, PrincipalContext, seconds
 from afl.fleet.principal.store import LOGS, Change, agent_topic, logs_topic, run_topic
 from afl.fleet.protocol import OK, client_error, server_error, success
 from afl.fleet.request_reader import parse_request
@@ -47,75 +47,75 @@ from afl.kernel.database import Row
 from afl.kernel.errors import AgentFlowError, InputError
 
 
-async def run_workflow(desk: Desk, request: RunWorkflow) -> Answer:
-    workflow = await desk.catalogue.find(request.workflow_id)
+async def run_workflow(context: PrincipalContext, request: RunWorkflow) -> Answer:
+    workflow = await context.catalogue.find(request.workflow_id)
     if workflow is None:
         raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
-    order = desk.catalogue.order(workflow, "RUNWORKFLOW", request.params, request.run_id)
-    await desk.enqueue(order)
-    return Answer(success(encode_answer(Started(run_id=order.run_id))))
+    new_run = context.catalogue.new_run(workflow, "RUNWORKFLOW", request.params, request.run_id)
+    await context.enqueue(new_run)
+    return Answer(success(encode_answer(Started(run_id=new_run.run_id))))
 
 
-async def cancel_run(desk: Desk, request: CancelRun) -> Answer:
-    run = await desk.change(lambda change: runs.cancel(change, request.run_id, request.reason))
-    return Answer(success(encode_answer(views.run_view(run, desk.waits))))
+async def cancel_run(context: PrincipalContext, request: CancelRun) -> Answer:
+    run = await context.change(lambda change: runs.cancel(change, request.run_id, request.reason))
+    return Answer(success(encode_answer(views.run_view(run, context.waits))))
 
 
-async def get_run(desk: Desk, request: GetRun) -> Answer:
-    return Answer(success(encode_answer(await _detail(desk, request.run_id))))
+async def get_run(context: PrincipalContext, request: GetRun) -> Answer:
+    return Answer(success(encode_answer(await _detail(context, request.run_id))))
 
 
-async def list_runs(desk: Desk, request: ListRuns) -> Answer:
-    found = await desk.store.read_soon(lambda tx: views.list_runs(tx, request, desk.waits))
+async def list_runs(context: PrincipalContext, request: ListRuns) -> Answer:
+    found = await context.store.read_async(lambda tx: views.list_runs(tx, request, context.waits))
     return Answer(success(encode_answer(found)))
 
 
-async def watch_run(desk: Desk, request: WatchRun) -> Answer:
-    """The run as soon as it is another than the caller knows; as it is when the time is over."""
+async def watch_run(context: PrincipalContext, request: WatchRun) -> Answer:
+    """The run as soon as its version differs; after the timeout, as it is."""
 
     async def look() -> RunDetail | None:
-        detail = await _detail(desk, request.run_id)
+        detail = await _detail(context, request.run_id)
         return detail if detail.run.version != request.version else None
 
-    detail = await desk.parking.until(look, [run_topic(request.run_id)], seconds(request.wait_ms))
-    return Answer(success(encode_answer(detail or await _detail(desk, request.run_id))))
+    detail = await context.long_polls.until(look, [run_topic(request.run_id)], seconds(request.wait_ms))
+    return Answer(success(encode_answer(detail or await _detail(context, request.run_id))))
 
 
-async def get_logs(desk: Desk, request: GetLogs) -> Answer:
+async def get_logs(context: PrincipalContext, request: GetLogs) -> Answer:
     page = LogPage(lines=[], position=request.after, more=False)
 
     async def look() -> LogPage | None:
         nonlocal page
-        page = await desk.store.read_soon(lambda tx: logs.page(tx, request))
+        page = await context.store.read_async(lambda tx: logs.page(tx, request))
         return page if page.lines else None
 
-    instance = await desk.store.read_soon(lambda tx: logs.instance_of(tx, request.run_id))
+    instance = await context.store.read_async(lambda tx: logs.instance_of(tx, request.run_id))
     topic = logs_topic(instance) if instance else LOGS
-    await desk.parking.until(look, [topic], seconds(request.wait_ms))
+    await context.long_polls.until(look, [topic], seconds(request.wait_ms))
     return Answer(success(encode_answer(page)))
 
 
-async def list_definitions(desk: Desk, request: ListDefinitions) -> Answer:
-    await desk.catalogue.look()
-    return Answer(success(desk.catalogue.definitions))
+async def list_definitions(context: PrincipalContext, request: ListDefinitions) -> Answer:
+    await context.catalogue.look()
+    return Answer(success(context.catalogue.definitions))
 
 
-async def check_workflows(desk: Desk, request: CheckWorkflows) -> Answer:
-    await desk.catalogue.refresh()
+async def check_workflows(context: PrincipalContext, request: CheckWorkflows) -> Answer:
+    await context.catalogue.refresh()
     found = [
         FileProblem(path=_readable(problem.path), line=problem.line, key=problem.key, error=problem.message)
-        for problem in desk.catalogue.problems
+        for problem in context.catalogue.problems
     ]
     return Answer(success(encode_answer(found)))
 
 
 def _readable(path: str) -> str:
-    """A file name may hold bytes that are no text, and must not hide the problems of other files."""
+    """A file name may contain invalid text, and must not hide the problems of other files."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
-async def list_agents(desk: Desk, request: ListAgents) -> Answer:
-    running = await desk.store.read_soon(views.running_by_agent)
+async def list_agents(context: PrincipalContext, request: ListAgents) -> Answer:
+    running = await context.store.read_async(views.running_by_agent)
     found = [
         AgentView(
             agent_id=agent.agent_id,
@@ -123,24 +123,24 @@ async def list_agents(desk: Desk, request: ListAgents) -> Answer:
             slots=agent.slots,
             running=running.get(agent.agent_id, 0),
             last_seen=agent.last_seen,
-            alive=desk.is_alive(agent),
+            alive=context.is_alive(agent),
         )
-        for agent in desk.registry.agents
+        for agent in context.registry.agents
     ]
     return Answer(success(encode_answer(found)))
 
 
-async def _detail(desk: Desk, run_id: str) -> RunDetail:
-    detail = await desk.store.read_soon(lambda tx: views.run_detail(tx, run_id, desk.waits))
+async def _detail(context: PrincipalContext, run_id: str) -> RunDetail:
+    detail = await context.store.read_async(lambda tx: views.run_detail(tx, run_id, context.waits))
     if detail is None:
         raise RequestRefused(f"No run exists with id {run_id}")
     return detail
 
 
-async def fetch_run(desk: Desk, request: FetchRun) -> Answer:
-    """A run, as soon as there is one; it goes back to the queue if the agent is gone by then."""
-    desk.registry.seen(request.agent_id, request.incarnation)
-    run = await _next_run(desk, request)
+async def fetch_run(context: PrincipalContext, request: FetchRun) -> Answer:
+    """A run, as soon as there is one; it returns to the queue if the agent has disconnected by then."""
+    context.registry.seen(request.agent_id, request.incarnation)
+    run = await _next_run(context, request)
     if run is None:
         return Answer(OK)
     run_id, epoch = run["run_id"], run["epoch"]
@@ -153,68 +153,68 @@ async def fetch_run(desk: Desk, request: FetchRun) -> Answer:
     )
     return Answer(
         success(encode_answer(fetched)),
-        lambda: desk.change(lambda change: runs.unclaim(change, run_id, epoch)),
+        lambda: context.change(lambda change: runs.unclaim(change, run_id, epoch)),
     )
 
 
-async def heartbeat(desk: Desk, request: Heartbeat) -> Answer:
-    """Commands, as soon as there are any. An agent without runs costs no write."""
-    desk.registry.seen(request.agent_id, request.incarnation, request.slots)
+async def heartbeat(context: PrincipalContext, request: Heartbeat) -> Answer:
+    """Commands, as soon as there are any. A heartbeat of an agent without runs writes nothing."""
+    context.registry.seen(request.agent_id, request.incarnation, request.slots)
 
     renewed = False
 
     async def look() -> Commands | None:
-        """Only the first look renews: the agent may be dead by the time of a later one."""
+        """Only the first check renews: the agent may have died before a later one."""
         nonlocal renewed
         if not request.running:
             return None
         if renewed:
-            found = await desk.store.read_soon(lambda tx: reports.commands(tx, request.running))
+            found = await context.store.read_async(lambda tx: reports.commands(tx, request.running))
         else:
-            found = await desk.change(_beat)
+            found = await context.change(_renew)
             renewed = True
         return found if found.cancel or found.lost else None
 
-    def _beat(change: Change) -> Commands:
+    def _renew(change: Change) -> Commands:
         return reports.heartbeat(change, request.agent_id, request.incarnation, request.running)
 
     topics = [agent_topic(request.incarnation)]
-    # However short the timeout is, an agent that is there gets to say so in time.
-    parked_ms = min(request.wait_ms, desk.store.lease_ms // 3)
-    commands = await desk.parking.until(look, topics, seconds(parked_ms))
+    # With a short heartbeat timeout, the answer must still leave time for the next heartbeat.
+    parked_ms = min(request.wait_ms, context.store.lease_ms // 3)
+    commands = await context.long_polls.until(look, topics, seconds(parked_ms))
     return Answer(success(encode_answer(commands or Commands())))
 
 
-async def ship(desk: Desk, request: Ship) -> Answer:
-    """Acknowledged once it is stored, and published then."""
-    cargo = await desk.change(lambda change: reports.store_records(change, request))
-    await desk.publish(cargo.blocks)
-    return Answer(success(encode_answer(Acked(acked=cargo.acked))))
+async def ship(context: PrincipalContext, request: Ship) -> Answer:
+    """Acknowledged once it is stored, then published."""
+    stored = await context.change(lambda change: reports.store_records(change, request))
+    await context.publish(stored.blocks)
+    return Answer(success(encode_answer(Acked(acked=stored.acked))))
 
 
-async def _next_run(desk: Desk, request: FetchRun) -> Row | None:
+async def _next_run(context: PrincipalContext, request: FetchRun) -> Row | None:
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds(request.wait_ms)
-    with desk.fetchers.place(request.agent_id, request.incarnation) as place:
+    with context.fetch_queue.join(request.agent_id, request.incarnation) as fetch:
         while True:
-            place.calm()
-            run = await desk.change(
+            fetch.clear()
+            run = await context.change(
                 lambda change: runs.claim(change, request.agent_id, request.incarnation, held=request.held)
             )
-            if run is not None or place.gone or place.given is not None:
+            if run is not None or fetch.closed or fetch.assigned is not None:
                 break
-            if not await place.wait(max(0.0, until - loop.time())) or place.given is not None:
+            if not await fetch.wait(max(0.0, until - loop.time())) or fetch.assigned is not None:
                 break
-    # One may have been handed over while it claimed another: that one goes back to the queue.
-    if run is not None and place.given is not None:
-        extra = place.given
-        await desk.change(lambda change: runs.unclaim(change, extra["run_id"], extra["epoch"]))
-    return run or place.given
+    # One may have been assigned while it claimed another: the assigned one is released.
+    if run is not None and fetch.assigned is not None:
+        extra = fetch.assigned
+        await context.change(lambda change: runs.unclaim(change, extra["run_id"], extra["epoch"]))
+    return run or fetch.assigned
 
 
 _log = logging.getLogger(__name__)
 
-_VERBS: Mapping[type[requests.Request[Any]], Callable[[Desk, Any], Awaitable[Answer]]] = {
+_VERBS: Mapping[type[requests.Request[Any]], Callable[[PrincipalContext, Any], Awaitable[Answer]]] = {
     requests.Ping: old_peers.ping,
     requests.ListWorkflows: old_peers.list_workflows,
     requests.RunTask: old_peers.run_task,
@@ -240,11 +240,11 @@ _VERBS: Mapping[type[requests.Request[Any]], Callable[[Desk, Any], Awaitable[Ans
 }
 
 
-async def answer(desk: Desk, frame: bytes) -> Answer:
-    """Whatever the frame holds, there is an answer: no request can end the principal."""
+async def answer(context: PrincipalContext, frame: bytes) -> Answer:
+    """Every frame gets an answer: no request can end the principal."""
     try:
         request = parse_request(frame)
-        return await _VERBS[type(request)](desk, request)
+        return await _VERBS[type(request)](context, request)
     except ProtocolError as error:
         return Answer(client_error(f"ParseError: {error}"))
     except InputError as error:
@@ -253,5 +253,5 @@ async def answer(desk: Desk, frame: bytes) -> Answer:
         _log.error("a request failed: %s", cut(str(error)))
         return Answer(server_error(str(error)))
     except Exception as error:
-        _log.exception("a request failed for a reason that is a defect")
+        _log.exception("a request failed with an unexpected error")
         return Answer(server_error(f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""What the principal tells of its runs."""
+"""Runs, tasks and statuses as the principal answers them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WaitReason = Callable[[Row], str]
 
 
 def _no_reason(row: Row) -> str:
-    """For those who do not know which agents are connected."""
+    """For callers that do not know which agents are connected."""
     return ""
 
 
@@ -68,7 +68,7 @@ def run_detail(tx: Transaction, run_id: str, waits: WaitReason = _no_reason) -> 
 
 
 def list_runs(tx: Transaction, request: ListRuns, waits: WaitReason = _no_reason) -> list[RunView]:
-    """The newest first."""
+    """Newest first."""
     filters = {
         "workflow_id": request.workflow_id,
         "agent_id": request.agent_id,
@@ -82,7 +82,7 @@ def list_runs(tx: Transaction, request: ListRuns, waits: WaitReason = _no_reason
 
 
 def recent_statuses(tx: Transaction) -> list[RecentStatus]:
-    """The latest status of each workflow, in words that old peers can read."""
+    """The latest status of each workflow, with the statuses that old peers know."""
     return [
         RecentStatus(
             workflow_id=row["workflow_id"],
@@ -95,5 +95,5 @@ def recent_statuses(tx: Transaction) -> list[RecentStatus]:
 
 
 def running_by_agent(tx: Transaction) -> dict[str, int]:
-    """How many workflows each agent runs."""
+    """The number of running workflows by agent."""
     return {row["agent_id"]: row["running"] for row in tx.all(Q.running_by_agent)}

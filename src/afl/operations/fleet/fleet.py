@@ -23,7 +23,7 @@ from afl.fleet.requests import (
 )
 from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.fleet.workflow import Workflow
-from afl.fleet.workflow_json import from_wire
+from afl.fleet.workflow_json import from_data
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.fleet.fleet_dag import RunStanding, standing
@@ -40,7 +40,7 @@ def connected(settings: FleetSettings) -> Iterator[Client]:
     """A client of the principal of these settings; who does not reach it is told soon, and what to do."""
     try:
         with Client(settings) as client:
-            client.reach(_REACH_MS)
+            client.ping(_REACH_MS)
             yield client
     except PrincipalAway as away:
         raise with_hint(away) from away
@@ -70,7 +70,7 @@ def hasty_settings() -> FleetSettings:
 
 def workflows(client: Client) -> list[Workflow]:
     """Every workflow that can be started, by id."""
-    return [from_wire(value) for _, value in sorted(client.call(ListDefinitions()).items())]
+    return [from_data(value) for _, value in sorted(client.call(ListDefinitions()).items())]
 
 
 def problems(client: Client) -> list[FileProblem]:

@@ -67,7 +67,7 @@ async def _serve(settings: FleetSettings, options: PrincipalOptions, ready: Call
 
 def _ready(principal: Principal) -> Ready:
     requests, intake, live = principal.ports
-    catalogue = principal.desk.catalogue
+    catalogue = principal.context.catalogue
     address = principal.settings.address(requests)
     return Ready(address, (intake, live), len(catalogue.workflows), len(catalogue.problems))
 

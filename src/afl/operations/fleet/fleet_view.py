@@ -8,7 +8,7 @@ from typing import Any
 from afl.fleet.client import Client
 from afl.fleet.messages import RunView
 from afl.fleet.workflow import Task, Workflow
-from afl.fleet.workflow_json import to_wire
+from afl.fleet.workflow_json import to_data
 from afl.operations.fleet.fleet import show_run, start, workflows
 from afl.operations.fleet.fleet_dag import TaskLine
 
@@ -81,7 +81,7 @@ def _workflow(workflow: Workflow) -> FleetWorkflow:
         cron=workflow.cron or "",
         parameters=list(workflow.params),
         tasks=[_task(task_id, task) for task_id, task in workflow.tasks.items()],
-        definition=to_wire(workflow),
+        definition=to_data(workflow),
     )
 
 

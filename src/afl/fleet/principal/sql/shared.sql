@@ -47,7 +47,7 @@ where run_id = :run_id and epoch = :epoch and incarnation <> ''
 -- name: renew_old
 update fleet_runs set lease_until = {greatest}(lease_until, :lease_until)
 where incarnation = :incarnation and incarnation <> '' and status = 'RUNNING'
--- name: spare_all
+-- name: renew_all
 update fleet_runs set lease_until = {greatest}(lease_until, :lease_until) where incarnation <> ''
 -- name: expired
 select * from fleet_runs where incarnation <> '' and lease_until < :moment order by +number limit :limit {skip_locked}
