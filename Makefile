@@ -8,6 +8,7 @@ PY := .venv/bin/python
 INSTALL := $(PY) -m pip --disable-pip-version-check -qq install --root-user-action ignore -c constraints.txt
 VENV := .venv/.created
 BASE := .venv/.base-installed
+EXAMPLES := .venv/.examples-installed
 DEV := .venv/.dev-installed
 LOWEST := .venv-lowest/.installed
 LOWEST_INSTALL := .venv/bin/uv pip install -q --python .venv-lowest/bin/python
@@ -27,21 +28,25 @@ $(VENV):
 	@touch $@
 
 $(BASE): pyproject.toml constraints.txt | $(VENV)
-	@echo "Installing agentflow (base) into .venv"
+	@echo "Installing AgentFlow (base) into .venv"
 	@$(INSTALL) -e .
 	@touch $@
 
+# What the examples declare by require_extras.
+$(EXAMPLES): pyproject.toml constraints.txt | $(BASE)
+	@$(INSTALL) -e ".[claude,coordination,fleet,local]"
+	@touch $@
+
 $(DEV): pyproject.toml constraints.txt | $(VENV)
-	@echo "Installing agentflow with everything the tests need into .venv (about a minute, once)"
+	@echo "Installing AgentFlow with everything the tests need into .venv (about a minute, once)"
 	@$(INSTALL) -e ".[dev]"
-	@touch $@ $(BASE)
+	@touch $@ $(BASE) $(EXAMPLES)
 
 run: $(BASE)  ## run the example workflow on the embedded store
 	@$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
-	@echo "The command afl is in .venv/bin; this makes it yours:  . .venv/bin/activate" >&2
+	@echo "The command afl is in .venv/bin; activate it with:  . .venv/bin/activate" >&2
 
-# All of what the tests need: research speaks to its model with the real client.
-examples: $(DEV)  ## run every example, each with the command at its top
+examples: $(EXAMPLES)  ## run every example, each with the command at its top
 	$(PY) -m afl run examples/hello/hello.afl --agent examples/hello/agents.py --input name=Ada
 	$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
 	$(PY) -m afl run examples/fanout/fanout.afl --agent examples/fanout/agents.py

@@ -4,6 +4,8 @@ From the root of the repository:
 
     python examples/everything/main.py [--ask]
 
+It needs `pip install "agentflow-afl[fleet,coordination]"`.
+
 Look at: refund.afl says who does what by one word behind `with`. The agent's turn, the fleet's run and the message have
 the ids of the steps' tasks, so a crash on either side neither loses nor doubles them. With --ask you are finance. The
 same runs on servers: set AFL_STORE=postgresql://..., AFL_BUS=nats://... and AFL_REDIS=redis://... first.
@@ -16,6 +18,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from afl.kernel.extras import require_extras
+
+require_extras("fleet", "coordination")
 
 from afl.cli import main as afl
 from afl.kernel.settings import load_settings

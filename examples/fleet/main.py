@@ -4,6 +4,8 @@ From the root of the repository:
 
     python examples/fleet/main.py
 
+It needs `pip install "agentflow-afl[fleet]"`.
+
 Look at: the shops are asked at the same time; the one in the south is tried again; the closed one may fail; the sum
 waits for all three. The printer fails, so what hangs on it is skipped, but for the bell, which rings in any case. The
 run is FAILED, and every line of it is there.
@@ -16,6 +18,10 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+
+from afl.kernel.extras import require_extras
+
+require_extras("fleet")
 
 from afl.cli.fleet_graph import graph
 from afl.fleet.settings import FleetSettings

@@ -4,6 +4,8 @@ From the root of the repository:
 
     python examples/messages/main.py
 
+It needs `pip install "agentflow-afl[coordination,local]"`.
+
 Look at: `editor` finds writers by what they can do and asks each for a page; a page that fails is tried again, one that
 can never work becomes a dead letter with its reason. The printer is down: after two failures its circuit opens, and the
 next page goes to the archive without asking it. When the writers fall silent they are listed as dead.
@@ -12,6 +14,10 @@ next page goes to the archive without asking it. When the writers fall silent th
 import asyncio
 import sys
 from typing import Any
+
+from afl.kernel.extras import require_extras
+
+require_extras("coordination", "local")
 
 from redis.asyncio import Redis
 

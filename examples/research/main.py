@@ -4,6 +4,8 @@ From the root of the repository:
 
     python examples/research/main.py [TOPIC]
 
+It needs `pip install "agentflow-afl[claude]"`.
+
 Look at: the model plans, uses the tool `search`, gives an answer that does not fit and is told so; a plain function
 files the report. At the end stands what each step used of the run's budget. With ANTHROPIC_API_KEY set, `--claude`
 speaks to the real one.
@@ -13,6 +15,10 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from afl.kernel.extras import require_extras
+
+require_extras("claude")
 
 import pretend
 from library import search

@@ -238,7 +238,7 @@ def test_a_store_of_a_later_version_is_refused_and_left_alone(folder: Path) -> N
     database.close()
     done = afl_warm(*chain(folder), folder=folder)
     assert (done.code, done.out) == (1, "")
-    assert "has version 999" in done.err and "upgrade agentflow" in done.err
+    assert "has version 999" in done.err and "upgrade agentflow-afl" in done.err
 
 
 def test_a_damaged_store_is_told(folder: Path) -> None:

@@ -162,11 +162,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_extras_that_are_named_exist() -> None:
-    known = set(importlib.metadata.metadata("agentflow").get_all("Provides-Extra") or ())
+    known = set(importlib.metadata.metadata("agentflow-afl").get_all("Provides-Extra") or ())
     named = {
         (page.name, extra)
         for page in LINKING
-        for extras in re.findall(r"pip install ['\"]?(?:\.|agentflow)\[([\w,]+)\]", page.read_text())
+        for extras in re.findall(r"pip install ['\"]?(?:\.|agentflow-afl)\[([\w,]+)\]", page.read_text())
         for extra in extras.split(",")
     }
     assert len(named) >= 5 and [each for each in named if each[1] not in known] == []

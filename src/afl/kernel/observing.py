@@ -8,6 +8,7 @@ import socket
 import sys
 from typing import Any
 
+from afl import __version__
 from afl.kernel import telemetry
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.log import configure_logging
@@ -53,7 +54,7 @@ def _resource(service: str) -> Any:
     resources = _module("opentelemetry.sdk.resources")
     about = {
         "service.name": service,
-        "service.version": importlib.import_module("importlib.metadata").version("agentflow"),
+        "service.version": __version__,
         "host.name": socket.gethostname(),
     }
     return resources.Resource(about).merge(resources.OTELResourceDetector().detect())

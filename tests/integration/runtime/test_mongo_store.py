@@ -212,4 +212,4 @@ except ImportError as error:
 def test_without_the_driver_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT_DRIVER], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("MissingExtraError pymongo is required for MongoStore. ")
-    assert "agentflow[mongo]" in done.stdout
+    assert "agentflow-afl[mongo]" in done.stdout

@@ -93,10 +93,10 @@ def test_help_of_a_part_that_is_not_installed_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(module: str) -> None:
-        raise MissingExtraError(f"{module} needs more: pip install 'agentflow[fleet]'")
+        raise MissingExtraError(f"{module} needs more: pip install 'agentflow-afl[fleet]'")
 
     monkeypatch.setattr(app, "importlib", SimpleNamespace(import_module=missing))
     assert app.main(["fleet", "--help"]) == 0
     told = capsys.readouterr().out
-    assert COMMANDS["fleet"].summary in told and "'agentflow[fleet]'" in told
+    assert COMMANDS["fleet"].summary in told and "'agentflow-afl[fleet]'" in told
     assert app.main(["fleet", "list"]) == 1

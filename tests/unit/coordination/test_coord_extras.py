@@ -26,6 +26,6 @@ def test_an_import_without_the_extra_names_it(module: str, missing: str) -> None
     code = _IMPORT.format(module=module, missing=missing)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = (
-        f'{missing} is required for coordination. Install it with: pip install "agentflow[coordination]"'
+        f'{missing} is required for coordination. Install it with: pip install "agentflow-afl[coordination]"'
     )
     assert done.stdout.strip() == expected

@@ -145,5 +145,5 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, module: str, 
 
     monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises((MissingExtraError, ModuleNotFoundError), match=r"agentflow\[telemetry\]"):
+    with pytest.raises((MissingExtraError, ModuleNotFoundError), match=r"agentflow-afl\[telemetry\]"):
         importlib.import_module(module)

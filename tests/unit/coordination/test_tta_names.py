@@ -60,7 +60,7 @@ def test_nothing_else_lives_there() -> None:
 
 
 def test_its_version_is_that_of_the_distribution() -> None:
-    assert api.__version__ == importlib.metadata.version("agentflow")
+    assert api.__version__ == importlib.metadata.version("agentflow-afl")
 
 
 def test_the_interfaces_are_abstract_with_the_methods_of_the_document() -> None:

@@ -22,7 +22,7 @@ PART = Part("fleet", "Fleet", "What it is.", (("Start it", "afl fleet principal"
 
 def test_without_its_packages_a_part_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
-        raise MissingExtraError("pyzmq is required. Install it with: pip install agentflow[fleet]")
+        raise MissingExtraError("pyzmq is required. Install it with: pip install agentflow-afl[fleet]")
 
     monkeypatch.setattr(importlib, "import_module", missing)
     routes = optional_routes("afl.nothing", PART, ["/fleet", "/fleet/{rest:path}"])
@@ -30,7 +30,7 @@ def test_without_its_packages_a_part_says_which(monkeypatch: pytest.MonkeyPatch)
     for path in ("/fleet", "/fleet/runs/1"):
         answer = client.get(path)
         assert answer.status_code == 200
-        assert "Fleet cannot be reached" in answer.text and "pip install agentflow[fleet]" in answer.text
+        assert "Fleet cannot be reached" in answer.text and "pip install agentflow-afl[fleet]" in answer.text
 
 
 def test_a_module_that_is_there_has_its_own_routes() -> None:

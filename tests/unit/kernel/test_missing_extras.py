@@ -16,8 +16,8 @@ _BARE = re.compile(r"""pip install (?!["'])\S*\[""")
 
 def test_the_command_is_quoted() -> None:
     command = pip_install("mongo")
-    assert command == 'pip install "agentflow[mongo]"'
-    assert shlex.split(command) == ["pip", "install", "agentflow[mongo]"]
+    assert command == 'pip install "agentflow-afl[mongo]"'
+    assert shlex.split(command) == ["pip", "install", "agentflow-afl[mongo]"]
 
 
 def test_texts_take_the_command_from_one_place() -> None:
@@ -30,7 +30,7 @@ def test_texts_take_the_command_from_one_place() -> None:
 
 
 def test_extras_that_are_told_exist() -> None:
-    known = set(importlib.metadata.metadata("agentflow").get_all("Provides-Extra") or ())
+    known = set(importlib.metadata.metadata("agentflow-afl").get_all("Provides-Extra") or ())
     named = {
         extra
         for path in _SOURCES

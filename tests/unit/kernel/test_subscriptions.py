@@ -89,5 +89,5 @@ def test_a_missing_library_names_its_extra(
         if extra == "postgres":
             monkeypatch.setattr(database, "url", "postgresql://127.0.0.1/db")
             monkeypatch.setattr("afl.kernel.notify.opening.SqliteDatabase", type("Other", (), {}))
-        with pytest.raises(MissingExtraError, match=rf"agentflow\[{extra}\]"):
+        with pytest.raises(MissingExtraError, match=rf"agentflow-afl\[{extra}\]"):
             open_notifier(database, "nats://127.0.0.1:4222" if extra == "nats" else None)

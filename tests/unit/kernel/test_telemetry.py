@@ -138,7 +138,7 @@ def test_the_meter_is_that_of_the_installed_package(monkeypatch: pytest.MonkeyPa
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
-    with pytest.raises(MissingExtraError, match=r"agentflow\[telemetry\]"):
+    with pytest.raises(MissingExtraError, match=r"agentflow-afl\[telemetry\]"):
         otel.opentelemetry_tracer()
 
 

@@ -300,4 +300,4 @@ def test_without_the_package_the_error_names_the_extra() -> None:
     code = "import sys; sys.modules['anthropic'] = None; import afl.models.claude"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert 'Install it with: pip install "agentflow[claude]"' in done.stderr
+    assert 'Install it with: pip install "agentflow-afl[claude]"' in done.stderr

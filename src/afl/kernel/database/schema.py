@@ -161,7 +161,7 @@ def _version(tx: Transaction, schema: Schema, wanted: int, database: Database) -
     if version > wanted:
         raise StoreVersionError(
             f"{database!r} has version {version} of the tables of {schema.name!r}, this AgentFlow knows them "
-            f"up to {wanted}; upgrade agentflow here, or use another store"
+            f"up to {wanted}; upgrade agentflow-afl here, or use another store"
         )
     if 0 < version < schema.base:
         raise StoreVersionError(
