@@ -201,7 +201,11 @@ def _waits(each: Waiting) -> str:
         return f"{each.facet}{steps}: somebody of {name} is asked"
     if each.via:
         return f"{each.facet}{steps} is for {each.via}" + (f": {each.why}" if each.why else "")
-    near = f"; there is one for {each.near}" if each.near else ""
+    near = (
+        f"; there is one for {each.near}"
+        if each.near
+        else f'; mark a function with @handler("{each.facet}"), or map it to a model: {{"{each.facet}": model}}'
+    )
     return f"no handler here for {each.facet}{steps}{near}"
 
 

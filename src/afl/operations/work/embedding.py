@@ -10,7 +10,7 @@ from typing import Any
 from afl.kernel.settings import load_settings
 from afl.language.source import CompilerInput
 from afl.operations.program.compilation import compile_sources
-from afl.operations.program.sources import from_text, read_files
+from afl.operations.program.sources import SourceError, from_text, read_files
 from afl.operations.run.runs import (
     DEFAULT_CONCURRENCY,
     RunFailed,
@@ -73,6 +73,10 @@ def _sources(source: str | Path) -> CompilerInput:
     """A text in AFL has a brace or is longer than a line; a path has neither."""
     if isinstance(source, str) and ("{" in source or "\n" in source):
         return from_text(source, "<string>")
+    if isinstance(source, str) and not source.endswith(".afl") and not Path(source).exists():
+        raise SourceError(
+            f"{source[:80]!r} is neither AFL nor a file: there is no such path, and no block in braces"
+        )
     return read_files([source])
 
 

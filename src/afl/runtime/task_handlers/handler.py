@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from afl.kernel import event_loop
@@ -117,12 +117,12 @@ class Handlers:
 
     @classmethod
     def of(cls, source: Mapping[str, Callable[..., Any]] | Any) -> Handlers:
-        """From a map of functions by facet name, or from a module's marked functions."""
+        """From a map of functions by facet name, or from the marked functions of a module or methods of an object."""
         if isinstance(source, Handlers):
             return source
         if isinstance(source, Mapping):
             return cls(Handler(name, function) for name, function in source.items())
-        functions = dict.fromkeys(value for value in vars(source).values() if callable(value))
+        functions = dict.fromkeys(value for value in _members(source) if callable(value))
         return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
 
     def add(self, each: TaskHandler) -> None:
@@ -147,3 +147,15 @@ class Handlers:
     def names(self) -> list[str]:
         """The names handlers are registered under."""
         return list(self._by_name)
+
+
+def _members(source: Any) -> Iterator[Any]:
+    """The attributes of a module or object, with the marked methods of its class bound to it."""
+    yield from getattr(source, "__dict__", {}).values()
+    marked = {
+        name
+        for kind in type(source).__mro__
+        for name, value in vars(kind).items()
+        if hasattr(value, _MARK) and name not in getattr(source, "__dict__", {})
+    }
+    yield from (getattr(source, name) for name in sorted(marked))

@@ -1,0 +1,52 @@
+"""afl.run: its sources and its handlers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import afl
+from afl.kernel.errors import InputError
+from afl.operations.run.runs import RunPaused
+
+SOURCE = """
+event facet Double(n: Long) => (m: Long)
+workflow Twice(n: Long) => (m: Long) andThen {
+    doubled = Double(n = $.n)
+    yield Twice(m = doubled.m)
+}
+"""
+
+
+class Doubler:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    @afl.handler("Double")
+    def double(self, n: int) -> dict[str, int]:
+        return {"m": self.factor * n}
+
+
+class Silent(Doubler):
+    def double(self, n: int) -> dict[str, int]:
+        return {"m": n}
+
+
+def test_methods_of_an_object_are_handlers(tmp_path: Path) -> None:
+    assert afl.run(SOURCE, {"n": 4}, handlers=Doubler(2), store=f"sqlite:///{tmp_path}/a.db") == {"m": 8}
+
+
+def test_a_method_that_is_overridden_without_a_mark_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RunPaused):
+        afl.run(SOURCE, {"n": 4}, handlers=Silent(2), store=f"sqlite:///{tmp_path}/a.db")
+
+
+def test_a_text_that_is_neither_a_source_nor_a_path() -> None:
+    with pytest.raises(InputError, match="'hello world' is neither AFL nor a file"):
+        afl.run("hello world")
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    with pytest.raises(InputError, match=r"File not found: nowhere\.afl"):
+        afl.run("nowhere.afl")
