@@ -11,7 +11,7 @@ from afl.turns.bus import open_bus
 from afl.turns.engine import L0Engine
 from afl.turns.message import Message
 from afl.turns.model import L0Result
-from afl.turns.store.heads import finish
+from afl.turns.transitions import finish
 from support.eventually import PATIENCE_SECONDS
 from support.turns_house import House
 

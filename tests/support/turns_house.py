@@ -10,7 +10,7 @@ from afl.kernel.database import Database, Query, Transaction
 from afl.turns.cardbox.boxes import open_boxes
 from afl.turns.cardbox.card_store import save_result
 from afl.turns.cardbox.cards import NewCard, text, tool_result_content
-from afl.turns.cardbox.delivering import Ending
+from afl.turns.cardbox.deliverable import Ending
 from afl.turns.context import TurnContext, context_of_head
 from afl.turns.intents import ReportIntent, SpawnIntent, ToolWait
 from afl.turns.model import Head, L0Result, TurnRef
@@ -20,8 +20,9 @@ from afl.turns.protocol.ids import new_id
 from afl.turns.resources import Agent, Tool, put_agent, put_profile, put_tool
 from afl.turns.statuses import CardType, MessageType, TaskStatus
 from afl.turns.store import inbox
-from afl.turns.store.heads import enter_running, read_head, suspend
+from afl.turns.store.heads import read_head
 from afl.turns.store.tables import ensure_tables
+from afl.turns.transitions import enter_running, suspend
 
 T = TypeVar("T")
 OWNER = "worker-1"

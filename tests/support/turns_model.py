@@ -12,7 +12,7 @@ from afl.turns.primitives.takeover import takeover
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, ResultStatus
 from afl.turns.store import inbox
-from afl.turns.store.heads import apply_result, enter_running, finish, next_step, resume, stop_turn, suspend
+from afl.turns.transitions import apply_result, enter_running, finish, next_step, resume, stop_turn, suspend
 from support.turns_house import OWNER, House
 
 

@@ -178,11 +178,11 @@ class Barrier:
 
 async def lose(worker: Worker) -> None:
     """A worker is gone from one moment to the next: it finishes nothing and gives nothing back."""
-    assert worker._hands is not None and worker._subscription is not None
+    assert worker._subscription is not None
     worker._stopping = True
-    tasks = [*worker._loops, *worker._handling, *(held.task for held in worker._hands.snapshot().values())]
+    tasks = [*worker._loops, *worker._handling, *(held.task for held in worker._held.turns)]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await worker._subscription.close()
-    worker.desk.close()
+    worker._services.close()

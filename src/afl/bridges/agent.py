@@ -32,7 +32,7 @@ from afl.turns.agents import Agents
 from afl.turns.bus import Subscription, open_bus, outbox
 from afl.turns.bus.local import LocalBus
 from afl.turns.cardbox.card_store import find_cards
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import BusUnavailable, ErrorCode, ProtocolViolation
 from afl.turns.message import Message

@@ -20,7 +20,7 @@ from afl.operations.turn.turn_module import TurnModule
 from afl.operations.turn.turn_service import Chat, WorkerOptions, staffed
 from afl.operations.turn.turns import opened
 from afl.turns.agents import Agents
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 
 _GRACE_SECONDS = 2.0
 

@@ -16,7 +16,7 @@ from afl.operations.client import open_client
 from afl.operations.turn import turns as operations
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_wait import wait_for_delivery
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 
 
 def send(

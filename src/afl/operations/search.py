@@ -22,7 +22,7 @@ from afl.runtime.program import paths
 from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.types import WorkflowId
 from afl.turns.resources import list_agents
-from afl.turns.store.looking import turn_at_a_glance, turns_named
+from afl.turns.store.turn_queries import turn_at_a_glance, turns_named
 
 RECENT = 500  # names are looked for among so many of the newest runs
 _EACH = 10

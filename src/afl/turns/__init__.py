@@ -6,18 +6,18 @@
         await agents.define("guide", "You help travellers.", tools=[weather, book])
         print((await agents.ask("guide", "Is it warm in Oslo?")).text)
 
-What follows the protocol (docs/turns-protocol.md) is below: L0Engine has its primitives, `heads` the transitions of a
-turn, Worker is one that runs turns, ToolService answers `cmd.tool.*` in a process of its own.
+The protocol (docs/turns-protocol.md) is one level below: L0Engine has its primitives, `transitions` what a turn goes
+through, Worker runs turns, ToolService answers `cmd.tool.*` in a process of its own.
 """
 
 from afl.turns.agents import Agents, Conversation, open_agents
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent
 from afl.turns.engine import L0Engine
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
 __all__ = [

@@ -17,23 +17,23 @@ from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import Model, PythonTool
 from afl.turns.bus import open_bus, outbox
-from afl.turns.bus.hearing import Hearing
+from afl.turns.bus.event_listener import EventListener
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.boxes import create_box, open_boxes, read_box
 from afl.turns.cardbox.card_store import find_cards, save_cards
 from afl.turns.cardbox.cards import NewCard
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
-from afl.turns.primitives.sending import refusal
+from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import TARGET, Worker
 
 USER = "sys.user"
@@ -86,14 +86,14 @@ class Agents:
         self.engine = engine
         self.project = project
         self.toolbox = toolbox if toolbox is not None else Toolbox()
-        self._hearing = Hearing(engine, project)
+        self._listener = EventListener(engine, project)
 
     async def listen(self) -> None:
         """Hear of the ends of turns; before anything is sent."""
-        await self._hearing.start(words=False)
+        await self._listener.start(words=False)
 
     async def close(self) -> None:
-        await self._hearing.close()
+        await self._listener.close()
 
     async def define(
         self,
@@ -204,7 +204,7 @@ class Agents:
 
     async def wait(self, turn: TurnRef) -> Delivered:
         """What a turn delivers, once it is over."""
-        with self._hearing.end_of(turn.agent_turn_id) as received:
+        with self._listener.end_of(turn.agent_turn_id) as received:
             while True:
                 found = await self.engine.database.run("read", lambda tx: self._delivered(tx, turn))
                 if found is not None:
@@ -222,8 +222,8 @@ class Agents:
     async def words(self, agent_id: str, on_text: Callable[[str], None] | None) -> AsyncIterator[None]:
         """Give the words of an agent to a function, while the block lasts."""
         if on_text is not None:
-            await self._hearing.hear_words()
-        with self._hearing.words_of(agent_id, on_text):
+            await self._listener.subscribe_text()
+        with self._listener.text_of(agent_id, on_text):
             yield
 
     async def stop(self, turn: TurnRef, reason: str = "stopped") -> L0Result:

@@ -1,19 +1,19 @@
-"""L0Engine: the primitives as methods, and how their transactions run and are told of."""
+"""L0Engine: the primitives as methods, and how their transactions run and are published."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
-from afl.kernel.database import Database, Query, Row, Transaction
+from afl.kernel.database import Database, Transaction
 from afl.turns.bus.base import Bus
 from afl.turns.bus.relay import Relay
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.context import TurnContext
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
-from afl.turns.model import Head, L0Result, Limits, TurnRef
+from afl.turns.model import EnteredTurn, FreeSlot, Head, L0Result, Limits, TurnRef
 from afl.turns.primitives.cancel import cancel
 from afl.turns.primitives.command_intent import command_intent
 from afl.turns.primitives.dispatch_next import dispatch_next
@@ -21,18 +21,26 @@ from afl.turns.primitives.enqueue import enqueue
 from afl.turns.primitives.join import join
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.report import report
-from afl.turns.primitives.sending import send
+from afl.turns.primitives.send import send
 from afl.turns.primitives.stop import stop
 from afl.turns.primitives.takeover import takeover
 from afl.turns.primitives.wakeup import wakeup
 from afl.turns.protocol.events import state_event
 from afl.turns.statuses import WakeupReason
-from afl.turns.store.alone import Alone
 from afl.turns.store.tables import ensure_tables
-from afl.turns.worker import tracing
-from afl.turns.worker.hosting import Hand, Host
+from afl.turns.tracing import record_end
 
 T = TypeVar("T")
+
+
+class LocalWorker(Protocol):
+    """A worker of this process, as `L0Engine.send` uses it: it may enter a turn in the transaction that sends it."""
+
+    def reserve_slot(self) -> FreeSlot | None:
+        """Reserve a slot for a turn that is being sent; None when none is free."""
+
+    def release_slot(self, entered: EnteredTurn | None) -> None:
+        """Run the turn that was entered with the slot; None: none was."""
 
 
 class L0Engine:
@@ -49,12 +57,11 @@ class L0Engine:
         self.bus = bus
         self.limits = limits or Limits()
         self.relay = Relay(database, bus)
-        self.hosts: list[Host] = []  # the workers of this process
-        self._alone = Alone(database)
+        self.workers: list[LocalWorker] = []  # those of this process
         ensure_tables(database)
 
     async def start(self, *, relay: bool = True) -> None:
-        """Begin to listen and, unless told otherwise, to take part in publishing the outbox."""
+        """Start the bus and, unless `relay` is False, this process's relay."""
         await self.bus.start()
         if relay:
             await self.relay.start()
@@ -62,7 +69,6 @@ class L0Engine:
     async def close(self) -> None:
         await self.relay.close()
         await self.bus.close()
-        self._alone.close()
 
     async def run(self, work: Callable[[Transaction], T]) -> T:
         """A transaction, and after its commit the signals of the result it returned."""
@@ -71,61 +77,53 @@ class L0Engine:
             self.publish(result)
         return result
 
-    async def alone(self, work: Callable[[Transaction], T]) -> T:
-        """`run` for work that is one statement: a transition of a head, a claim. Three times as fast on PostgreSQL."""
-        result = await self._alone.run(work)
-        if isinstance(result, L0Result):
-            self.publish(result)
-        return result
-
     async def send(self, context: TurnContext, agent_id: str, cards: Sequence[NewCard]) -> L0Result:
-        """A turn that reads new cards, from outside; a worker of this process with a free hand has it at once."""
-        for host in self.hosts:
-            hand = host.offer()
-            if hand is not None:
-                return await self._send_to(host, hand, context, agent_id, cards)
-        return await self.alone(lambda tx: send(tx, context, agent_id, cards, self.limits))
+        """A turn that reads new cards, from outside; a worker of this process with a free slot enters it at once."""
+        for worker in self.workers:
+            slot = worker.reserve_slot()
+            if slot is not None:
+                return await self._send_to(worker, slot, context, agent_id, cards)
+        return await self.run(lambda tx: send(tx, context, agent_id, cards, self.limits))
 
     async def _send_to(
-        self, host: Host, hand: Hand, context: TurnContext, agent_id: str, cards: Sequence[NewCard]
+        self,
+        worker: LocalWorker,
+        slot: FreeSlot,
+        context: TurnContext,
+        agent_id: str,
+        cards: Sequence[NewCard],
     ) -> L0Result:
-        """Whoever waits here may be cancelled while the turn begins: then it is in the hand all the same.
+        """The caller may be cancelled during the commit: the worker then runs the turn all the same.
 
-        Should its transaction not have come to pass either, the first transition of the turn finds that out.
+        Should the transaction have been rolled back, the first transition of the turn is fenced.
         """
         results: list[L0Result] = []
 
         def work(tx: Transaction) -> L0Result:
-            results.append(send(tx, context, agent_id, cards, self.limits, hand))
+            results.append(send(tx, context, agent_id, cards, self.limits, slot))
             return results[-1]
 
-        landed = False
+        committed = False
         try:
-            result = await self.alone(work)
-            landed = True
+            result = await self.run(work)
+            committed = True
             return result
         except asyncio.CancelledError:
-            landed = True
+            committed = True
             raise
         finally:
-            host.accept(results[-1].begun if landed and results else None)
-
-    async def select(self, query: Query, **params: Any) -> list[Row]:
-        """One statement that reads a few rows."""
-        return await self._alone.select(query, **params)
+            worker.release_slot(results[-1].entered if committed and results else None)
 
     def publish(self, *results: L0Result) -> None:
-        """Ring for what was written; of a transaction that has committed."""
+        """Publish the signals of a transaction that has committed, and notify the relay of its outbox rows."""
         for result in results:
             self.tell(*result.signals)
-            if result.ended is not None:
-                tracing.tell(result.ended)
-        left = [each for result in results for each in result.left]
-        stored = sum(result.stored for result in results)
-        if stored:  # first: many may wait for what it publishes
-            self.relay.poke(left if len(left) == stored else ())
-        for over in (result.over for result in results if result.over is not None):
-            self.tell(state_event(over.head, before=over.before, error=over.error))
+        if any(result.stored for result in results):
+            self.relay.notify()
+        for ended in (result.ended for result in results if result.ended is not None):
+            if ended.span is not None:
+                record_end(ended.span)
+            self.tell(state_event(ended.head, before=ended.before, error=ended.error))
 
     def tell(self, *messages: Message) -> None:
         """Best effort: `evt.*.state`, `evt.*.step`, wake-ups."""

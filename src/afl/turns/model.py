@@ -10,7 +10,6 @@ from afl.kernel.codec import decode
 from afl.kernel.database import Row
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
 from afl.kernel.telemetry import Ended
-from afl.turns.bus.outbox import Left
 from afl.turns.errors import ErrorCode
 from afl.turns.message import Message
 from afl.turns.statuses import HeadStatus, InboxStatus, MessageType, ResultStatus, WaitStatus
@@ -162,7 +161,16 @@ class WaitingTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class FreeSlot:
+    """A free slot of a worker in the process of the sender: that worker may enter a turn for these targets at once."""
+
+    owner: str
+    targets: Sequence[str]
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredTurn:
     """A turn that a worker has entered, and the cards of its boxes as they were read."""
 
     head: Head
@@ -171,12 +179,13 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """A turn that is over: its head as it was before, and as it is by that."""
+class EndedTurn:
+    """A turn that is over: its head before, the idle head, and the span for its trace."""
 
     before: Head
     head: Head
     error: str | None = None
+    span: Ended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +197,9 @@ class L0Result:
     error: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
     signals: tuple[Message, ...] = ()  # wake-ups: best effort, after the commit
-    stored: int = 0  # rows left in the outbox: the relay publishes them
-    left: tuple[Left, ...] = ()  # these rows, where the store told their places
-    ended: Ended | None = None  # a turn that is over, for its trace
-    over: Over | None = None  # the same, for those who watch its agent
-    begun: Begun | None = None  # a turn that a worker of this process has from the first moment
+    stored: int = 0  # rows written to the outbox: the relay publishes them
+    ended: EndedTurn | None = None
+    entered: EnteredTurn | None = None  # a turn that a worker of this process entered in the same transaction
 
     @property
     def accepted(self) -> bool:
@@ -204,18 +211,16 @@ def accepted(
     *,
     signals: tuple[Message, ...] = (),
     stored: int = 0,
-    left: tuple[Left, ...] = (),
-    ended: Ended | None = None,
-    over: Over | None = None,
+    ended: EndedTurn | None = None,
+    entered: EnteredTurn | None = None,
 ) -> L0Result:
     return L0Result(
         ResultStatus.ACCEPTED,
         payload=payload or {},
         signals=signals,
         stored=stored,
-        left=left,
         ended=ended,
-        over=over,
+        entered=entered,
     )
 
 

@@ -20,7 +20,7 @@ from afl.turns.engine import L0Engine
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import Head, L0Result, accepted
-from afl.turns.orchestration.joining import join_batch, ripe_batches
+from afl.turns.orchestration.fork_join import join_batch, ripe_batches
 from afl.turns.primitives.dispatch_next import dispatch_next
 from afl.turns.primitives.wakeup import wakeup
 from afl.turns.resources import get_agent, get_tools
@@ -34,9 +34,10 @@ from afl.turns.statuses import (
     WaitStatus,
     WakeupReason,
 )
-from afl.turns.store import heads, inbox, watching
-from afl.turns.store.watching import ExpiredWait
+from afl.turns.store import heads, inbox, stale_turns
+from afl.turns.store.stale_turns import ExpiredWait
 from afl.turns.tools.outcome import failed
+from afl.turns.transitions import fail_turn, record_timeouts
 
 AUTHOR = "sys.watchdog"
 STALE_MS = 300_000
@@ -63,28 +64,28 @@ class Watchdog:
         dead = await self.dead_owners()
         with self._apart.item("messages that were claimed and forgotten"):
             await self._requeue(dead)
-        await self._each(watching.expired_waits, self._time_out)
-        await self._each(watching.idle_with_queue, self._dispatch)
-        await self._each(lambda tx: watching.unclaimed_agents(tx, PENDING_MS), self._notify)
+        await self._each(stale_turns.expired_waits, self._time_out)
+        await self._each(stale_turns.idle_with_queue, self._dispatch)
+        await self._each(lambda tx: stale_turns.unclaimed_agents(tx, PENDING_MS), self._notify)
         await self._each(
-            lambda tx: watching.stuck_heads(tx, HeadStatus.DISPATCHED, DISPATCHED_MS), self._undispatched
+            lambda tx: stale_turns.stuck_heads(tx, HeadStatus.DISPATCHED, DISPATCHED_MS), self._undispatched
         )
         await self._each(
-            lambda tx: watching.stuck_heads(tx, HeadStatus.SUSPENDED, SUSPENDED_MS), self._unanswered
+            lambda tx: stale_turns.stuck_heads(tx, HeadStatus.SUSPENDED, SUSPENDED_MS), self._unanswered
         )
         await self._each(ripe_batches, self._join)
 
     async def lost_turns(self, limit: int) -> list[Head]:
         """Running turns of our targets whose worker is gone."""
         dead = await self.dead_owners()
-        found = await self._read(lambda tx: watching.unleased_turns(tx, dead, max(1, limit)))
+        found = await self._read(lambda tx: stale_turns.unleased_turns(tx, dead, max(1, limit)))
         return [head for head in found if await self._is_ours(head)][:limit]
 
     async def dead_owners(self) -> list[str]:
         """Workers that hold something and are proven dead; their leases need not be waited for."""
 
         def holders(tx: Transaction) -> set[str]:
-            running = {head.owner for head in watching.running_of_others(tx, self._owner)}
+            running = {head.owner for head in stale_turns.running_of_others(tx, self._owner)}
             return running | set(inbox.claimers(tx))
 
         found = await self._read(holders)
@@ -151,10 +152,10 @@ class Watchdog:
         intent = ReportIntent(wait.turn, payload, call, kind)
         result = self._engine.report(tx, wait.context(AUTHOR), intent)
         if result.accepted:
-            heads.record_timeouts(tx, head)
+            record_timeouts(tx, head)
             return result
         why = f"the end of {wait.tool_name}'s time could not be reported: {result.error}"
-        return heads.fail_turn(tx, head, error=why, error_code="tool_timeout", status=TaskStatus.TIMEOUT)
+        return fail_turn(tx, head, error=why, error_code="tool_timeout", status=TaskStatus.TIMEOUT)
 
     def _timeout_card(self, tx: Transaction, wait: ExpiredWait) -> NewCard:
         tools = get_tools(tx, wait.turn.project_id, [wait.tool_name])
@@ -173,7 +174,7 @@ class Watchdog:
     def _dispatch(self, tx: Transaction, agent: tuple[str, str]) -> L0Result | None:
         return dispatch_next(tx, *agent)
 
-    def _notify(self, tx: Transaction, agent: watching.DueAgent) -> L0Result | None:
+    def _notify(self, tx: Transaction, agent: stale_turns.DueAgent) -> L0Result | None:
         return wakeup(tx, agent.project_id, agent.agent_id, WakeupReason.WATCHDOG_PENDING)
 
     def _undispatched(self, tx: Transaction, found: Head) -> L0Result | None:
@@ -185,7 +186,7 @@ class Watchdog:
         if message is not None and message.status not in _OVER:
             return wakeup(tx, head.project_id, head.agent_id, WakeupReason.WATCHDOG_RETRANSMIT)
         why = "the message that was to begin this turn is gone"
-        return heads.fail_turn(tx, head, error=why, error_code="dispatch_lost")
+        return fail_turn(tx, head, error=why, error_code="dispatch_lost")
 
     def _unanswered(self, tx: Transaction, found: Head) -> L0Result | None:
         """A turn that waits for what can never come: no call's time runs any more, and no message is on its way."""
@@ -195,7 +196,7 @@ class Watchdog:
         running = any(wait.wait_status is WaitStatus.WAITING for wait in heads.read_waiting(tx, head))
         if running or inbox.has_open_inbox(tx, head.project_id, head.agent_id):
             return None
-        return heads.fail_turn(tx, head, error="what this turn waits for is lost", error_code="wait_lost")
+        return fail_turn(tx, head, error="what this turn waits for is lost", error_code="wait_lost")
 
     def _join(self, tx: Transaction, batch: tuple[str, str]) -> L0Result | None:
         return accepted(signals=join_batch(tx, *batch), stored=1)

@@ -19,7 +19,7 @@ from afl.turns.errors import BusUnavailable
 from afl.turns.message import Message
 from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.subjects import event_subject, wakeup_subject
-from afl.turns.store.heads import finish
+from afl.turns.transitions import finish
 
 KINDS = ("local", "nats")
 
@@ -119,7 +119,7 @@ def test_ends_of_turns_are_published_once_and_in_order(
             turns = []
             for _ in range(5):
                 turns.append(await asyncio.to_thread(turn, house))
-                engine.relay.poke()
+                engine.relay.notify()
             return turns, [m.payload["agent_turn_id"] for m in await received.until(5)]
 
     turns, told = asyncio.run(main())
@@ -137,12 +137,12 @@ def test_a_consumer_hears_what_was_published_while_it_was_away(
         async with started(database, bus_url) as engine:
             first, second = Heard(), Heard()
             before = [await asyncio.to_thread(turn, house) for _ in range(3)]
-            engine.relay.poke()
+            engine.relay.notify()
             reading = await engine.bus.consume(f"c_{project}", pattern, first)
             await first.until(3)
             await reading.close()
             after = [await asyncio.to_thread(turn, house) for _ in range(2)]
-            engine.relay.poke()
+            engine.relay.notify()
             await engine.bus.consume(f"c_{project}", pattern, second)
             while (await second.until(len(second.messages) + 1))[-1].payload["agent_turn_id"] != after[-1]:
                 continue  # the last of the first three may come again: its acknowledgement was cut off
@@ -168,7 +168,7 @@ def test_a_consumer_that_fails_gets_the_message_again(database: Database, bus_ur
                 await received(message)
 
             await asyncio.to_thread(turn, house)
-            engine.relay.poke()
+            engine.relay.notify()
             await engine.bus.consume(f"f_{project}", [f"cg.v1r4.{project}.*.evt.agent.*.task"], fail_first)
             told = [message.subject for message in await received.until(1)]
             return failures, told
@@ -204,7 +204,7 @@ def test_a_consumer_handles_as_many_messages_at_once_as_it_is_told(
         async with started(database, bus_url) as engine:
             held = HeldCallback()
             turns = [await asyncio.to_thread(turn, house) for _ in range(5)]
-            engine.relay.poke()
+            engine.relay.notify()
             pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
             await engine.bus.consume(f"m_{project}", pattern, held, concurrency=3)
             assert turns_of(await held.begun.until(3)) == turns[:3]
@@ -228,7 +228,7 @@ def test_what_was_under_way_when_a_consumer_closed_comes_again(
         async with started(database, bus_url) as engine:
             held, later = HeldCallback(), Heard()
             turns = [await asyncio.to_thread(turn, house) for _ in range(3)]
-            engine.relay.poke()
+            engine.relay.notify()
             pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
             reading = await engine.bus.consume(f"k_{project}", pattern, held, concurrency=3)
             await held.begun.until(3)
@@ -263,7 +263,7 @@ def test_a_message_that_fails_does_not_hold_up_the_others(
                     await received.until(2)
                 await received(message)
 
-            engine.relay.poke()
+            engine.relay.notify()
             pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
             await engine.bus.consume(f"g_{project}", pattern, fail_one, concurrency=2)
             return turns, turns_of(await received.until(3)), len(failed.messages)
@@ -297,7 +297,7 @@ def test_a_long_callback_keeps_its_place(
             pattern = [f"cg.v1r4.{project}.*.evt.agent.*.task"]
             await here.bus.consume(f"l_{project}", pattern, held, concurrency=2)
             await asyncio.to_thread(turn, house)
-            here.relay.poke()
+            here.relay.notify()
             await held.begun.until(1)
             await there.bus.consume(f"l_{project}", pattern, other, concurrency=2)
             await asyncio.sleep(4.0)  # what is being tested: more than a lease

@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from support.turns_house import OWNER, House
 
 from afl.kernel.database import Query, connect
-from afl.kernel.errors import FencedError, StoreError
+from afl.kernel.errors import FencedError
 from afl.turns.model import InboxRow
 from afl.turns.primitives.dispatch_next import dispatch_next
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import HeadStatus, InboxStatus
-from afl.turns.store import inbox, watching
-from afl.turns.store.alone import alone
-from afl.turns.store.heads import enter_running, finish, read_head
+from afl.turns.store import inbox, stale_turns
+from afl.turns.store.heads import read_head
+from afl.turns.transitions import enter_running, finish
 
 
 def claim(house: House, owner: str = OWNER, **options: object) -> list[InboxRow]:
@@ -48,8 +47,9 @@ def test_a_deferred_message_comes_back_when_it_is_due(house: House) -> None:
     later = house.write(lambda tx: inbox.defer(tx, house.project, row.inbox_id, 60_000, "not yet"))
     assert later is not None and (later.retry_count, later.defer_reason) == (1, "not yet")
     assert claim(house) == []
-    assert house.read(lambda tx: inbox.next_due(tx, ["generic"])) == later.next_retry_at
+    assert not house.read(lambda tx: inbox.is_due(tx, ["generic"]))
     house.write(lambda tx: inbox.defer(tx, house.project, row.inbox_id, -1, "now"))
+    assert house.read(lambda tx: inbox.is_due(tx, ["generic"]))
     (again,) = claim(house)
     assert again.retry_count == 2
 
@@ -93,17 +93,19 @@ def test_sweeps_find_what_nobody_moves(house: House) -> None:
     running = house.running("bob", lease_ms=-1)
     house.hire("eve")
     house.enqueue("eve")
-    expired = house.read(watching.expired_waits)
+    expired = house.read(stale_turns.expired_waits)
     assert [wait.tool_call_id for wait in expired] == [wait.tool_call_id for wait in waits]
     assert expired[0].turn == house.ref(waiting)
     assert expired[0].context().recursion_depth == waiting.active_recursion_depth
-    assert [head.agent_id for head in house.read(watching.unleased_turns)] == ["bob"]
-    assert [head.agent_id for head in house.read(lambda tx: watching.running_of_others(tx, "me"))] == ["bob"]
+    assert [head.agent_id for head in house.read(stale_turns.unleased_turns)] == ["bob"]
+    assert [head.agent_id for head in house.read(lambda tx: stale_turns.running_of_others(tx, "me"))] == [
+        "bob"
+    ]
     assert running.agent_id == "bob"
-    stuck = house.read(lambda tx: watching.stuck_heads(tx, HeadStatus.DISPATCHED, -1000))
+    stuck = house.read(lambda tx: stale_turns.stuck_heads(tx, HeadStatus.DISPATCHED, -1000))
     assert [head.agent_id for head in stuck] == ["eve"]
-    assert [due.agent_id for due in house.read(lambda tx: watching.unclaimed_agents(tx, -1000))] == ["eve"]
-    assert house.read(watching.idle_with_queue) == []
+    assert [due.agent_id for due in house.read(lambda tx: stale_turns.unclaimed_agents(tx, -1000))] == ["eve"]
+    assert house.read(stale_turns.idle_with_queue) == []
 
 
 def test_a_queue_that_was_missed_is_found(house: House) -> None:
@@ -115,7 +117,7 @@ def test_a_queue_that_was_missed_is_found(house: House) -> None:
     house.write(lambda tx: tx.run(hide))
     house.write(lambda tx: finish(tx, head, house.ending(head)))
     house.write(lambda tx: tx.run(show))
-    assert house.read(watching.idle_with_queue) == [(house.project, "ada")]
+    assert house.read(stale_turns.idle_with_queue) == [(house.project, "ada")]
     assert house.write(lambda tx: dispatch_next(tx, house.project, "ada")).payload["dispatched"]
 
 
@@ -151,8 +153,7 @@ def test_one_of_many_enters_a_turn(database_url: str) -> None:
         def work(owner: str) -> bool:
             gate.wait()
             try:
-                alone(
-                    database,
+                database.write(
                     lambda tx: enter_running(
                         tx, head, inbox_id=head.active_inbox_id or "", owner=owner, step_id=new_id("step")
                     ),
@@ -196,15 +197,3 @@ def test_an_enqueue_beside_an_end_is_never_forgotten(database_url: str) -> None:
         assert served == 2 * turns
         assert house.count("state.agent_inbox", "status = 'queued'") == 0
         assert house.count("state.outbox", "kind = 'task'") == 2 * turns
-
-
-def test_what_is_committed_alone_is_one_statement(house: House) -> None:
-    head = house.running()
-    if house.database.dialect == "postgres":
-        with pytest.raises(StoreError, match="second statement"):
-            alone(house.database, lambda tx: (read_head(tx, "p1", "ada"), read_head(tx, "p1", "bob")))
-        with pytest.raises(StoreError, match="many statements"):
-            alone(house.database, lambda tx: tx.many(inbox.Q.release, []))
-    ended = alone(house.database, lambda tx: finish(tx, head, house.ending(head)))
-    assert ended.accepted
-    assert house.head().status is HeadStatus.IDLE

@@ -31,7 +31,7 @@ from afl.turns.statuses import (
     ResultStatus,
 )
 from afl.turns.store import inbox
-from afl.turns.store.heads import finish, note
+from afl.turns.transitions import finish, note
 
 
 def test_a_turn_of_an_idle_agent_is_dispatched_at_once(house: House) -> None:

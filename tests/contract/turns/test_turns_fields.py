@@ -16,7 +16,7 @@ from afl.turns.primitives.enqueue import enqueue
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import InboxStatus, MessageType
 from afl.turns.store import inbox
-from afl.turns.store.heads import enter_running, suspend
+from afl.turns.transitions import enter_running, suspend
 
 
 def test_a_lease_writes_trace_and_lineage(house: House) -> None:

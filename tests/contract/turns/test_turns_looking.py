@@ -17,9 +17,10 @@ from afl.turns.model import Head
 from afl.turns.protocol.ids import new_id
 from afl.turns.resources import get_agent, put_agent
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
-from afl.turns.store.heads import apply_result, finish, next_step, note, read_waiting
-from afl.turns.store.looking import latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.store.heads import read_waiting
 from afl.turns.store.steps import StepEnd
+from afl.turns.store.turn_queries import latest_turns, queued_counts, turn_at_a_glance, turns_named
+from afl.turns.transitions import apply_result, finish, next_step, note
 
 
 def reason(house: House, turn: str, life: Life = Life.ALIVE, later: int = 0) -> TurnReason:

@@ -14,7 +14,17 @@ from afl.kernel.database import connect, queries
 from afl.kernel.errors import InputError
 from afl.turns.store.tables import ensure_tables
 
-FOLDERS = ("cards", "figures", "heads", "inbox", "looking", "outbox", "primitives", "resources", "watching")
+FOLDERS = (
+    "cards",
+    "heads",
+    "inbox",
+    "metrics",
+    "outbox",
+    "primitives",
+    "resources",
+    "stale_turns",
+    "turn_queries",
+)
 NEWEST_FIRST = {"rows_of_agent", "latest_turns"}  # they stop after a page
 SHORT_TABLES = {"waits"}  # what a turn waits for goes with the turn
 _WALK = re.compile(
@@ -34,7 +44,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
 
 def statements() -> Iterator[tuple[str, str]]:
-    packages = [("afl.turns", f"sql/{folder}") for folder in FOLDERS]
+    packages = [("afl.turns.store", f"sql/{folder}") for folder in FOLDERS]
     for found in (*packages, ("afl.turns.orchestration", "sql"), ("afl.turns.worker", "sql")):
         named = queries(*found)
         for name in named:

@@ -36,8 +36,9 @@ from afl.turns.statuses import (
     WakeupReason,
 )
 from afl.turns.store import inbox
-from afl.turns.store.heads import fail_turn, finish, note, read_waiting, renew
+from afl.turns.store.heads import read_waiting, renew
 from afl.turns.store.steps import read_steps
+from afl.turns.transitions import fail_turn, finish, note
 
 # report ---------------------------------------------------------------------------------------------------
 

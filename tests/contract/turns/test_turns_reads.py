@@ -20,12 +20,12 @@ from afl.turns.cardbox.boxes import read_box
 from afl.turns.model import Head
 from afl.turns.protocol.ids import new_id
 from afl.turns.store import inbox
-from afl.turns.store.alone import alone
-from afl.turns.store.heads import apply_result, finish, read_waiting, resume
-from afl.turns.store.looking import instruction_of, latest_turns, turn_at_a_glance, turns_named
-from afl.turns.store.watching import expired_waits
-from afl.turns.worker.beginning import begin
-from afl.turns.worker.scene import read_rows
+from afl.turns.store.heads import read_waiting
+from afl.turns.store.stale_turns import expired_waits
+from afl.turns.store.turn_queries import instruction_of, latest_turns, turn_at_a_glance, turns_named
+from afl.turns.transitions import apply_result, finish, resume
+from afl.turns.worker.claims import claim
+from afl.turns.worker.turn_state import read_boxes
 
 T = TypeVar("T")
 MORE = 300  # times as much as at first
@@ -79,7 +79,7 @@ def _delivered(house: House, head: Head) -> None:
 def _begun(house: House) -> Head:
     """As workers do: the claim, the turn and its cards in one call."""
     given = {"targets": ["generic"], "owner": OWNER, "limit": 5, "lease_ms": 60_000}
-    (turn,) = alone(house.database, lambda tx: begin(tx, **given)).turns
+    (turn,) = house.database.write(lambda tx: claim(tx, **given)).turns
     assert turn.cards
     return turn.head
 
@@ -97,7 +97,7 @@ def _turn(house: House, agent: str = "ada") -> dict[str, int]:
     turn = suspended.active_agent_turn_id or ""
     applied = counted("reported and applied", lambda: _applied(house, suspended))
     running = counted("resumed", lambda: _resumed(house, applied))
-    counted("cards of both boxes", lambda: house.read(lambda tx: read_rows(tx, running)))
+    counted("cards of both boxes", lambda: house.read(lambda tx: read_boxes(tx, running)))
     box, project = running.context_box_id or "", house.project
     counted("cards of a box", lambda: house.read(lambda tx: read_box(tx, project, box)))
     counted("delivered", lambda: _delivered(house, running))

@@ -23,7 +23,7 @@ from afl.turns.bus.base import Published
 from afl.turns.bus.local import LocalBus
 from afl.turns.bus.nats import NatsBus
 from afl.turns.bus.nats_listening import MESSAGE_ID
-from afl.turns.bus.outbox import Stored
+from afl.turns.bus.outbox import OutboxRow
 from afl.turns.bus.relay import NAME, Relay
 from afl.turns.message import Message
 from afl.turns.protocol.ids import new_id
@@ -87,7 +87,7 @@ async def published(house: House) -> None:
             await asyncio.sleep(0.01)
 
 
-def rows_of(house: House) -> list[Stored]:
+def rows_of(house: House) -> list[OutboxRow]:
     return house.read(lambda tx: outbox.unpublished(tx, 100))
 
 
@@ -96,11 +96,11 @@ def test_what_was_left_during_an_outage_is_published_in_order(house: House, own_
         url = url_of(own_nats)
         async with started(house.database, url) as engine:
             turns = [await asyncio.to_thread(turn, house) for _ in range(2)]
-            engine.relay.poke()
+            engine.relay.notify()
             await published(house)
             assert await asyncio.to_thread(own_nats.down) == ["nats"]
             turns += [await asyncio.to_thread(turn, house) for _ in range(4)]
-            engine.relay.poke()
+            engine.relay.notify()
             assert await asyncio.to_thread(house.count, "state.outbox", "sequence is null") == 4
             again = await asyncio.to_thread(url_of, own_nats)
             assert again == url
@@ -171,7 +171,7 @@ def test_what_is_handed_to_the_relay_is_published_behind_what_another_process_le
         url = url_of(own_nats)
         async with started(house.database, url) as engine:
             turns = [await asyncio.to_thread(turn, house)]
-            engine.relay.poke()
+            engine.relay.notify()
             await published(house)
             turns.append(await asyncio.to_thread(turn, house))
             for _ in range(4):
@@ -191,7 +191,7 @@ def test_a_relay_that_ends_records_what_it_has_published(house: House, own_nats:
             received = Heard()
             await engine.bus.subscribe([event_subject(house.project, "*", "*", "task")], received)
             first = await asyncio.to_thread(turn, house)
-            engine.relay.poke()
+            engine.relay.notify()
             await published(house)
             second, ended = await asyncio.to_thread(turn_ended, house)
             engine.publish(ended)
@@ -233,7 +233,7 @@ def test_strangers_on_the_subject_do_not_stop_the_relay(house: House, own_nats: 
             foreign = {"CG-Turn-Id": "foreign", MESSAGE_ID: new_id("out")}
             await stranger.jetstream().publish(subject, b"{}", headers=foreign)
             second = await asyncio.to_thread(turn, house)
-            engine.relay.poke()
+            engine.relay.notify()
             await published(house)
             assert [name for name, _ in await on_stream(url, house)] == [first, "foreign", second]
             return [second]
@@ -251,7 +251,7 @@ def test_a_stream_that_lost_its_messages_takes_new_ones(house: House, own_nats: 
             subject = event_subject(house.project, "public", "ada", "task")
             await admin.jetstream().purge_stream("cg_evt_v1r4", subject=subject)
             later = await asyncio.to_thread(turn, house)
-            engine.relay.poke()
+            engine.relay.notify()
             await published(house)
             return [later], [name for name, _ in await on_stream(url, house)]
 
@@ -263,12 +263,12 @@ def test_one_relay_at_a_time_and_the_next_goes_on_at_once(house: House) -> None:
     async def main() -> tuple[str, str]:
         async with started(house.database, "local") as first:
             await asyncio.to_thread(turn, house)
-            first.relay.poke()
+            first.relay.notify()
             await published(house)
         owner = await asyncio.to_thread(_owner, house)
         async with started(house.database, "local") as second:
             await asyncio.to_thread(turn, house)
-            second.relay.poke()
+            second.relay.notify()
             await published(house)
             return owner, await asyncio.to_thread(_owner, house)
 
@@ -306,7 +306,7 @@ def test_a_relay_that_lost_its_lease_records_nothing(house: House, monkeypatch: 
             lost, refused = asyncio.Event(), asyncio.Event()
 
             class Slow(LocalBus):
-                async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+                async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
                     published = await super().store(rows, last)
                     if not lost.is_set():
                         await stack.enter_async_context(leased_to_another(house))
@@ -387,7 +387,7 @@ def test_the_last_command_is_not_forgotten(house: House) -> None:
 
     async def main() -> None:
         async with started(house.database, "local") as engine:
-            engine.relay.poke()
+            engine.relay.notify()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while house.count("state.outbox", "sequence is null"):
                     await asyncio.sleep(0.01)

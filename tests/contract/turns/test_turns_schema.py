@@ -12,7 +12,7 @@ from afl.kernel.errors import StoreConflict
 from afl.turns.cardbox.card_store import save_cards
 from afl.turns.protocol.transitions import TRANSITIONS, diagram, head_moves
 from afl.turns.statuses import HeadStatus
-from afl.turns.store.heads import finish
+from afl.turns.transitions import finish
 
 HEAD = "update state.agent_state_head set revision = revision + 1, {} where agent_id = 'ada'"
 REFUSED = {

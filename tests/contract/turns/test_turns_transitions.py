@@ -19,7 +19,8 @@ from afl.turns.model import Head
 from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.transitions import BY_NAME
 from afl.turns.statuses import CardType, HeadStatus, TaskStatus, WaitStatus
-from afl.turns.store.heads import (
+from afl.turns.store.heads import read_waiting
+from afl.turns.transitions import (
     apply_result,
     enter_running,
     extend_wait,
@@ -27,7 +28,6 @@ from afl.turns.store.heads import (
     finish,
     next_step,
     note,
-    read_waiting,
     record_timeouts,
     resume,
     stop_turn,

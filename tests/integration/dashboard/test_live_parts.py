@@ -19,7 +19,7 @@ from afl.coordination import AgentId, RedisMessageCoordinator
 from afl.coordination.models import AgentMessage, MessageType
 from afl.kernel.database import connect
 from afl.operations.fleet import fleet
-from afl.turns.store.heads import finish
+from afl.turns.transitions import finish
 
 SECONDS = 60.0
 

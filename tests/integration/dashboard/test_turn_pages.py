@@ -14,7 +14,7 @@ from afl.turns.cardbox.boxes import append
 from afl.turns.cardbox.card_store import save_cards
 from afl.turns.cardbox.cards import NewCard, tool_call_content
 from afl.turns.statuses import CardType
-from afl.turns.store.heads import finish
+from afl.turns.transitions import finish
 
 
 @pytest.fixture

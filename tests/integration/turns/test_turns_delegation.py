@@ -345,7 +345,7 @@ def test_children_that_ended_unheard_are_found_by_a_sweep(place: Place) -> None:
                 async def forget(self: Any, head: Any) -> None:
                     return None
 
-                patch.setattr("afl.turns.worker.driving.Driver.join", forget)
+                patch.setattr("afl.turns.worker.turn_driver.TurnDriver.join_parent", forget)
                 worker = await there.hire(boss(("fork_join", {"tasks": tasks})))
                 await there.agents.define("ada", "boss", **ANYONE)
                 await there.agents.define("writer")

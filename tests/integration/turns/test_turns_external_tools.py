@@ -36,10 +36,10 @@ from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import AfterExecution, CardType, InboxStatus, MessageType, TaskStatus, WaitStatus
 from afl.turns.store import heads, inbox
-from afl.turns.store.watching import expired_waits
+from afl.turns.store.stale_turns import expired_waits
 from afl.turns.tools.local import local_tool
 from afl.turns.tools.service import ToolService
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "key": {"type": "string"}}}
 

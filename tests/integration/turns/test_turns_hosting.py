@@ -12,8 +12,8 @@ from support.turns_office import Barrier, Place, office, run, told_first, until
 
 from afl.kernel.database import Database, Transaction
 from afl.turns.statuses import HeadStatus
-from afl.turns.store import alone, inbox
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.store import inbox
+from afl.turns.worker.services import WorkerLimits
 
 
 class Answer:
@@ -21,20 +21,18 @@ class Answer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._committed, self._comes = threading.Event(), threading.Event()
-        at_once = alone.alone
+        at_once = Database.write
 
-        def late(database: Database, work: Callable[[Transaction], Any], **options: Any) -> Any:
-            result = at_once(database, work, **options)
-            if (
-                "_send_to" not in work.__qualname__
-            ):  # a worker that has just been hired looks for something to do
+        def late(database: Database, work: Callable[[Transaction], Any]) -> Any:
+            result = at_once(database, work)
+            if "_send_to" not in work.__qualname__:  # a worker that was just started claims
                 return result
-            monkeypatch.setattr(alone, "alone", at_once)
+            monkeypatch.setattr(Database, "write", at_once)
             self._committed.set()
             self._comes.wait(30)
             return result
 
-        monkeypatch.setattr(alone, "alone", late)
+        monkeypatch.setattr(Database, "write", late)
 
     async def is_due(self) -> None:
         assert await asyncio.to_thread(self._committed.wait, 30)
@@ -53,7 +51,7 @@ def test_a_turn_sent_here_is_never_claimed(place: Place, monkeypatch: pytest.Mon
             async def no_claim(room: int) -> Any:
                 raise AssertionError("a claim")
 
-            monkeypatch.setattr(worker, "_claimed", no_claim)
+            monkeypatch.setattr(worker, "_claim", no_claim)
             assert (await there.agents.ask("ada", "go")).text == "done"
             assert there.head("ada").turn_epoch == 1
             await until(lambda: len(there.told("task")) == 1)

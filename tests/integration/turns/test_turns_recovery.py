@@ -30,7 +30,7 @@ from afl.turns.statuses import InboxStatus, MessageType, TaskStatus
 from afl.turns.store import inbox
 from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import current_call
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 
 SHORT = Limits(lease_ms=300)
 
@@ -104,7 +104,7 @@ def test_the_one_who_was_given_up_writes_nothing(place: Place) -> None:
             got = await there.agents.wait(turn)
             go_on.set()
             assert got.text == "of the second"
-            await until(lambda: first._hands is not None and first._hands.empty)
+            await until(lambda: not first.running_turns)
             assert there.count("state.outbox", "kind = 'task'") == 1
             assert [card.content.get("text") for card in there.output(turn)] == ["of the second"] * 2
 
@@ -269,8 +269,7 @@ def test_a_running_turn_is_stopped(place: Place) -> None:
             assert (await there.agents.stop(turn, "enough")).accepted
             got = await there.agents.wait(turn)
             assert (got.status, got.error_code, got.error) == (TaskStatus.CANCELED, "stopped", "enough")
-            assert worker._hands is not None
-            await until(lambda: worker._hands is not None and worker._hands.empty)
+            await until(lambda: not worker.running_turns)
             gate.open()
             assert there.output(turn)[-1].card_id == got.deliverable_card_id
             assert there.count("state.outbox", "kind = 'task'") == 1

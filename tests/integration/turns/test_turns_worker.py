@@ -12,7 +12,7 @@ from afl.models.scripted import Scripted
 from afl.turns.statuses import TaskStatus
 from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import local_tool
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 
 
 def add(a: int, b: int) -> int:

@@ -9,14 +9,15 @@ import pytest
 from support.turns_office import Barrier, Office, Place, office, run, told_first, until
 
 from afl.kernel.database import Transaction
+from afl.turns import transitions
 from afl.turns.model import InboxRow, Limits
 from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool, put_tool
 from afl.turns.statuses import AfterExecution, HeadStatus, WaitStatus
 from afl.turns.store import heads, inbox
-from afl.turns.worker.limits import WorkerLimits
-from afl.turns.worker.worker import Worker
+from afl.turns.worker.claims import Claimed, claim
+from afl.turns.worker.services import WorkerLimits
 
 
 def enter(there: Office, agent: str, owner: str) -> None:
@@ -26,7 +27,7 @@ def enter(there: Office, agent: str, owner: str) -> None:
         head = heads.read_head(tx, there.project, agent)
         assert head is not None and head.active_inbox_id is not None
         step = new_id("step")
-        heads.enter_running(
+        transitions.enter_running(
             tx, head, inbox_id=head.active_inbox_id, owner=owner, step_id=step, lease_ms=60_000
         )
 
@@ -77,7 +78,7 @@ def test_a_worker_with_one_hand_takes_one_turn(place: Place) -> None:
             model = told_first([("hold", {"key": "k"})])
             workers = [await there.hire(model, limits=WorkerLimits(concurrency=1)) for _ in range(3)]
             await slow.called(3)
-            assert [len(worker._hands.snapshot()) for worker in workers if worker._hands] == [1, 1, 1]
+            assert [len(worker.running_turns) for worker in workers] == [1, 1, 1]
             slow.open()
             assert [(await there.agents.wait(turn)).text for turn in turns] == ["held"] * 3
 
@@ -126,14 +127,14 @@ def test_what_was_claimed_and_not_handled_is_given_back_at_the_end(place: Place)
 
 def test_a_claim_that_fails_is_not_the_last(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([ValueError("a row that cannot be read"), KeyError("another")])
-    plain = Worker._begin
+    plain = claim
 
-    def begin(self: Worker, tx: Transaction, room: int) -> Any:
+    def fail_twice(tx: Transaction, **options: Any) -> Claimed:
         if (failure := next(failures, None)) is not None:
             raise failure
-        return plain(self, tx, room)
+        return plain(tx, **options)
 
-    monkeypatch.setattr(Worker, "_begin", begin)
+    monkeypatch.setattr("afl.turns.worker.worker.claim", fail_twice)
 
     async def work() -> None:
         async with office(place) as there:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import InputError
-from afl.turns.cardbox.delivery import answer_content, deliverable_text, fields_content
+from afl.turns.cardbox.deliverable import answer_content, deliverable_text, fields_content
 from afl.turns.statuses import TaskStatus
-from afl.turns.store.heads import fallback_content
-from afl.turns.worker.limits import WorkerLimits, warning
+from afl.turns.transitions import fallback_content
+from afl.turns.worker.model_call import warning
+from afl.turns.worker.services import WorkerLimits
 
 
 def test_words() -> None:

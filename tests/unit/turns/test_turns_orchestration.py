@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afl.kernel.errors import InputError
-from afl.turns.orchestration.batch import BatchTask, results, verdict
-from afl.turns.orchestration.policy import policy_of
+from afl.turns.orchestration.fork_join import BatchTask, results, verdict
 from afl.turns.orchestration.requests import (
     KINDS,
     MAX_TASKS,
@@ -18,6 +17,7 @@ from afl.turns.orchestration.requests import (
     ForkJoin,
     builtin_tool,
     checked_fork,
+    policy_of,
     read_request,
 )
 

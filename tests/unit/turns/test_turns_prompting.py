@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from afl.models import Opaque, Reply, Text, ToolResult, ToolUse
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
-from afl.turns.cardbox.delivery import answer_content
-from afl.turns.worker.prompting import conversation, last_thought, messages, thought_blocks, thought_content
+from afl.turns.cardbox.deliverable import answer_content
+from afl.turns.worker.conversation import (
+    conversation,
+    last_thought,
+    messages,
+    thought_blocks,
+    thought_content,
+)
 
 TURN = "turn_1"
 

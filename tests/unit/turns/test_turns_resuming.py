@@ -11,7 +11,8 @@ from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
 from afl.turns.model import Head, InboxRow, WaitingTool
 from afl.turns.statuses import HeadStatus, InboxStatus, MessageType, WaitStatus
-from afl.turns.worker.resuming import Act, Reading, decide, ending_of
+from afl.turns.worker.messages import Report, ReportAction, decide
+from afl.turns.worker.turn_state import final_result
 
 PAYLOAD = {"status": "success", "after_execution": "suspend", "tool_result_card_id": "card_1"}
 ROW = InboxRow(
@@ -31,7 +32,7 @@ CARD = Card(
     step_id="step_1",
 )
 THOUGHT = Card("agent.thought", contents.text("hm"), "a", step_id="step_1", tool_calls=[{"id": "call_1"}])
-GOOD = Reading(ROW, HEAD, CARD, WAIT, THOUGHT)
+GOOD = Report(ROW, HEAD, CARD, WAIT, THOUGHT)
 
 
 def head(**changes: Any) -> dict[str, Any]:
@@ -49,71 +50,92 @@ def payload(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "act", "reason"),
     [
-        pytest.param(row(correlation_id=None), Act.FAIL, "missing_tool_call_id", id="1"),
-        pytest.param({"head": None}, Act.DEFER, "state_not_found", id="2"),
-        pytest.param(head(active_agent_turn_id="turn_2"), Act.CONSUME, "another_turn", id="3 turn"),
-        pytest.param(row(turn_epoch=4), Act.CONSUME, "another_turn", id="3 epoch"),
-        pytest.param(row(turn_epoch=2), Act.APPLY, "", id="3 before a takeover"),
-        pytest.param(head(status=HeadStatus.RUNNING), Act.APPLY, "", id="4 no deferral while running"),
-        pytest.param(head(status=HeadStatus.DISPATCHED), Act.CONSUME, "turn_not_waiting", id="5 dispatched"),
+        pytest.param(row(correlation_id=None), ReportAction.FAIL, "missing_tool_call_id", id="1"),
+        pytest.param({"head": None}, ReportAction.DEFER, "state_not_found", id="2"),
+        pytest.param(head(active_agent_turn_id="turn_2"), ReportAction.CONSUME, "another_turn", id="3 turn"),
+        pytest.param(row(turn_epoch=4), ReportAction.CONSUME, "another_turn", id="3 epoch"),
+        pytest.param(row(turn_epoch=2), ReportAction.APPLY, "", id="3 before a takeover"),
         pytest.param(
-            head(status=HeadStatus.IDLE, active_agent_turn_id=None), Act.CONSUME, "another_turn", id="5 idle"
-        ),
-        pytest.param(payload(result={"a": 1}), Act.FAIL, "invalid_payload", id="6 result"),
-        pytest.param(payload(turn_epoch=3), Act.FAIL, "invalid_payload", id="6 control"),
-        pytest.param(
-            payload(tool_result_card_id="without"), Act.FAIL, "missing_tool_result_card", id="6 no card"
-        ),
-        pytest.param(payload(after_execution="later"), Act.FAIL, "invalid_after_execution", id="6 after"),
-        pytest.param(
-            payload(after_execution="without"), Act.FAIL, "invalid_after_execution", id="6 no after"
-        ),
-        pytest.param(payload(status="fine"), Act.APPLY, "", id="6 a bad status is no reason"),
-        pytest.param({"card": None}, Act.DEFER, "card_not_found", id="7 missing"),
-        pytest.param(
-            {"card": replace(CARD, type="tool.call")}, Act.FAIL, "wrong_tool_result_card", id="7 type"
+            head(status=HeadStatus.RUNNING), ReportAction.APPLY, "", id="4 no deferral while running"
         ),
         pytest.param(
-            {"card": replace(CARD, tool_call_id="call_2")}, Act.FAIL, "wrong_tool_result_card", id="7 call"
+            head(status=HeadStatus.DISPATCHED), ReportAction.CONSUME, "turn_not_waiting", id="5 dispatched"
         ),
-        pytest.param({"card": replace(CARD, step_id="")}, Act.FAIL, "card_without_step", id="8"),
-        pytest.param({"wait": None}, Act.CONSUME, "not_waited_for", id="10 not waited for"),
+        pytest.param(
+            head(status=HeadStatus.IDLE, active_agent_turn_id=None),
+            ReportAction.CONSUME,
+            "another_turn",
+            id="5 idle",
+        ),
+        pytest.param(payload(result={"a": 1}), ReportAction.FAIL, "invalid_payload", id="6 result"),
+        pytest.param(payload(turn_epoch=3), ReportAction.FAIL, "invalid_payload", id="6 control"),
+        pytest.param(
+            payload(tool_result_card_id="without"),
+            ReportAction.FAIL,
+            "missing_tool_result_card",
+            id="6 no card",
+        ),
+        pytest.param(
+            payload(after_execution="later"), ReportAction.FAIL, "invalid_after_execution", id="6 after"
+        ),
+        pytest.param(
+            payload(after_execution="without"), ReportAction.FAIL, "invalid_after_execution", id="6 no after"
+        ),
+        pytest.param(payload(status="fine"), ReportAction.APPLY, "", id="6 a bad status is no reason"),
+        pytest.param({"card": None}, ReportAction.DEFER, "card_not_found", id="7 missing"),
+        pytest.param(
+            {"card": replace(CARD, type="tool.call")},
+            ReportAction.FAIL,
+            "wrong_tool_result_card",
+            id="7 type",
+        ),
+        pytest.param(
+            {"card": replace(CARD, tool_call_id="call_2")},
+            ReportAction.FAIL,
+            "wrong_tool_result_card",
+            id="7 call",
+        ),
+        pytest.param({"card": replace(CARD, step_id="")}, ReportAction.FAIL, "card_without_step", id="8"),
+        pytest.param({"wait": None}, ReportAction.CONSUME, "not_waited_for", id="10 not waited for"),
         pytest.param(
             {"wait": replace(WAIT, wait_status=WaitStatus.APPLIED)},
-            Act.CONSUME,
+            ReportAction.CONSUME,
             "already_applied",
             id="10 applied",
         ),
         pytest.param(
             {"wait": replace(WAIT, wait_status=WaitStatus.EXPIRED)},
-            Act.CONSUME,
+            ReportAction.CONSUME,
             "already_applied",
             id="10 expired",
         ),
         pytest.param(
             {"wait": replace(WAIT, wait_status=WaitStatus.DROPPED)},
-            Act.CONSUME,
+            ReportAction.CONSUME,
             "already_applied",
             id="10 dropped",
         ),
         pytest.param(
-            {"wait": replace(WAIT, wait_status=WaitStatus.RECEIVED)}, Act.APPLY, "", id="10 received"
+            {"wait": replace(WAIT, wait_status=WaitStatus.RECEIVED)}, ReportAction.APPLY, "", id="10 received"
         ),
-        pytest.param({"thought": None}, Act.FAIL, "missing_thought", id="11 none"),
+        pytest.param({"thought": None}, ReportAction.FAIL, "missing_thought", id="11 none"),
         pytest.param(
-            {"thought": replace(THOUGHT, tool_calls=())}, Act.FAIL, "missing_thought", id="11 no calls"
+            {"thought": replace(THOUGHT, tool_calls=())},
+            ReportAction.FAIL,
+            "missing_thought",
+            id="11 no calls",
         ),
-        pytest.param({}, Act.APPLY, "", id="12"),
+        pytest.param({}, ReportAction.APPLY, "", id="12"),
     ],
 )
-def test_a_line(change: dict[str, Any], act: Act, reason: str) -> None:
+def test_a_line(change: dict[str, Any], act: ReportAction, reason: str) -> None:
     decision = decide(replace(GOOD, **change))
-    assert (decision.act, decision.reason) == (act, reason)
-    assert (decision.delay > 0) == (act is Act.DEFER)
+    assert (decision.action, decision.reason) == (act, reason)
+    assert (decision.delay > 0) == (act is ReportAction.DEFER)
 
 
 def test_the_first_line_that_fits_decides() -> None:
-    nothing = Reading(replace(ROW, correlation_id=None, payload={}))
+    nothing = Report(replace(ROW, correlation_id=None, payload={}))
     assert decide(nothing).reason == "missing_tool_call_id"
     assert decide(replace(GOOD, head=None, card=None, wait=None)).reason == "state_not_found"
     assert decide(replace(GOOD, **payload(result=1), card=None)).reason == "invalid_payload"
@@ -143,8 +165,7 @@ END = {"__cg_control": {"after_execution": "terminate"}}
     ],
 )
 def test_which_result_ends_a_turn(results: list[Card], chosen: int | None) -> None:
-    ending = ending_of(results)
-    assert (ending is None) == (chosen is None)
-    if ending is not None and chosen is not None:
-        assert ending.card is results[chosen]
-        assert ending.status == results[chosen].content["status"]
+    final = final_result(results)
+    assert (final is None) == (chosen is None)
+    if final is not None and chosen is not None:
+        assert final == (results[chosen], results[chosen].content["status"])

@@ -12,9 +12,8 @@ from afl.turns.cardbox.cards import Card
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field
-from afl.turns.worker.moves import Conclude, Execute, Think, next_move
-from afl.turns.worker.profile import profile_of
-from afl.turns.worker.toolkit import Call, Route, Toolkit, full_arguments, wait_seconds
+from afl.turns.worker.toolkit import Call, Route, Toolkit, full_arguments, profile_of, wait_seconds
+from afl.turns.worker.turn_state import CallModel, CallTools, EndWithResult, next_action
 
 TURN = "turn_1"
 
@@ -137,13 +136,13 @@ def result(call: str, after: str = "suspend") -> Card:
 
 
 def test_what_comes_next() -> None:
-    assert next_move([], TURN) == Think()
-    assert next_move([thought("c0", turn="turn_0")], TURN) == Think()
-    assert next_move([thought()], TURN) == Think()
+    assert next_action([], TURN) == CallModel()
+    assert next_action([thought("c0", turn="turn_0")], TURN) == CallModel()
+    assert next_action([thought()], TURN) == CallModel()
     both = thought("c1", "c2")
-    assert next_move([both], TURN) == Execute("s1", both.tool_calls)
-    assert next_move([both, result("c1")], TURN) == Execute("s1", both.tool_calls[1:])
-    assert next_move([both, result("c2"), result("c1")], TURN) == Think()
-    ends = next_move([both, result("c2", "terminate"), result("c1")], TURN)
-    assert isinstance(ends, Conclude) and ends.ending.card.tool_call_id == "c2"
-    assert next_move([both, result("c2"), result("c1", "terminate"), thought()], TURN) == Think()
+    assert next_action([both], TURN) == CallTools("s1", both.tool_calls)
+    assert next_action([both, result("c1")], TURN) == CallTools("s1", both.tool_calls[1:])
+    assert next_action([both, result("c2"), result("c1")], TURN) == CallModel()
+    ends = next_action([both, result("c2", "terminate"), result("c1")], TURN)
+    assert isinstance(ends, EndWithResult) and ends.card.tool_call_id == "c2"
+    assert next_action([both, result("c2"), result("c1", "terminate"), thought()], TURN) == CallModel()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import InputError
-from afl.turns.tools.calling import Caller
-from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, current_call, local_tool, near
+from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, ToolCaller, current_call, local_tool, near
 from afl.turns.tools.outcome import Outcome
 
 CALL = ToolCall("call_1", "tool", "project", "agent", "turn_1")
@@ -18,7 +17,7 @@ CALL = ToolCall("call_1", "tool", "project", "agent", "turn_1")
 
 def called(tool: LocalTool, arguments: dict[str, Any]) -> Outcome:
     async def work() -> Outcome:
-        caller = Caller(2)
+        caller = ToolCaller(2)
         try:
             return await caller.call(tool, CALL, arguments)
         finally:

@@ -24,7 +24,7 @@ from afl.kernel.errors import InputError
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
 from afl.operations.turn.turns import AgentLine
-from afl.turns.store.looking import pulse
+from afl.turns.store.turn_queries import pulse
 
 TURNS = Part(
     "turns",

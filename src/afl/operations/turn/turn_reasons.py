@@ -15,7 +15,7 @@ from afl.turns.resources import get_agent
 from afl.turns.statuses import HeadStatus, InboxStatus, WaitStatus
 from afl.turns.store import inbox
 from afl.turns.store.heads import head_of_turn, read_head, read_waiting
-from afl.turns.store.looking import open_messages, queue_ahead, turn_at_a_glance
+from afl.turns.store.turn_queries import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.watchdog import DISPATCHED_MS
 
 _NOTHING = "Nothing to do."

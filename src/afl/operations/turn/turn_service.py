@@ -14,13 +14,13 @@ from afl.operations.turn.turn_module import TurnModule
 from afl.operations.turn.turns import Stopped, boxes_of, limits_of, stop_named
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
-from afl.turns.bus.hearing import Hearing
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.bus.event_listener import EventListener
+from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import establish
 from afl.turns.engine import L0Engine
 from afl.turns.model import TurnRef
 from afl.turns.tools.local import Toolbox
-from afl.turns.worker.limits import WorkerLimits
+from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -105,19 +105,19 @@ class Chat:
         self._agent_id = agent_id
         self._after = after
         self._turn: TurnRef | None = None
-        self._hearing = Hearing(agents.engine, agents.project)
+        self._listener = EventListener(agents.engine, agents.project)
 
     async def __aenter__(self) -> Chat:
-        await self._hearing.start()
+        await self._listener.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._hearing.close()
+        await self._listener.close()
 
     async def say(self, text: str, on_text: Callable[[str], None] | None = None) -> Delivered:
         """The agent's answer; `on_text` hears its words while they come."""
         history = await boxes_of(self._agents, self._after)
-        with self._hearing.words_of(self._agent_id, on_text):
+        with self._listener.text_of(self._agent_id, on_text):
             self._turn = await self._agents.send(self._agent_id, text, history=history)
             self._after = self._turn.agent_turn_id
             try:

@@ -12,7 +12,7 @@ from afl.operations.parameters import Turn
 from afl.operations.turn.turns import TurnLine, find_turn, reading
 from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
-from afl.turns.cardbox.delivery import deliverable_text
+from afl.turns.cardbox.deliverable import deliverable_text
 from afl.turns.context import context_of_row
 from afl.turns.model import InboxRow, WaitingTool
 from afl.turns.protocol import headers as names
@@ -20,8 +20,8 @@ from afl.turns.statuses import CardType
 from afl.turns.store import inbox
 from afl.turns.store.edges import Edge
 from afl.turns.store.heads import head_of_turn, read_waiting
-from afl.turns.store.looking import edges_about, turn_at_a_glance
 from afl.turns.store.steps import Step, read_steps
+from afl.turns.store.turn_queries import edges_about, turn_at_a_glance
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from afl.operations.parameters import LongPoll
 from afl.operations.run.following import A_WHILE, countdown
 from afl.operations.turn import turn_reasons, turns
 from afl.operations.turn.turn_reasons import TurnReason
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 
 _A_LOOK = 0.5  # seconds that a turn which is over may take to be read
 _PATIENCE = 2.0  # seconds after which somebody who waits wants to know whether anybody is at work

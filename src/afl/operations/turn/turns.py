@@ -18,14 +18,15 @@ from afl.operations.parameters import Limit, Skip, about
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
-from afl.turns.cardbox.delivered import Delivered
+from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.engine import L0Engine
 from afl.turns.errors import BusUnavailable
 from afl.turns.model import Head, Limits, TurnRef
 from afl.turns.resources import get_agent, list_agents
 from afl.turns.statuses import HeadStatus, WaitStatus
 from afl.turns.store.heads import list_heads, read_head, read_waiting
-from afl.turns.store.looking import (
+from afl.turns.store.tables import ensure_tables
+from afl.turns.store.turn_queries import (
     TurnRow,
     instruction_of,
     latest_turns,
@@ -33,7 +34,6 @@ from afl.turns.store.looking import (
     turn_at_a_glance,
     turns_named,
 )
-from afl.turns.store.tables import ensure_tables
 from afl.turns.tools.local import near
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from afl.kernel.errors import InputError
-from afl.turns.bus.outbox import Stored
+from afl.turns.bus.outbox import OutboxRow
 from afl.turns.message import Message
 
 Callback = Callable[[Message], Awaitable[None]]
@@ -72,14 +72,14 @@ class Bus(ABC):
         """Tell whoever listens. Never waits and never fails."""
 
     @abstractmethod
-    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+    async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
         """Publish rows of the outbox, per subject in order and each once. For the relay alone.
 
         `last` is the sequence recorded last for each subject; whoever comes with an older one is found out.
         """
 
     @abstractmethod
-    def stored(self, rows: Sequence[Stored]) -> None:
+    def stored(self, rows: Sequence[OutboxRow]) -> None:
         """The relay has recorded that these are published."""
 
     @abstractmethod

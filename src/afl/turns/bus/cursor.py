@@ -11,9 +11,8 @@ from afl.kernel.cancelling import cancel_and_wait
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
-from afl.turns.bus import outbox
 from afl.turns.bus.base import MAX_DELIVER, Callback
-from afl.turns.bus.outbox import Q, Stored
+from afl.turns.bus.outbox import OutboxRow, Q, following
 from afl.turns.protocol.subjects import matches
 
 LEASE_MS = 30_000
@@ -66,7 +65,7 @@ class Cursor:
         await self._keep()
         if not await self._database.run("read", self._peek) or not await self._take():
             return False
-        for row in await self._database.run("read", lambda tx: outbox.following(tx, self._read, _ROWS)):
+        for row in await self._database.run("read", lambda tx: following(tx, self._read, _ROWS)):
             if any(matches(pattern, row.message.subject) for pattern in self._patterns):
                 if not await self._has_room():
                     return True
@@ -80,7 +79,7 @@ class Cursor:
         if cursor is None:
             return False
         after = max(cursor["sequence"], self._read) if self._held else cursor["sequence"]
-        return bool(outbox.following(tx, after, 1))
+        return bool(following(tx, after, 1))
 
     async def _take(self) -> bool:
         """Whether it is this process that reads on. It begins anew where another one was meanwhile."""
@@ -106,7 +105,7 @@ class Cursor:
             await self._keep()
         return self._held
 
-    def _begin(self, row: Stored) -> None:
+    def _begin(self, row: OutboxRow) -> None:
         sequence = row.sequence or 0
         place, attempts = self._kept
         self._attempts[sequence] = attempts if sequence == place + 1 else 0
@@ -114,7 +113,7 @@ class Cursor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, row: Stored, sequence: int) -> None:
+    async def _handle(self, row: OutboxRow, sequence: int) -> None:
         """Give a message to the callback until it takes it, or has failed too often."""
         while not await self._is_taken(row):
             self._attempts[sequence] += 1
@@ -126,7 +125,7 @@ class Cursor:
         self._attempts.pop(sequence, None)
         await self._keep_if_possible()
 
-    async def _is_taken(self, row: Stored) -> bool:
+    async def _is_taken(self, row: OutboxRow) -> bool:
         try:
             await self._callback(row.message)
         except Exception:

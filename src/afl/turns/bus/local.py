@@ -20,11 +20,10 @@ from afl.kernel.notify import Notifier, open_notifier
 from afl.kernel.notify import Subscription as NotifierSubscription
 from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupSubscription, checked_concurrency
 from afl.turns.bus.cursor import Cursor
-from afl.turns.bus.outbox import Q, Stored
+from afl.turns.bus.outbox import OutboxRow, Q, following
 from afl.turns.errors import SubjectError
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import matches, parse_subject
-from afl.turns.store.alone import Alone
 from afl.turns.store.inbox import topic
 
 PUBLISHED = "turns:published"
@@ -42,7 +41,6 @@ class LocalBus(Bus):
         self._database = database
         self._notifier = notifier
         self._own_notifier = notifier is None
-        self._alone = Alone(database)
         self._listeners: list[_Listener] = []
         self._running: set[_Running] = set()
         self.published_at = -_LOOK_SECONDS  # when the relay of this process last published
@@ -59,7 +57,6 @@ class LocalBus(Bus):
     async def close(self) -> None:
         for running in list(self._running):
             await running.close()
-        self._alone.close()
         if self._own_notifier and self._notifier is not None:
             self._notifier.close()
             self._notifier = None
@@ -71,13 +68,12 @@ class LocalBus(Bus):
         for listener in self._listeners:
             listener.receive(message)
 
-    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+    async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
         """Number the rows: only the relay does, and it records the numbers under its lease."""
-        (found,) = await self._alone.select(Q.last_sequence)
-        first = found["sequence"] + 1
+        first = await self._last_sequence() + 1
         return Published({row.position: first + place for place, row in enumerate(rows)})
 
-    def stored(self, rows: Sequence[Stored]) -> None:
+    def stored(self, rows: Sequence[OutboxRow]) -> None:
         """Followers here are given the rows; those of other processes, and consumers, are told to look."""
         self.published_at = time.monotonic()
         for running in self._running:
@@ -85,7 +81,7 @@ class LocalBus(Bus):
         self.notifier.notify(PUBLISHED)
 
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
-        after = (await self._database.run("read", lambda tx: tx.all(Q.last_sequence)))[0]["sequence"]
+        after = await self._last_sequence()
         listener = _Listener(tuple(patterns), callback)
         self._listeners.append(listener)
         return self._start(_Follower(self, listener, after))
@@ -101,9 +97,14 @@ class LocalBus(Bus):
     async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
         return _LocalSubscription(self.notifier.subscribe([topic(target) for target in targets]))
 
-    async def following(self, after: int, limit: int) -> list[Stored]:
+    async def following(self, after: int, limit: int) -> list[OutboxRow]:
         """What was published behind a sequence, in order."""
-        return [Stored.of(row) for row in await self._alone.select(Q.following, after=after, limit=limit)]
+        return await self._database.run("read", lambda tx: following(tx, after, limit))
+
+    async def _last_sequence(self) -> int:
+        rows = await self._database.run("read", lambda tx: tx.all(Q.last_sequence))
+        last: int = rows[0]["sequence"]
+        return last
 
     def forget(self, running: _Running, listener: _Listener | None = None) -> None:
         self._running.discard(running)
@@ -176,7 +177,7 @@ class _Running(Subscription):
     async def _look(self) -> bool:
         """Read on; whether there may be more."""
 
-    def given(self, rows: Sequence[Stored]) -> None:
+    def given(self, rows: Sequence[OutboxRow]) -> None:
         """The relay of this process has just published these."""
 
 
@@ -217,13 +218,13 @@ class _Follower(_Running):
         self._receive([row for row in found if (row.sequence or 0) > self._after])
         return len(found) == _ROWS
 
-    def given(self, rows: Sequence[Stored]) -> None:
+    def given(self, rows: Sequence[OutboxRow]) -> None:
         if rows and rows[0].sequence == self._after + 1:
             self._receive(rows)
         else:
             self._behind = True
 
-    def _receive(self, rows: Sequence[Stored]) -> None:
+    def _receive(self, rows: Sequence[OutboxRow]) -> None:
         for row in rows:
             self._listener.receive(row.message)
             self._after = row.sequence or self._after

@@ -25,7 +25,7 @@ from afl.turns.bus.base import (
     WakeupSubscription,
     checked_concurrency,
 )
-from afl.turns.bus.outbox import Stored
+from afl.turns.bus.outbox import OutboxRow
 from afl.turns.errors import BusUnavailable
 from afl.turns.message import Message
 from afl.turns.protocol import headers as names
@@ -43,7 +43,7 @@ try:
         LOST,
         ConcurrentHandler,
         Group,
-        NatsEar,
+        NatsWakeups,
         guarded,
         repeated,
         unsubscribe,
@@ -79,7 +79,7 @@ class NatsBus(Bus):
         self._due = asyncio.Event()  # what is unsent is to be sent
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._subscriptions: set[NatsEar] = set()
+        self._subscriptions: set[NatsWakeups] = set()
         self._complained = False
         self._ready = False  # the streams are there
         self._back = asyncio.Event()  # the connection was lost, and is there again
@@ -110,7 +110,7 @@ class NatsBus(Bus):
         await self._client.close()
 
     def publish(self, message: Message) -> None:
-        """Ears of this process hear a notification at once; what then comes back to them from the server is no news."""
+        """Subscriptions of this process are notified at once; they ignore the copy that comes back from the server."""
         for subscription in self._subscriptions:
             if message.subject.endswith(subscription.suffixes):
                 subscription.notify()
@@ -126,10 +126,10 @@ class NatsBus(Bus):
         elif self._timer is None and not self._due.is_set():
             self._timer = asyncio.get_running_loop().call_later(_TELL_SECONDS, self._due.set)
 
-    async def store(self, rows: Sequence[Stored], last: Mapping[str, int]) -> Published:
+    async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
         """Subjects side by side, each in order: the sequence of one message is what the next expects."""
         published = Published()
-        lanes: dict[str, list[Stored]] = {}
+        lanes: dict[str, list[OutboxRow]] = {}
         for row in rows:
             lanes.setdefault(row.message.subject, []).append(row)
         try:
@@ -144,7 +144,7 @@ class NatsBus(Bus):
             await asyncio.gather(*working)
         return published
 
-    def stored(self, rows: Sequence[Stored]) -> None:
+    def stored(self, rows: Sequence[OutboxRow]) -> None:
         """They are on the stream already."""
 
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
@@ -177,7 +177,7 @@ class NatsBus(Bus):
 
     async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
         wanted = list(targets)
-        subscription = NatsEar(
+        subscription = NatsWakeups(
             self._subscriptions, self._name, tuple(f".cmd.agent.{target}.wakeup" for target in wanted)
         )
         for target in wanted:
@@ -219,7 +219,7 @@ class NatsBus(Bus):
                 await self._stream.add_stream(config)
         self._ready = True
 
-    async def _lane(self, rows: Sequence[Stored], last: int, published: Published) -> None:
+    async def _lane(self, rows: Sequence[OutboxRow], last: int, published: Published) -> None:
         try:
             for row in rows:
                 last = await self._store_one(row, last)
@@ -228,7 +228,7 @@ class NatsBus(Bus):
             self._ready = False
             published.error = error
 
-    async def _store_one(self, row: Stored, last: int) -> int:
+    async def _store_one(self, row: OutboxRow, last: int) -> int:
         """The sequence that the row got. One that the server will never take keeps the last: the rows behind it go on.
 
         Nobody hears of it; the store has what it tells of, and sweeps find that.

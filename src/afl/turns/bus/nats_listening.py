@@ -41,8 +41,8 @@ class Group(Subscription):
             await unsubscribe(part)
 
 
-class NatsEar(WakeupSubscription):
-    def __init__(self, subscriptions: set[NatsEar], bus: str, suffixes: tuple[str, ...]) -> None:
+class NatsWakeups(WakeupSubscription):
+    def __init__(self, subscriptions: set[NatsWakeups], bus: str, suffixes: tuple[str, ...]) -> None:
         self.parts: list[NatsSubscription] = []
         self.suffixes = suffixes  # of the subjects it listens to
         self._bus = bus

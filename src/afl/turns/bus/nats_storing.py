@@ -9,14 +9,14 @@ from nats.js import JetStreamContext
 from afl.kernel.codec import encode
 from afl.kernel.errors import PayloadError
 from afl.turns.bus.nats_listening import MESSAGE_ID
-from afl.turns.bus.outbox import Stored
+from afl.turns.bus.outbox import OutboxRow
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 REFUSED = (nats.errors.MaxPayloadError, nats.errors.BadSubjectError, PayloadError, UnicodeError)
 WRONG_LAST = 10071  # the server's code for an expected sequence that is not the last
 
 
-async def store_one(js: JetStreamContext, stream: str, row: Stored, last: int) -> int:
+async def store_one(js: JetStreamContext, stream: str, row: OutboxRow, last: int) -> int:
     """Publish a row behind the last sequence of its subject; the sequence it got, now or before."""
     while True:
         headers = {**row.message.headers, MESSAGE_ID: row.out_id, EXPECTED: str(last)}
@@ -32,7 +32,7 @@ async def store_one(js: JetStreamContext, stream: str, row: Stored, last: int) -
             return last
 
 
-async def _look_back(js: JetStreamContext, stream: str, row: Stored, last: int) -> tuple[bool, int]:
+async def _look_back(js: JetStreamContext, stream: str, row: OutboxRow, last: int) -> tuple[bool, int]:
     """Whether the row is on the stream already, behind the sequence we know, and the last of its subject now.
 
     A relay may have died between publishing and recording; another one, or a stranger, may have published since.

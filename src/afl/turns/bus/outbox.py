@@ -1,13 +1,14 @@
-"""The outbox: what must be published, written in the transaction that it tells of."""
+"""The outbox: messages that must be published, written in the transaction that they report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row, Transaction, queries
+from afl.kernel.errors import FencedError
 from afl.turns.message import Message
 from afl.turns.protocol.ids import new_id
 
@@ -16,7 +17,7 @@ TOPIC = "turns:outbox"  # the notifier topic of the relay
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class OutboxRow:
     """A row of the outbox."""
 
     position: int
@@ -29,7 +30,7 @@ class Stored:
     sequence: int | None
 
     @classmethod
-    def of(cls, row: Row) -> Stored:
+    def of(cls, row: Row) -> OutboxRow:
         message = Message(row["subject"], decode(row["headers"]), decode(row["payload"]))
         return cls(
             row["position"],
@@ -43,24 +44,8 @@ class Stored:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A row as it was left, and the position of the one on its subject that must be published before it."""
-
-    row: Stored
-    before: int | None
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any], place: Mapping[str, Any]) -> Left:
-        """Of the parameters of a row (`out_row`), and where the store put it."""
-        message = Message(row["subject"], decode(row["headers"]), decode(row["payload"]))
-        position, at = place["position"], place["at"]
-        kept = Stored(position, row["out"], row["kind"], row["agent"], row["turn"], message, at, None)
-        return cls(kept, place["before"])
-
-
 class Lease(NamedTuple):
-    """Who the relay is."""
+    """The lease of the relay."""
 
     name: str
     owner: str
@@ -72,34 +57,27 @@ def store_commands(
 ) -> int:
     """Commands to tools; how many."""
     rows = [out_row(project_id, "cmd", message, agent_id, turn_id) for message in messages]
+    store(tx, rows)
+    return len(rows)
+
+
+def store(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows made by `out_row`."""
     if len(rows) == 1:
         tx.run(Q.store, **rows[0])
     elif rows:
         tx.many(Q.store, rows)
-    return len(rows)
 
 
-def leave(tx: Transaction, rows: Iterable[Mapping[str, Any]]) -> tuple[Left, ...]:
-    """Rows of a transition on SQLite, and where they are: then the relay need not look for them."""
-    return tuple(_left(tx, row) for row in rows)
-
-
-def _left(tx: Transaction, row: Mapping[str, Any]) -> Left:
-    place = tx.one(Q.leave, **row)
-    assert place is not None
-    before = tx.one(Q.left_before, subject=row["subject"], position=place["position"])
-    return Left.of(row, {**place, "before": None if before is None else before["position"]})
-
-
-def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> Stored | None:
+def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> OutboxRow | None:
     """How a turn ended; None while it has not."""
     row = tx.one(Q.task_of_turn, project=project_id, turn=turn_id)
-    return Stored.of(row) if row is not None else None
+    return OutboxRow.of(row) if row is not None else None
 
 
-def unpublished(tx: Transaction, limit: int) -> list[Stored]:
+def unpublished(tx: Transaction, limit: int) -> list[OutboxRow]:
     """What the relay has to publish, in order."""
-    return [Stored.of(row) for row in tx.all(Q.unpublished, limit=limit)]
+    return [OutboxRow.of(row) for row in tx.all(Q.unpublished, limit=limit)]
 
 
 def last_sequences(tx: Transaction, subjects: Iterable[str]) -> dict[str, int]:
@@ -108,20 +86,15 @@ def last_sequences(tx: Transaction, subjects: Iterable[str]) -> dict[str, int]:
     return {row["subject"]: row["sequence"] or 0 for row in rows}
 
 
-def record(tx: Transaction, sequences: Mapping[int, int], lease: Lease, *, limit: int) -> list[Stored] | None:
-    """Write down what the bus has taken (position -> sequence), as the relay, and read what there is next.
+def record(tx: Transaction, published: Sequence[OutboxRow], lease: Lease, *, limit: int) -> list[OutboxRow]:
+    """Record the sequences of rows that the bus has, as the relay, and read the rows to publish next.
 
-    None when another one is the relay by now; then nothing was written.
+    FencedError when another process is the relay by now.
     """
-    positions = sorted(sequences)
-    numbers = [sequences[position] for position in positions]
-    relay = lease._asdict()
-    if tx.dialect == "postgres":
-        found = tx.all(Q.record_and_look, positions=positions, sequences=numbers, limit=limit, **relay)
-        ours = found[0]["recorded"] == len(positions)
-        return [Stored.of(row) for row in found if row["position"] is not None] if ours else None
-    rows = tx.all(Q.record, positions=encode(positions), sequences=encode(numbers), **relay)
-    return unpublished(tx, limit) if len(rows) == len(positions) else None
+    if tx.one(Q.lock_relay, **lease._asdict()) is None:
+        raise FencedError("another relay has taken over")
+    tx.many(Q.record, [{"position": row.position, "sequence": row.sequence} for row in published])
+    return unpublished(tx, limit)
 
 
 def prune(tx: Transaction, older_ms: int, limit: int = 1000) -> int:
@@ -129,9 +102,9 @@ def prune(tx: Transaction, older_ms: int, limit: int = 1000) -> int:
     return tx.run(Q.prune, older_ms=older_ms, limit=limit)
 
 
-def following(tx: Transaction, after: int, limit: int = 100) -> list[Stored]:
+def following(tx: Transaction, after: int, limit: int = 100) -> list[OutboxRow]:
     """What was published behind a sequence, in order."""
-    return [Stored.of(row) for row in tx.all(Q.following, after=after, limit=limit)]
+    return [OutboxRow.of(row) for row in tx.all(Q.following, after=after, limit=limit)]
 
 
 def out_row(project_id: str, kind: str, message: Message, agent_id: str, turn_id: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afl.kernel.codec import encode_rows
-from afl.kernel.database import Transaction, queries
+from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError
 from afl.turns.cardbox.card_store import Q, card_of, card_row, save_rows
 from afl.turns.cardbox.cards import Card, NewCard
@@ -18,8 +17,6 @@ from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.model import Limits
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import BoxKind
-
-CALLS = queries("afl.turns.store", "sql/primitives")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +54,6 @@ def open_boxes(
     """What a new turn needs, in one go: a context box with new cards, and an empty output box; their ids."""
     context, output = new_id("box"), new_id("box")
     rows = [card_row(project_id, card, limits or Limits()) for card in cards]
-    if tx.dialect == "postgres":
-        tx.one(CALLS.open_boxes, project=project_id, context=context, output=output, cards=encode_rows(rows))
-        return context, output
     save_rows(tx, rows)
     _insert_box(tx, project_id, context, BoxKind.CONTEXT, len(rows))
     _put(tx, project_id, context, "", [card.card_id for card in cards], 0)

@@ -1,4 +1,4 @@
-"""A turn that another turn sets off: who takes it, what it reads, where it writes."""
+"""A turn that another turn enqueues: its agent, the cards it reads, and its output box."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from afl.turns.context import TurnContext, context_of_head
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.intents import SpawnIntent
 from afl.turns.model import Head, L0Result, Limits
-from afl.turns.orchestration.policy import DelegationPolicy
-from afl.turns.orchestration.requests import Assignment
+from afl.turns.orchestration.requests import Assignment, DelegationPolicy
 from afl.turns.primitives.enqueue import enqueue
 from afl.turns.protocol.ids import new_id
 from afl.turns.resources import Agent, find_profile, get_agent, get_profile, put_agent
@@ -31,7 +30,7 @@ Q = queries("afl.turns.orchestration")
 
 @dataclass(frozen=True, slots=True)
 class ChildSource:
-    """The call that asks for it: of which turn, and what its agent may do."""
+    """The tool call that enqueues it: its turn, and the delegation policy of its agent."""
 
     head: Head
     policy: DelegationPolicy | None
@@ -50,7 +49,7 @@ class ChildSource:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What was found to be in order; nothing of it is written yet."""
+    """A child that was checked; nothing of it is written yet."""
 
     agent_id: str
     agent: Agent | None  # to be entered into the roster
@@ -65,7 +64,7 @@ class Child:
 def checked_child(
     tx: Transaction, source: ChildSource, assignment: Assignment, extra: Sequence[str] = ()
 ) -> Child:
-    """The child that an assignment is for; InputError when it may not, or cannot, be."""
+    """The child of an assignment; InputError when the policy or the store does not allow it."""
     if source.head.active_recursion_depth + 1 >= source.limits.max_depth:
         raise ProtocolViolation(
             f"this turn is {source.head.active_recursion_depth} deep; the limit is {source.limits.max_depth}",
@@ -89,7 +88,7 @@ def checked_child(
 def assign(
     tx: Transaction, source: ChildSource, child: Child, *, correlation_id: str, policy: DepthPolicy
 ) -> tuple[Child, L0Result]:
-    """Write the child and enqueue its turn; the child as it came to be."""
+    """Write the child and enqueue its turn; the child with its boxes."""
     project = source.head.project_id
     if child.agent is not None:
         put_agent(tx, child.agent)
@@ -112,7 +111,7 @@ def assign(
 
 
 def record_identity(tx: Transaction, source: ChildSource, action: str, agent_id: str) -> None:
-    """Who made whom."""
+    """Record which agent created which."""
     context = source.context
     tx.run(
         Q.add_identity,
@@ -129,7 +128,7 @@ def record_identity(tx: Transaction, source: ChildSource, action: str, agent_id:
 
 
 def worker_target_of(tx: Transaction, source: ChildSource, profile: ProfileRow) -> str:
-    """Where a new agent's turns are worked on: as its profile says, else where the caller's are."""
+    """The worker target of a new agent: that of its profile, else that of the caller."""
     if profile.worker_target:
         return profile.worker_target
     own = get_agent(tx, source.head.project_id, source.head.agent_id)
@@ -155,7 +154,7 @@ def _new(tx: Transaction, source: ChildSource, assignment: Assignment) -> Child:
 
 
 def _known(tx: Transaction, source: ChildSource, assignment: Assignment) -> Child:
-    """An agent that exists: itself with what it wrote last, or a copy of it that has read that."""
+    """An existing agent with its last output box (reuse), or a copy of it that reads that box (clone)."""
     project = source.head.project_id
     agent = get_agent(tx, project, assignment.target_ref)
     if agent is None or agent.status != "active":
@@ -188,7 +187,7 @@ def _output_of(tx: Transaction, project: str, agent_id: str) -> str | None:
 
 
 def _inherited(tx: Transaction, source: ChildSource, boxes: Sequence[str]) -> list[str]:
-    """The cards of boxes that are the caller's own; others are not to be read."""
+    """The cards of boxes that are the caller's own; others are refused."""
     if not boxes:
         return []
     head = source.head
@@ -206,7 +205,7 @@ def _inherited(tx: Transaction, source: ChildSource, boxes: Sequence[str]) -> li
 
 
 def _given(source: ChildSource, instruction: str) -> list[NewCard]:
-    """What the child is told, and by whom."""
+    """The cards with the instruction and the pointer to the parent."""
     author = source.head.agent_id
     pointer = {
         "parent_agent_id": author,

@@ -7,14 +7,14 @@ from afl.turns.bus import outbox
 from afl.turns.cardbox.boxes import acquire, append
 from afl.turns.cardbox.card_store import save_cards
 from afl.turns.cardbox.cards import NewCard
-from afl.turns.cardbox.delivering import SYSTEM_AUTHOR, Ending, TurnPlace, fallback_content, task_row
+from afl.turns.cardbox.deliverable import SYSTEM_AUTHOR, Ending, TurnPlace, fallback_content, task_row
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.model import InboxRow, L0Result, TurnRef, accepted, rejected
 from afl.turns.primitives.sources import check_project, check_source
 from afl.turns.statuses import CardType, InboxStatus, TaskStatus
 from afl.turns.store import inbox
-from afl.turns.store.heads.reading import read_head
+from afl.turns.store.heads import read_head
 
 
 def cancel(tx: Transaction, context: TurnContext, turn: TurnRef, reason: str = "canceled") -> L0Result:

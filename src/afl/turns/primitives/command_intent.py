@@ -11,7 +11,7 @@ from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import CommandIntent
 from afl.turns.model import L0Result, accepted, rejected
 from afl.turns.primitives.sources import check_source
-from afl.turns.protocol.commands import command_message
+from afl.turns.protocol.events import command_message
 from afl.turns.statuses import EdgePhase, Primitive
 from afl.turns.store.edges import add_edge, edge_row
 

@@ -6,69 +6,46 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from afl.kernel.codec import decode
 from afl.kernel.database import Transaction
 from afl.turns.cardbox.boxes import acquire
-from afl.turns.context import TurnContext, context_of_headers, context_of_row
+from afl.turns.context import TurnContext, context_of_row
+from afl.turns.message import Message
 from afl.turns.model import Head, InboxRow, L0Result, accepted, busy
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
-from afl.turns.primitives.sources import Q as CALLS
 from afl.turns.protocol.events import wakeup_message
 from afl.turns.statuses import HeadStatus, WakeupReason
 from afl.turns.store import inbox
-from afl.turns.store.edges import Q
-
-_TOLD = ("inbox_id", "agent_turn_id", "worker_target", "channel_id", "context_headers")
+from afl.turns.store.heads import read_head
 
 
 def dispatch_next(tx: Transaction, project_id: str, agent_id: str, *, locked: bool = False) -> L0Result:
     """Lease the oldest queued turn, if the agent is idle and there is one.
 
-    The head is locked before the queue is looked at: whoever ends a turn at the same moment sees the queue after
-    us, or we see it after them. `locked`: the caller's transaction has the head, and it is idle.
+    The head is locked before the queue is read: of two transactions, one that ends a turn and one that enqueues, the
+    later one sees what the other wrote. `locked`: the caller's transaction has locked the head, and it is idle.
     """
     if not locked:
-        row = tx.one(Q.lock_head, project=project_id, agent=agent_id)
-        if row is not None and row["status"] != HeadStatus.IDLE:
-            return busy(f"agent {agent_id} has turn {row['active_agent_turn_id']}")
-    if tx.dialect == "postgres":
-        row = tx.one(CALLS.dispatch_next, project=project_id, agent=agent_id)
-        return told(decode(row["next"]) if row is not None and row["next"] is not None else None)
+        head = read_head(tx, project_id, agent_id, lock=True)
+        if head is not None and head.status is not HeadStatus.IDLE:
+            return busy(f"agent {agent_id} has turn {head.active_agent_turn_id}")
     queued = tx.one(inbox.Q.next_queued, project=project_id, agent=agent_id)
     if queued is None:
-        return told(None)
-    message = InboxRow.of(queued)
-    head = lease_queued(tx, message, context_of_row(message))
-    if head is None:
-        return busy(f"agent {agent_id} was leased by somebody else")
-    return told({name: queued[name] for name in _TOLD} | head.leased)
-
-
-def told(leased: Mapping[str, Any] | None) -> L0Result:
-    """What is answered, and notified, for the turn that was leased; None: there was none."""
-    if leased is None:
         return accepted({"dispatched": None})
-    headers = decode(leased["context_headers"])
-    context = replace(context_of_headers(headers), turn_epoch=leased["turn_epoch"])
-    notify = wakeup_message(
-        context,
-        leased["worker_target"],
-        context.agent_id,
-        WakeupReason.DISPATCH_NEXT,
-        leased["inbox_id"],
-    )
-    answer = {"dispatched": leased["agent_turn_id"]} | {
-        name: leased[name] for name in ("turn_epoch", "output_box_id")
-    }
-    return accepted(answer, signals=(notify,))
+    message = InboxRow.of(queued)
+    context = context_of_row(message)
+    leased = lease_turn(tx, context, message.inbox_id, message.payload, message.context_headers)
+    if leased is None:
+        return busy(f"agent {agent_id} was leased by another transaction")
+    tx.run(inbox.Q.promote, project=project_id, inbox=message.inbox_id, epoch=leased.turn_epoch)
+    wakeup = dispatch_wakeup(context, leased, message.worker_target)
+    return accepted({"dispatched": message.agent_turn_id} | leased.leased, signals=(wakeup,))
 
 
-def lease_queued(tx: Transaction, message: InboxRow, context: TurnContext) -> Head | None:
-    """Give a queued turn its agent: the head is dispatched, the message pending under the new epoch."""
-    head = lease_turn(tx, context, message.inbox_id, message.payload, message.context_headers)
-    if head is not None:
-        tx.run(inbox.Q.promote, project=message.project_id, inbox=message.inbox_id, epoch=head.turn_epoch)
-    return head
+def dispatch_wakeup(context: TurnContext, head: Head, worker_target: str) -> Message:
+    """The wake-up for the workers of a turn that was dispatched."""
+    leased = replace(context, turn_epoch=head.turn_epoch)
+    reason = WakeupReason.DISPATCH_NEXT
+    return wakeup_message(leased, worker_target, context.agent_id, reason, head.active_inbox_id)
 
 
 def lease_turn(
@@ -78,7 +55,7 @@ def lease_turn(
     payload: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> Head | None:
-    """Give a turn its agent and its output box; None when the agent is busy."""
+    """Lease the agent to a turn and its output box with it; None when the agent is busy."""
     output = acquire(tx, context.project_id, payload["output_box_id"], context.agent_turn_id)
     lease = Lease(
         project_id=context.project_id,

@@ -13,11 +13,11 @@ from afl.turns.cardbox.boxes import create_output_box
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.intents import SpawnIntent
-from afl.turns.model import InboxRow, L0Result, Limits, accepted, busy, rejected
+from afl.turns.model import EnteredTurn, FreeSlot, InboxRow, L0Result, Limits, accepted, busy, rejected
+from afl.turns.primitives.dispatch_next import dispatch_next, dispatch_wakeup, lease_turn
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
-from afl.turns.primitives.queueing import queue
+from afl.turns.primitives.new_turn import NewTurn, descendant
 from afl.turns.primitives.sources import Q, check_source_status
-from afl.turns.primitives.spawning import Spawn, acknowledgement, descendant, edge_of, message_of
 from afl.turns.protocol.events import action_ack, wakeup_message
 from afl.turns.protocol.headers import without_identity
 from afl.turns.protocol.ids import new_id
@@ -26,13 +26,15 @@ from afl.turns.statuses import (
     ActionStatus,
     BoxKind,
     DepthPolicy,
+    HeadStatus,
     InboxStatus,
     MessageType,
     WakeupReason,
 )
 from afl.turns.store import inbox
 from afl.turns.store.edges import add_edge
-from afl.turns.worker.hosting import Hand
+from afl.turns.store.heads import lock_or_create_head
+from afl.turns.transitions.running import enter_running
 
 
 def enqueue(
@@ -40,33 +42,76 @@ def enqueue(
     context: TurnContext,
     intent: SpawnIntent,
     limits: Limits | None = None,
-    hand: Hand | None = None,
+    slot: FreeSlot | None = None,
 ) -> L0Result:
     """A new turn (T1, and T2 when the agent is idle), or a UI action (T2u, or busy and nothing written).
 
     The same correlation_id with the same target and payload again is the same turn: it is acknowledged, and
-    nothing changes. Whoever asked for an action is told at once what becomes of it.
+    nothing changes. An action is acknowledged at once (`evt.sys.ui.action_ack`). `slot`: a worker of this process that
+    enters the turn in the same transaction, if it serves the agent and the turn is dispatched (T3).
     """
-    result = _enqueued(tx, context, intent, limits or Limits(), hand)
+    result = _enqueued(tx, context, intent, limits or Limits(), slot)
     return _acknowledged(context, intent, result) if intent.message_type is MessageType.UI_ACTION else result
 
 
 def _enqueued(
-    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits, hand: Hand | None
+    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits, slot: FreeSlot | None
 ) -> L0Result:
     try:
-        spawn = _checked(tx, context, intent, limits)
+        turn = _checked(tx, context, intent, limits)
     except ProtocolViolation as violation:
         return rejected(violation.code, str(violation))
-    known = _known(tx, spawn) if intent.correlation_id is not None else None
+    known = _known(tx, turn) if intent.correlation_id is not None else None
     if known is not None:
         return known
     if intent.message_type is MessageType.UI_ACTION:
-        return _begin_action(tx, spawn)
-    queued = queue(tx, spawn, hand)
-    if queued is None:
-        return _known(tx, spawn) or rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {spawn.inbox_id} exists")
-    return queued
+        return _begin_action(tx, turn)
+    return _write(tx, turn, slot) or _known(tx, turn) or _duplicate(turn)
+
+
+def _write(tx: Transaction, turn: NewTurn, slot: FreeSlot | None) -> L0Result | None:
+    """The message and its edge; the turn is dispatched when its agent is idle. None: there is such a message already.
+
+    The head is locked first: a transaction that ends the agent's turn sees the message, or this one sees the idle head.
+    """
+    project, agent = turn.context.project_id, turn.context.agent_id
+    head = lock_or_create_head(tx, project, agent)
+    is_idle = head.status is HeadStatus.IDLE
+    if is_idle and tx.one(inbox.Q.next_queued, project=project, agent=agent) is None:
+        return _begin(tx, turn, head.turn_epoch + 1, slot)
+    if not _put(tx, turn, InboxStatus.QUEUED, 0):
+        return None
+    if is_idle:  # an older turn waits, and is dispatched in place of this one
+        return replace(dispatch_next(tx, project, agent, locked=True), payload=turn.acknowledgement())
+    return accepted(turn.acknowledgement())
+
+
+def _begin(tx: Transaction, turn: NewTurn, epoch: int, slot: FreeSlot | None) -> L0Result | None:
+    """The first message of an idle agent is dispatched at once: it is never queued."""
+    if not _put(tx, turn, InboxStatus.PENDING, epoch):
+        return None
+    context = replace(turn.context, turn_epoch=epoch)
+    head = lease_turn(tx, context, turn.inbox_id, turn.payload, context.headers())
+    assert head is not None  # it is idle, and this transaction has locked it
+    if slot is None or turn.worker_target not in slot.targets:
+        wakeup = dispatch_wakeup(context, head, turn.worker_target)
+        return accepted(turn.acknowledgement(head), signals=(wakeup,))
+    step = new_id("step")
+    running = enter_running(
+        tx, head, inbox_id=turn.inbox_id, owner=slot.owner, step_id=step, lease_ms=slot.lease_ms
+    )
+    return accepted(turn.acknowledgement(head), entered=EnteredTurn(running, step, ()))
+
+
+def _put(tx: Transaction, turn: NewTurn, status: InboxStatus, epoch: int) -> bool:
+    if not inbox.put(tx, turn.message(status, epoch)):
+        return False
+    add_edge(tx, turn.edge())
+    return True
+
+
+def _duplicate(turn: NewTurn) -> L0Result:
+    return rejected(ErrorCode.PROTOCOL_VIOLATION, f"message {turn.inbox_id} exists")
 
 
 def _acknowledged(context: TurnContext, intent: SpawnIntent, result: L0Result) -> L0Result:
@@ -86,47 +131,40 @@ def _acknowledged(context: TurnContext, intent: SpawnIntent, result: L0Result) -
     return replace(result, signals=(*result.signals, ack))
 
 
-def _begin_action(tx: Transaction, spawn: Spawn) -> L0Result:
-    """The agent is taken first, so that a busy one leaves no trace of the action."""
-    context, box = spawn.context, new_id("box")
+def _begin_action(tx: Transaction, turn: NewTurn) -> L0Result:
+    """The agent is leased first, so that a busy one leaves no trace of the action."""
+    context, box = turn.context, new_id("box")
     lease = Lease(
         project_id=context.project_id,
         agent_id=context.agent_id,
         agent_turn_id=context.agent_turn_id,
         channel_id=context.channel_id,
-        inbox_id=spawn.inbox_id,
+        inbox_id=turn.inbox_id,
         output_box_id=box,
-        profile_box_id=spawn.payload["profile_box_id"],
+        profile_box_id=turn.payload["profile_box_id"],
         recursion_depth=context.recursion_depth,
         parent_step_id=context.parent_step_id or None,
         trace_id=context.trace_id,
-        expecting_correlation_id=spawn.payload["action_id"],
+        expecting_correlation_id=turn.payload["action_id"],
         headers=context.headers(),
     )
     head = lease_agent_turn_with_conn(tx, lease)
     if head is None:
         return busy(f"agent {context.agent_id} has a turn; try again when it is idle")
-    action = {name: value for name, value in spawn.payload.items() if name != "profile_box_id"}
-    plain = replace(spawn, payload=action)
+    action = {name: value for name, value in turn.payload.items() if name != "profile_box_id"}
     create_output_box(tx, context.project_id, box, context.agent_turn_id)
-    if not inbox.put(tx, message_of(plain, InboxStatus.PENDING, head.turn_epoch)):
-        raise FencedError(
-            f"ui_action {spawn.correlation_id!r} was begun by somebody else; nothing was written"
-        )
-    add_edge(tx, edge_of(plain))
+    if not _put(tx, replace(turn, payload=action), InboxStatus.PENDING, head.turn_epoch):
+        raise FencedError(f"ui_action {turn.correlation_id!r} exists already; nothing was written")
     leased = replace(context, turn_epoch=head.turn_epoch)
-    notify = wakeup_message(
-        leased, spawn.worker_target, context.agent_id, WakeupReason.ENQUEUE, spawn.inbox_id
-    )
-    return accepted(acknowledgement(spawn, head.leased), signals=(notify,))
+    wakeup = wakeup_message(leased, turn.worker_target, context.agent_id, WakeupReason.ENQUEUE, turn.inbox_id)
+    return accepted(turn.acknowledgement(head), signals=(wakeup,))
 
 
-def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> Spawn:
+def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> NewTurn:
     if intent.message_type not in (MessageType.TURN, MessageType.UI_ACTION):
         raise ProtocolViolation(f"{intent.message_type} begins no turn; expected turn or ui_action")
     where = f"{intent.message_type} for {intent.target_agent_id}"
-    turn = new_id("turn")
-    child = descendant(context, intent, turn)
+    child = descendant(context, intent, new_id("turn"))
     payload = without_identity(intent.payload, child.headers(), where)
     is_turn = intent.message_type is MessageType.TURN
     payload = check_turn(payload) if is_turn else check_ui_action(payload)
@@ -146,12 +184,11 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
     if is_turn:
         _check_boxes(payload, about, where)
     payload["profile_box_id"] = payload.get("profile_box_id") or about["profile_box_id"]
-    return Spawn(
+    return NewTurn(
         context=child,
         source=context,
         payload=payload,
-        inbox_id=turn,
-        correlation_id=intent.correlation_id or turn,
+        correlation_id=intent.correlation_id or child.agent_turn_id,
         worker_target=about["worker_target"],
         message_type=intent.message_type,
     )
@@ -159,14 +196,11 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
 
 def _check_target(context: TurnContext, intent: SpawnIntent, about: Row | None) -> None:
     if about is None or about["target_status"] != "active":
-        raise unknown_agent(context, intent.target_agent_id, known=about is not None)
+        why = "is not in the roster of" if about is None else "is not active in"
+        raise ProtocolViolation(
+            f"agent {intent.target_agent_id!r} {why} {context.project_id}", ErrorCode.UNKNOWN_AGENT
+        )
     check_source_status(context, about["source_status"])
-
-
-def unknown_agent(context: TurnContext, agent_id: str, *, known: bool) -> ProtocolViolation:
-    """Nobody can take a turn of this agent."""
-    why = "is not active in" if known else "is not in the roster of"
-    return ProtocolViolation(f"agent {agent_id!r} {why} {context.project_id}", ErrorCode.UNKNOWN_AGENT)
 
 
 def _deep_enough(
@@ -199,23 +233,23 @@ def _check_boxes(payload: Mapping[str, Any], about: Row, where: str) -> None:
             raise ProtocolViolation(f"{where}: box {box} is a {kind} box, it cannot be the {name} box")
 
 
-def _known(tx: Transaction, spawn: Spawn) -> L0Result | None:
+def _known(tx: Transaction, turn: NewTurn) -> L0Result | None:
     """What was answered when this was asked before; refused when it is something else under the same name."""
     row = tx.one(
         inbox.Q.enqueued_row,
-        project=spawn.context.project_id,
-        type=str(spawn.message_type),
-        correlation=spawn.correlation_id,
+        project=turn.context.project_id,
+        type=str(turn.message_type),
+        correlation=turn.correlation_id,
     )
     if row is None:
         return None
     message = InboxRow.of(row)
-    wanted = {n: v for n, v in spawn.payload.items() if n != "profile_box_id"}
+    wanted = {n: v for n, v in turn.payload.items() if n != "profile_box_id"}
     given = {n: v for n, v in message.payload.items() if n != "profile_box_id"}
-    if message.agent_id != spawn.context.agent_id or encode_canonical(given) != encode_canonical(wanted):
+    if message.agent_id != turn.context.agent_id or encode_canonical(given) != encode_canonical(wanted):
         return rejected(
             ErrorCode.PROTOCOL_VIOLATION,
-            f"correlation {spawn.correlation_id!r} names another {spawn.message_type} of {message.agent_id}",
+            f"correlation {turn.correlation_id!r} names another {turn.message_type} of {message.agent_id}",
         )
     answer = {
         "inbox_id": message.inbox_id,

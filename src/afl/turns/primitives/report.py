@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from afl.kernel.codec import decode, encode_rows
+from afl.kernel.codec import decode
 from afl.kernel.database import Row, Transaction
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
@@ -83,24 +83,13 @@ def _write(
         status=InboxStatus.PENDING,
         correlation_id=intent.correlation_id,
     )
-    edge = _edge(context, intent, about)
-    if not _put(tx, row, edge, payload["tool_result_card_id"]):  # somebody reported it since we looked
+    if not inbox.put(tx, row):  # another transaction reported it meanwhile
         return accepted({"duplicate": True})
+    add_edge(tx, _edge(context, intent, about))
+    call = {name: row[name] for name in ("project", "agent", "turn", "epoch")}
+    tx.run(HEADS.mark_received, **call, call=intent.correlation_id, card=payload["tool_result_card_id"])
     notify = wakeup_message(target, about["worker_target"], turn.agent_id, WakeupReason.REPORT, inbox_id)
     return accepted({"inbox_id": inbox_id, "turn_epoch": epoch}, signals=(notify,))
-
-
-def _put(tx: Transaction, row: dict[str, Any], edge: dict[str, Any], card_id: str) -> bool:
-    """The message, the edge, and the call marked as received; False when there is a report already."""
-    if tx.dialect == "postgres":
-        answer = tx.one(Q.report, message=encode_rows(row), edges=encode_rows([edge]), card=card_id)
-        return answer is not None and bool(answer["written"])
-    if not inbox.put(tx, row):
-        return False
-    add_edge(tx, edge)
-    call = {name: row[name] for name in ("project", "agent", "turn", "epoch")}
-    tx.run(HEADS.mark_received, **call, call=row["correlation"], card=card_id)
-    return True
 
 
 def _edge(context: TurnContext, intent: ReportIntent, about: Row) -> dict[str, Any]:

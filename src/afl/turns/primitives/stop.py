@@ -15,7 +15,7 @@ from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.payloads import check_stop
 from afl.turns.statuses import InboxStatus, MessageType, WakeupReason
 from afl.turns.store import inbox
-from afl.turns.store.heads.reading import read_head
+from afl.turns.store.heads import read_head
 
 
 def stop(tx: Transaction, context: TurnContext, intent: AddressIntent) -> L0Result:

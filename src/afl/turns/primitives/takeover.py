@@ -10,10 +10,9 @@ from afl.turns.errors import ErrorCode
 from afl.turns.model import L0Result, Limits, TurnRef, accepted, busy, rejected
 from afl.turns.statuses import HeadStatus
 from afl.turns.store.edges import Q
-from afl.turns.store.heads.ending import fail_turn
-from afl.turns.store.heads.fence import moved
-from afl.turns.store.heads.reading import read_head
+from afl.turns.store.heads import read_head, update_head
 from afl.turns.store.steps import close_open_steps
+from afl.turns.transitions import fail_turn
 
 
 def takeover(
@@ -39,7 +38,7 @@ def takeover(
         error = f"{head.takeovers + 1} workers were lost on this turn"
         ended = fail_turn(tx, head, error=error, error_code=ErrorCode.TAKEOVERS_EXCEEDED)
         return replace(ended, payload={**ended.payload, "failed": True})
-    taken = moved(tx, Q.take_over, head, owner=owner, lease_ms=bounds.lease_ms)
+    taken = update_head(tx, Q.take_over, head, owner=owner, lease_ms=bounds.lease_ms)
     tx.run(
         Q.inherit_waits,
         project=turn.project_id,

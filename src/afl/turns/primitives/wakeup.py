@@ -10,7 +10,7 @@ from afl.turns.primitives.dispatch_next import dispatch_next
 from afl.turns.protocol.events import wakeup_message
 from afl.turns.resources import get_agent
 from afl.turns.statuses import WakeupReason
-from afl.turns.store.heads.reading import read_head
+from afl.turns.store.heads import read_head
 
 
 def wakeup(

@@ -1,4 +1,4 @@
-"""What is told to those who watch: `evt.agent.*.state`, `.step` and `.task`, and the notifier of workers."""
+"""The messages of L0: `evt.agent.*.state`, `.step` and `.task`, `evt.sys.ui.action_ack`, wake-ups and commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 from afl.kernel.bounds import cut
 from afl.turns.context import TurnContext, stamped
+from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.message import Message
 from afl.turns.model import Head
 from afl.turns.protocol import headers as names
+from afl.turns.protocol.headers import without_identity
 from afl.turns.protocol.ids import new_span
-from afl.turns.protocol.subjects import action_ack_subject, event_subject, wakeup_subject
+from afl.turns.protocol.payloads import check_command_payload
+from afl.turns.protocol.subjects import action_ack_subject, check_command, event_subject, wakeup_subject
 from afl.turns.statuses import ActionStatus, Activity, StepPhase, TaskStatus, WakeupReason
 
 
@@ -25,7 +28,7 @@ def state_event(
     waiting: Iterable[str] = (),
     error: str | None = None,
 ) -> Message:
-    """Where an agent is. Of an idle head the caller says which turn it came from: the head as it was before."""
+    """The state of an agent. For an idle head, `before` is the head of the turn that ended."""
     metadata: dict[str, Any] = {"waiting_tool_count": head.waiting_tool_count}
     if activity is not None:
         metadata["activity"] = str(activity)
@@ -117,13 +120,25 @@ def wakeup_message(
     reason: WakeupReason,
     inbox_id: str | None = None,
 ) -> Message:
-    """a notification for the workers of a target. The inbox is the truth; whoever hears it looks there."""
+    """A wake-up for the workers of a target. It is a hint: the inbox says what there is to do."""
     found = context.headers(topology=False) | {names.AGENT: agent_id}
     payload = {"agent_id": agent_id, "reason": str(reason)}
     if inbox_id is not None:
         payload["inbox_id"] = inbox_id
     subject = wakeup_subject(context.project_id, context.channel_id, target)
     return Message(subject, stamped(found, "cmd.agent.wakeup"), payload)
+
+
+def command_message(context: TurnContext, subject: str, payload: Mapping[str, Any]) -> Message:
+    """A command of a turn; ProtocolViolation when its subject or payload cannot be."""
+    parsed = check_command(subject, context.project_id, context.channel_id)
+    if not isinstance(payload, Mapping):
+        raise ProtocolViolation("the payload of a command must be a map", ErrorCode.MALFORMED_PAYLOAD)
+    found = context.headers()
+    checked = check_command_payload(without_identity(payload, found, f"command {subject}"))
+    return Message(
+        subject, stamped(found, f"cmd.{parsed.component}.{parsed.target}", context.agent_id), checked
+    )
 
 
 def _event(head: Head, epoch: int, kind: str, payload: Mapping[str, Any]) -> Message:

@@ -122,11 +122,10 @@ def claimers(tx: Transaction) -> list[str]:
     return [row["claimed_by"] for row in tx.all(Q.claimers)]
 
 
-def next_due(tx: Transaction, targets: Sequence[str]) -> int | None:
-    """When there is next something to claim, on the store's clock."""
-    row = tx.one(Q.next_due, targets=list(targets))
-    due: int | None = row["due"] if row is not None else None
-    return due
+def is_due(tx: Transaction, targets: Sequence[str]) -> bool:
+    """Whether there is a message to claim."""
+    row = tx.one(Q.is_due, targets=list(targets))
+    return row is not None and bool(row["due"])
 
 
 def read_row(tx: Transaction, project_id: str, inbox_id: str) -> InboxRow | None:

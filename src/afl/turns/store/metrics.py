@@ -7,7 +7,7 @@ from afl.kernel.database.schema import is_made
 from afl.kernel.meters import Sample
 from afl.turns.store.tables import SCHEMAS
 
-Q = queries("afl.turns.store", "sql/figures")
+Q = queries("afl.turns.store", "sql/metrics")
 
 
 def turn_samples(database: Database) -> list[Sample]:

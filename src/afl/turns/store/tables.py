@@ -8,7 +8,6 @@ SCHEMAS = (
     Schema("afl.turns.store", "sql/spaces", component="turns-spaces"),
     Schema("afl.turns.store", "sql/tables", component="turns", base=2),
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
-    Schema("afl.turns.store", "sql/functions", component="turns-functions", base=3),
 )
 
 

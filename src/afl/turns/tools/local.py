@@ -9,17 +9,27 @@ toolbox = Toolbox([weather, local_tool(book, timeout=60)])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
 
+from afl.kernel import telemetry
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
+from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
-from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND
+from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
 
 TOOL_SECONDS = 120.0
+THREADS = 32
+_log = logging.getLogger("afl.turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +56,6 @@ def current_call() -> ToolCall:
         return _call.get()
     except LookupError:
         raise InputError("current_call() is for the function of a tool while a worker calls it") from None
-
-
-def enter_call(call: ToolCall) -> None:
-    """Make `call` the current one of this context."""
-    _call.set(call)
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,64 @@ def near(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = near_name(name, names)
     return f"did you mean {close}?" if close else f"known are: {', '.join(names) or 'none'}"
+
+
+class ToolCaller:
+    """Calls tools: coroutine functions in the event loop, others on threads of its own, each with its timeout."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
+
+    async def call(
+        self, tool: LocalTool, call: ToolCall, arguments: Mapping[str, Any], *, within: str = ""
+    ) -> Outcome:
+        """The outcome. A tool never raises into a turn: what it raises is a failed outcome.
+
+        `within` is the traceparent of a caller in another process.
+        """
+        try:
+            given = tool.python.arguments(arguments)
+        except InputError as error:
+            return failed("invalid_arguments", str(error))
+        begun = time.monotonic()
+        try:
+            span = telemetry.span("afl.tool", within, tool=tool.name, call=call.tool_call_id)
+            async with asyncio.timeout(tool.timeout):
+                with span:
+                    answer = await self._answer(tool, call, given)
+        except TimeoutError:
+            return failed(
+                "tool_timeout", f"{tool.name} was not done after {tool.timeout:g} s", status="timeout"
+            )
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _log.info("tool %s failed", tool.name, exc_info=True)
+            raised = error.raised if isinstance(error, UnraisableError) else error
+            return failed(type(raised).__name__, error_text(str(raised) or type(raised).__name__))
+        finally:
+            telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
+        return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
+
+    async def _answer(self, tool: LocalTool, call: ToolCall, given: dict[str, Any]) -> Any:
+        context = copy_context()
+        context.run(_call.set, call)
+        function = tool.python.function
+        if inspect.iscoroutinefunction(function):
+            return await asyncio.create_task(_awaited(function(**given)), context=context)
+        loop = asyncio.get_running_loop()
+        on_thread = failing(lambda: context.run(lambda: function(**given)))
+        answer = await loop.run_in_executor(self._threads, on_thread)
+        return await _awaited(answer) if inspect.isawaitable(answer) else answer
+
+    def close(self) -> None:
+        """Take no more calls. A call that hangs is abandoned: a thread cannot be ended from outside."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    """The result of a coroutine. A GeneratorExit that it raises would otherwise end the task that awaits it."""
+    try:
+        return await answer
+    except GeneratorExit as error:
+        raise as_failure(error)  # noqa: B904  # it knows its cause

@@ -1,11 +1,11 @@
-"""Tools of another process: it hears `cmd.tool.*`, calls a function, and reports what came of it.
+"""Tools of another process: it consumes `cmd.tool.*`, calls a function, and reports its outcome.
 
     service = ToolService(engine, "main", [search])
     await service.register()
     await service.start()
 
-A command may come more than once. The first result card of a call is its result, whoever wrote it: a call that has one
-is not made again, only reported again.
+A command may arrive more than once. The first result card of a call is its result: a call that has one is not made
+again, only reported again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from afl.turns.resources import put_tool
 from afl.turns.statuses import AfterExecution, CardType, HeadStatus
 from afl.turns.store import heads
 from afl.turns.store.edges import Q
-from afl.turns.tools.calling import THREADS, Caller
-from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, near
+from afl.turns.tools.local import THREADS, LocalTool, Toolbox, ToolCall, ToolCaller, near
 from afl.turns.tools.outcome import Outcome, failed, result_card
+from afl.turns.transitions import extend_wait
 
 CONCURRENCY = 10
 _SLACK_MS = 1000  # a command is on its way for a moment
@@ -46,7 +46,7 @@ _log = logging.getLogger("afl.turns")
 class ToolService:
     """Serves tools of one project under the name `target`; processes of one name share the commands.
 
-    Up to `concurrency` calls are made at once. The others wait with the bus, and their time has not begun.
+    Up to `concurrency` calls run at once. The others stay on the bus, and their timeout has not begun.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ToolService:
         self._toolbox = Toolbox(tools)
         self._target = target
         self._concurrency = checked_concurrency(concurrency)
-        self._caller = Caller(max(THREADS, concurrency))
+        self._caller = ToolCaller(max(THREADS, concurrency))
         self._subscription: Subscription | None = None
 
     async def register(self) -> None:
@@ -119,17 +119,18 @@ class ToolService:
         return await self._caller.call(tool, about, given, within=context.traceparent)
 
     async def _begin(self, context: TurnContext, tool: LocalTool) -> None:
-        """The tool has all of its time from now on, however long the call waited: the turn waits so much longer."""
+        """Extend the deadline of the call: the timeout of the tool counts from now, however long the command waited."""
         wanted_ms = int(tool.timeout * 1000)
-        ends_sooner = await self._engine.select(
-            Q.ends_sooner,
-            project=context.project_id,
-            agent=context.agent_id,
-            turn=context.agent_turn_id,
-            call=context.tool_call_id,
-            ms=wanted_ms - _SLACK_MS,
+        call = {
+            "project": context.project_id,
+            "agent": context.agent_id,
+            "turn": context.agent_turn_id,
+            "call": context.tool_call_id,
+        }
+        ends_sooner = await self._engine.database.run(
+            "read", lambda tx: tx.one(Q.ends_sooner, **call, ms=wanted_ms - _SLACK_MS)
         )
-        if ends_sooner:
+        if ends_sooner is not None:
             await self._engine.database.run("write", lambda tx: self._extend(tx, context, wanted_ms))
 
     def _extend(self, tx: Transaction, context: TurnContext, wanted_ms: int) -> None:
@@ -137,7 +138,7 @@ class ToolService:
         if head is None or head.status is not HeadStatus.SUSPENDED:
             return  # while it runs on, it does not look at its deadlines
         if head.active_agent_turn_id == context.agent_turn_id:
-            heads.extend_wait(tx, head, tool_call_id=context.tool_call_id, deadline_ms=wanted_ms)
+            extend_wait(tx, head, tool_call_id=context.tool_call_id, deadline_ms=wanted_ms)
 
     async def _report(self, context: TurnContext, card: NewCard) -> None:
         """Save the card, if nobody has by now, and report what is there."""

@@ -1,247 +1,317 @@
-"""What a message of the inbox leads to: each kind is one transition over an open transaction."""
+"""Inbox messages other than new turns: each is handled by one transaction, in order, and then consumed or deferred."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from enum import StrEnum
+from typing import Any
 
-from afl.kernel.database import Transaction
+from afl.kernel.database import Row, Transaction
 from afl.kernel.errors import InputError
 from afl.turns.cardbox.card_store import card_of, find_cards
 from afl.turns.cardbox.cards import Card
 from afl.turns.context import TurnContext
 from afl.turns.intents import AddressIntent
 from afl.turns.message import Message
-from afl.turns.model import Begun, Head, InboxRow, L0Result, TurnRef
+from afl.turns.model import EnteredTurn, Head, InboxRow, L0Result, TurnRef, WaitingTool
 from afl.turns.primitives.stop import stop
 from afl.turns.protocol.events import state_event
 from afl.turns.protocol.ids import new_id
-from afl.turns.statuses import Activity, HeadStatus, MessageType, Primitive, StepStatus, TaskStatus
+from afl.turns.statuses import (
+    Activity,
+    AfterExecution,
+    CardType,
+    HeadStatus,
+    MessageType,
+    Primitive,
+    StepStatus,
+)
 from afl.turns.store import heads, inbox
 from afl.turns.store.edges import edges_of_turn
-from afl.turns.store.heads import Ending
 from afl.turns.store.steps import StepEnd, close_step, open_step
-from afl.turns.worker.beginning import is_to_begin
-from afl.turns.worker.desk import Desk
-from afl.turns.worker.moves import Think, next_move
-from afl.turns.worker.resuming import Act, Decision, Reading, decide
-from afl.turns.worker.scene import Q, Scene
-from afl.turns.worker.settling import after_step, finish
-from afl.turns.worker.writing import Writer
+from afl.turns.transitions import (
+    Ending,
+    apply_early,
+    apply_result,
+    enter_running,
+    fail_turn,
+    resume,
+    stop_turn,
+)
+from afl.turns.worker.card_writer import CardWriter
+from afl.turns.worker.claims import is_dispatched_by
+from afl.turns.worker.services import WorkerServices
+from afl.turns.worker.step_commit import after_step, finish_turn
+from afl.turns.worker.turn_state import CallModel, Q, TurnState, next_action
 
 INTERNAL_ERROR = "internal_error"
 RETRIES_EXHAUSTED = "resume_retry_exhausted"
-Read = Callable[[Transaction, Head, str], Scene]
+_PAYLOAD = frozenset({"status", "after_execution", "tool_result_card_id"})
+
+
+class ReportAction(StrEnum):
+    """What is done with the message of a tool's result."""
+
+    APPLY = "apply"
+    CONSUME = "consume"
+    DEFER = "defer"
+    FAIL = "fail"  # the turn, because the protocol was violated
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
-    """Where a message led: a turn to run, results to publish, and the turn that is over by it."""
+class Decision:
+    """`reason` is stored with the message, or is the code with which the turn fails; `delay` is in seconds."""
 
-    scene: Scene | None = None
+    action: ReportAction
+    reason: str = ""
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The message of a tool's result, and the rows it refers to."""
+
+    row: InboxRow
+    head: Head | None = None
+    card: Card | None = None
+    wait: WaitingTool | None = None
+    thought: Card | None = None
+
+
+def decide(report: Report) -> Decision:
+    """The first rule of the protocol's resume list that applies."""
+    return (
+        _check_turn(report)
+        or _check_payload(report.row.payload)
+        or _check_card(report)
+        or _check_wait(report)
+    )
+
+
+def _check_turn(report: Report) -> Decision | None:
+    row, head = report.row, report.head
+    if not row.correlation_id:
+        return Decision(ReportAction.FAIL, "missing_tool_call_id")
+    if head is None:
+        return Decision(ReportAction.DEFER, "state_not_found", 2.0)
+    if head.active_agent_turn_id != row.agent_turn_id or row.turn_epoch > head.turn_epoch:
+        return Decision(ReportAction.CONSUME, "another_turn")
+    if head.status not in (HeadStatus.RUNNING, HeadStatus.SUSPENDED):
+        return Decision(ReportAction.CONSUME, "turn_not_waiting")
+    return None
+
+
+def _check_payload(payload: Mapping[str, Any]) -> Decision | None:
+    if not _PAYLOAD.issuperset(payload):
+        return Decision(ReportAction.FAIL, "invalid_payload")
+    if not payload.get("tool_result_card_id"):
+        return Decision(ReportAction.FAIL, "missing_tool_result_card")
+    if payload.get("after_execution") not in frozenset(AfterExecution):
+        return Decision(ReportAction.FAIL, "invalid_after_execution")
+    return None
+
+
+def _check_card(report: Report) -> Decision | None:
+    card = report.card
+    if card is None:
+        return Decision(ReportAction.DEFER, "card_not_found", 1.5)
+    if card.type != CardType.TOOL_RESULT or card.tool_call_id != report.row.correlation_id:
+        return Decision(ReportAction.FAIL, "wrong_tool_result_card")
+    return None if card.step_id else Decision(ReportAction.FAIL, "card_without_step")
+
+
+def _check_wait(report: Report) -> Decision:
+    if report.wait is None:
+        return Decision(ReportAction.CONSUME, "not_waited_for")
+    if not report.wait.is_open:
+        return Decision(ReportAction.CONSUME, "already_applied")
+    if report.thought is None or not report.thought.tool_calls:
+        return Decision(ReportAction.FAIL, "missing_thought")
+    return Decision(ReportAction.APPLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What follows the commit of a message: a turn to run, results and events to publish, a turn that ended."""
+
+    state: TurnState | None = None
     results: tuple[L0Result, ...] = ()
     events: tuple[Message, ...] = ()
-    over: Head | None = None
+    ended: Head | None = None
     retry_ms: int | None = None
 
 
 @dataclass(frozen=True)
-class Messages:
-    """The transitions, for one worker."""
+class MessageHandler:
+    """The transactions of one worker's messages."""
 
-    desk: Desk
+    services: WorkerServices
 
-    def handle(self, tx: Transaction, row: InboxRow) -> Led:
-        """Do what a claimed message asks for; afterwards it is done, or put off."""
+    def handle(self, tx: Transaction, row: InboxRow) -> Handled:
+        """Do what a claimed message asks for."""
         if row.message_type in (MessageType.TURN, MessageType.UI_ACTION):
-            return self._begin(tx, row)
+            return self._enter(tx, row)
         if row.message_type is MessageType.STOP:
             return self._stop(tx, row)
-        return self._answer(tx, row)
+        return self._handle_report(tx, row)
 
-    def give_up(self, tx: Transaction, row: InboxRow, why: str) -> Led:
-        """A message that cannot be handled: the turn it is of fails, so that nobody waits for it for ever."""
-        head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
-        if head is None or head.active_agent_turn_id != row.agent_turn_id:
-            inbox.refuse(tx, row.project_id, row.inbox_id, why)
-            return Led()
-        return self._failed(tx, head, row, INTERNAL_ERROR, why)
+    def give_up(self, tx: Transaction, row: InboxRow, why: str) -> Handled:
+        """Refuse a message that cannot be handled, and fail its turn, so that nobody waits for it forever."""
+        return self._fail_or_refuse(tx, row, INTERNAL_ERROR, why)
 
-    def put_off(self, tx: Transaction, row: InboxRow, reason: str, delay: float = 1.0) -> Led:
-        """Look again later; too often is never."""
-        if row.retry_count >= self.desk.limits.max_defers:
-            head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
-            if head is not None and head.active_agent_turn_id == row.agent_turn_id:
-                return self._failed(tx, head, row, RETRIES_EXHAUSTED, f"put off too often: {reason}")
-            inbox.refuse(tx, row.project_id, row.inbox_id, reason)
-            return Led()
-        wait = max(delay, self.desk.limits.defer.delay(row.retry_count + 1))
-        inbox.defer(tx, row.project_id, row.inbox_id, int(wait * 1000), reason)
-        return Led(retry_ms=int(wait * 1000))
+    def defer(self, tx: Transaction, row: InboxRow, reason: str, delay: float = 1.0) -> Handled:
+        """Handle the message again later; after `max_defers` times give it up."""
+        if row.retry_count >= self.services.limits.max_defers:
+            return self._fail_or_refuse(tx, row, RETRIES_EXHAUSTED, f"deferred too often: {reason}")
+        wait_ms = int(max(delay, self.services.limits.defer.delay(row.retry_count + 1)) * 1000)
+        inbox.defer(tx, row.project_id, row.inbox_id, wait_ms, reason)
+        return Handled(retry_ms=wait_ms)
 
-    def take_over(self, tx: Transaction, lost: Head, dead: Sequence[str]) -> Led:
-        """Go on with a turn whose worker was lost: a step row for what is done here, the rest is on its cards."""
+    def take_over(self, tx: Transaction, lost: Head, dead: Sequence[str]) -> Handled:
+        """Continue a turn whose worker was lost, from its cards."""
         turn = TurnRef(lost.project_id, lost.agent_id, lost.active_agent_turn_id or "", lost.turn_epoch)
-        taken = self.desk.engine.takeover(tx, turn, self.desk.owner, dead=dead)
+        taken = self.services.engine.takeover(tx, turn, self.services.owner, dead=dead)
         if not taken.accepted:
-            return Led()
+            return Handled()
         if taken.payload.get("failed"):
-            return Led(results=(taken,), over=lost)
+            return Handled(results=(taken,), ended=lost)
         head: Head = taken.payload["head"]
-        scene, failed = self._entered(tx, head, new_id("step"), self.desk.scenes.recall)
-        if scene is None:
-            return Led(results=(failed,) if failed is not None else (), over=head)
-        self._take_up(tx, scene)
-        return Led(scene)
+        try:
+            state = self.services.states.reload(tx, head, new_id("step"))
+        except InputError as error:
+            return self._unreadable(tx, head, None, error)
+        if isinstance(action := next_action(state.output, state.turn_id), CallModel):
+            open_step(tx, head, state.step_id)  # the step in which the model was called is lost
+        else:
+            state.step_id = action.step_id
+            close_step(tx, head, StepEnd(state.step_id, StepStatus.TOOL_DISPATCHED))
+        return Handled(state)
 
-    def _take_up(self, tx: Transaction, scene: Scene) -> None:
-        """A step whose tools were called goes on; one in which the model was asked is lost, and another begins."""
-        move, head = next_move(scene.output, scene.turn_id), scene.head
-        if isinstance(move, Think):
-            open_step(tx, head, scene.step_id)
-            return
-        scene.step_id = move.step_id
-        close_step(tx, head, StepEnd(scene.step_id, StepStatus.TOOL_DISPATCHED))
+    def load(self, tx: Transaction, head: Head, step_id: str, cards: Sequence[Row] | None = None) -> Handled:
+        """The state of a turn that was entered; a turn whose profile or task cannot be read fails."""
+        try:
+            return Handled(self.services.states.load(tx, head, step_id, cards))
+        except InputError as error:
+            return self._unreadable(tx, head, step_id, error)
 
-    def open(self, tx: Transaction, begun: Begun) -> Led:
-        """A turn that was entered where it was claimed: what is missing to run it is read."""
-        made = partial(self.desk.scenes.made, cards=begun.cards)
-        scene, failed = self._entered(tx, begun.head, begun.step_id, made)
-        if scene is None:
-            return Led(results=(failed,) if failed is not None else (), over=begun.head)
-        return Led(scene)
+    def load_entered(self, tx: Transaction, turn: EnteredTurn) -> Handled:
+        return self.load(tx, turn.head, turn.step_id, turn.cards)
+
+    def _unreadable(self, tx: Transaction, head: Head, step_id: str | None, error: InputError) -> Handled:
+        why = str(error)
+        step = None if step_id is None else StepEnd(step_id, StepStatus.FAILED, error=why)
+        result = fail_turn(tx, head, error=why, error_code="profile_not_found", step=step)
+        return Handled(results=(result,), ended=head)
 
     # -- a turn begins ----------------------------------------------------------------------------------------
 
-    def _begin(self, tx: Transaction, row: InboxRow) -> Led:
+    def _enter(self, tx: Transaction, row: InboxRow) -> Handled:
         head = heads.read_head(tx, row.project_id, row.agent_id)
         made = 0 if head is None else head.turn_epoch
         if head is None or not 0 < row.turn_epoch <= made:
             why = f"turn {row.agent_turn_id} has the epoch {row.turn_epoch}; L0 has made {made} for {row.agent_id}"
             inbox.refuse(tx, row.project_id, row.inbox_id, why)
-            return Led()
-        if not is_to_begin(head, row):
-            inbox.consume(tx, row.project_id, row.inbox_id)  # it has begun, or is over
-            return Led()
-        step_id = new_id("step")
-        running = heads.enter_running(
-            tx,
-            head,
-            inbox_id=row.inbox_id,
-            owner=self.desk.owner,
-            step_id=step_id,
-            lease_ms=self.desk.engine.limits.lease_ms,
+            return Handled()
+        if not is_dispatched_by(head, row):
+            inbox.consume(tx, row.project_id, row.inbox_id)  # the turn has begun, or is over
+            return Handled()
+        step_id, owner = new_id("step"), self.services.owner
+        lease_ms = self.services.engine.limits.lease_ms
+        running = enter_running(
+            tx, head, inbox_id=row.inbox_id, owner=owner, step_id=step_id, lease_ms=lease_ms
         )
-        scene, failed = self._entered(tx, running, step_id)
-        if scene is None:
-            return Led(results=(failed,) if failed is not None else (), over=running)
-        return Led(scene)
-
-    def _entered(
-        self, tx: Transaction, head: Head, step_id: str, read: Read | None = None
-    ) -> tuple[Scene | None, L0Result | None]:
-        """The scene of a running turn; one whose profile or task cannot be read fails."""
-        try:
-            return (read or self.desk.scenes.read)(tx, head, step_id), None
-        except InputError as error:
-            why = str(error)
-            step = StepEnd(step_id, StepStatus.FAILED, error=why)
-            return None, heads.fail_turn(tx, head, error=why, error_code="profile_not_found", step=step)
+        return self.load(tx, running, step_id)
 
     # -- a tool answered --------------------------------------------------------------------------------------
 
-    def _answer(self, tx: Transaction, row: InboxRow) -> Led:
-        head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
-        read = self._reading(tx, row, head)
-        decision = decide(read)
-        if decision.act is Act.APPLY:
-            assert head is not None and read.card is not None
-            return self._apply(tx, row, head, read.card)
-        if decision.act is Act.DEFER:
-            return self.put_off(tx, row, decision.reason, decision.delay)
-        if decision.act is Act.FAIL:
-            return self._violated(tx, row, head, decision)
+    def _handle_report(self, tx: Transaction, row: InboxRow) -> Handled:
+        report = self._read_report(tx, row)
+        decision = decide(report)
+        if decision.action is ReportAction.APPLY:
+            assert report.head is not None and report.card is not None
+            return self._apply(tx, row, report.head, report.card)
+        if decision.action is ReportAction.DEFER:
+            return self.defer(tx, row, decision.reason, decision.delay)
+        if decision.action is ReportAction.FAIL:
+            why = f"a report broke the protocol: {decision.reason}"
+            return self._fail_or_refuse(tx, row, decision.reason, why)
         inbox.consume(tx, row.project_id, row.inbox_id)
-        return Led()
+        return Handled()
 
-    def _reading(self, tx: Transaction, row: InboxRow, head: Head | None) -> Reading:
+    def _read_report(self, tx: Transaction, row: InboxRow) -> Report:
+        head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
         named = row.payload.get("tool_result_card_id")
         card = find_cards(tx, row.project_id, [named]).get(named) if isinstance(named, str) else None
         waits = [] if head is None else heads.read_waiting(tx, head)
         wait = next((wait for wait in waits if wait.tool_call_id == row.correlation_id), None)
-        return Reading(row, head, card, wait, None if card is None else self._thought(tx, row, card))
+        return Report(row, head, card, wait, None if card is None else self._thought(tx, row, card))
 
     def _thought(self, tx: Transaction, row: InboxRow, card: Card) -> Card | None:
         found = tx.one(Q.thought_of_step, project=row.project_id, turn=row.agent_turn_id, step=card.step_id)
         return None if found is None else card_of(found)
 
-    def _apply(self, tx: Transaction, row: InboxRow, head: Head, card: Card) -> Led:
+    def _apply(self, tx: Transaction, row: InboxRow, head: Head, card: Card) -> Handled:
         result = {
             "inbox_id": row.inbox_id,
             "tool_call_id": row.correlation_id or "",
             "tool_result_card_id": card.card_id,
         }
-        if head.status is HeadStatus.RUNNING:  # other tools of the step are still at work, in its worker
-            heads.apply_early(tx, head, **result)
-            return Led()
-        applied = heads.apply_result(tx, head, **result)
+        if head.status is HeadStatus.RUNNING:  # other tools of the step are still running in its worker
+            apply_early(tx, head, **result)
+            return Handled()
+        applied = apply_result(tx, head, **result)
         if applied.remaining:
             event = state_event(applied.head, activity=Activity.AWAITING_TOOL_RESULT)
-            return Led(events=(event,))
+            return Handled(events=(event,))
         return self._resume(tx, applied.head, card.step_id)
 
-    def _resume(self, tx: Transaction, head: Head, suspended_step: str) -> Led:
-        """Nothing is waited for any more: the turn goes on, or one of the results ends it."""
-        scene, failed = self._entered(tx, head, suspended_step)
-        if scene is None:
-            return Led(results=(failed,) if failed is not None else (), over=head)
-        limits, ended = self.desk.engine.limits, StepEnd(suspended_step)
-        writer = Writer(head, suspended_step, limits)
-        following = after_step(scene, (), writer, ended, self.desk.limits)
+    def _resume(self, tx: Transaction, head: Head, suspended_step: str) -> Handled:
+        """All results are applied: the turn runs on, or one of the results ends it."""
+        loaded = self.load(tx, head, suspended_step)
+        if (state := loaded.state) is None:
+            return loaded
+        limits, ended = self.services.engine.limits, StepEnd(suspended_step)
+        writer = CardWriter(head, suspended_step, limits)
+        following = after_step(state, (), writer, ended, self.services.limits)
         if isinstance(following, Ending):
-            return Led(results=(finish(tx, scene, following, limits).result,), over=head)
+            return Handled(results=(finish_turn(tx, state, following, limits).result,), ended=head)
         step_id = new_id("step")
-        running = heads.resume(
+        running = resume(
             tx,
             head,
-            owner=self.desk.owner,
+            owner=self.services.owner,
             step_id=step_id,
             cards=following,
             ended=ended,
             lease_ms=limits.lease_ms,
         )
-        scene.moved(running, following, step_id)
-        return Led(scene)
+        state.advance(running, following, step_id)
+        return Handled(state)
 
-    def _violated(self, tx: Transaction, row: InboxRow, head: Head | None, decision: Decision) -> Led:
-        """The protocol was broken: the turn cannot trust what it waits for, and fails."""
+    def _fail_or_refuse(self, tx: Transaction, row: InboxRow, code: str, why: str) -> Handled:
+        """Fail the turn of a message; a message whose turn is not active is refused."""
+        head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
         if head is None or head.active_agent_turn_id != row.agent_turn_id:
-            inbox.refuse(tx, row.project_id, row.inbox_id, decision.reason)
-            return Led()
-        return self._failed(tx, head, row, decision.reason, f"a report broke the protocol: {decision.reason}")
+            inbox.refuse(tx, row.project_id, row.inbox_id, why)
+            return Handled()
+        result = fail_turn(tx, head, error=why, error_code=code, inbox_id=row.inbox_id)
+        return Handled(results=(result,), ended=head)
 
-    def _failed(self, tx: Transaction, head: Head, row: InboxRow, code: str, why: str) -> Led:
-        result = heads.fail_turn(
-            tx, head, error=why, error_code=code, status=TaskStatus.FAILED, inbox_id=row.inbox_id
-        )
-        return Led(results=(result,), over=head)
+    # -- a turn is to stop ------------------------------------------------------------------------------------
 
-    # -- somebody wants it to end -----------------------------------------------------------------------------
-
-    def _stop(self, tx: Transaction, row: InboxRow) -> Led:
+    def _stop(self, tx: Transaction, row: InboxRow) -> Handled:
         head = heads.read_head(tx, row.project_id, row.agent_id, lock=True)
         if head is None or head.active_agent_turn_id != row.agent_turn_id or head.turn_epoch < row.turn_epoch:
             inbox.consume(tx, row.project_id, row.inbox_id)
-            return Led()
+            return Handled()
         reason = str(row.payload.get("reason") or "stopped")
-        result = heads.stop_turn(tx, head, reason=reason, inbox_id=row.inbox_id)
-        children = stop_children(tx, head, reason)
-        return Led(results=(result, *children), over=head)
+        result = stop_turn(tx, head, reason=reason, inbox_id=row.inbox_id)
+        return Handled(results=(result, *_stop_children(tx, head, reason)), ended=head)
 
 
-def stop_children(tx: Transaction, head: Head, reason: str) -> list[L0Result]:
-    """Ask every turn that this one set off to end; those do the same with theirs."""
+def _stop_children(tx: Transaction, head: Head, reason: str) -> list[L0Result]:
+    """Stop every turn that this one enqueued; those do the same with theirs."""
     context = TurnContext.root(head.project_id, "sys.stop", head.active_channel_id or "public")
     found = []
     for edge in edges_of_turn(tx, head.project_id, head.active_agent_turn_id or ""):

@@ -1,4 +1,4 @@
-"""The tools of one agent in one turn: what its model is offered, and where a call of it goes."""
+"""The tools of one agent in one turn, as its profile allows: what its model is offered, and where a call goes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,93 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
+from afl.kernel.errors import InputError
 from afl.models import Tool
-from afl.turns.orchestration.requests import KINDS, builtin_tool
+from afl.models.messages import MAX_TOKENS
+from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
-from afl.turns.worker.profile import Profile
+
+
+class LlmConfig(msgspec.Struct, frozen=True):
+    """How the model is called; an empty name is the worker's own model."""
+
+    model: str = ""
+    max_tokens: int = MAX_TOKENS
+    stream: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`allowed_tools` None: all of them."""
+
+    name: str
+    system_prompt: str = ""
+    allowed_tools: frozenset[str] | None = None
+    internal_tools: frozenset[str] = frozenset()
+    must_end_with: tuple[str, ...] = ()
+    llm: LlmConfig = field(default_factory=LlmConfig)
+    policy: DelegationPolicy | None = None
+
+    def allows(self, tool: str) -> bool:
+        """Whether the agent may call a tool that is not built in."""
+        return self.allowed_tools is None or tool in self.allowed_tools
+
+    def allows_builtin(self, tool: str) -> bool:
+        """Whether it may call a built-in: one that is named, or those of delegation where there is a policy for it."""
+        if tool in self.internal_tools or tool in self.must_end_with or tool in (self.allowed_tools or ()):
+            return True
+        return self.policy is not None and tool in KINDS
+
+    def may_submit(self, asked: bool) -> bool:
+        """Whether it may call submit_result; it may when fields were asked for."""
+        return asked or self.allows_builtin(SUBMIT_RESULT)
+
+
+def profile_of(data: Mapping[str, Any]) -> Profile:
+    """The profile of an agent from its `sys.profile` card; InputError names what cannot be read."""
+    name = data.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError("the profile has no name")
+    prompt = data.get("system_prompt_template", "")
+    if not isinstance(prompt, str):
+        raise InputError(f"profile {name}: system_prompt_template must be text")
+    try:
+        llm = msgspec.convert(data.get("llm_config") or {}, LlmConfig)
+    except msgspec.ValidationError as error:
+        raise InputError(f"profile {name}: llm_config: {error}") from error
+    allowed = _name_list(data, "allowed_tools", name)
+    return Profile(
+        name,
+        prompt,
+        None if allowed is None else frozenset(allowed),
+        frozenset(_name_list(data, "allowed_internal_tools", name) or ()),
+        tuple(_name_list(data, "must_end_with", name) or ()),
+        llm,
+        policy_of(data),
+    )
+
+
+def _name_list(data: Mapping[str, Any], key: str, name: str) -> list[str] | None:
+    value = data.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InputError(f"profile {name}: {key} is {value!r}; expected a list of names")
+    return value
 
 
 class Route(StrEnum):
-    """Who answers a call."""
+    """Where a call is answered."""
 
     LOCAL = "local"  # a function of this process
     BUILTIN = "builtin"  # the worker itself, in the step's transaction
-    COMMAND = "command"  # whoever listens to the tool's subject
+    COMMAND = "command"  # the process that consumes the tool's subject
     SUBMIT = "submit"  # the end of the turn
     REFUSED = "refused"  # nobody
 
@@ -74,7 +145,7 @@ class Toolkit:
         """The calls of a thought, each with who answers it."""
         listed = list(calls)
         submits = sum(call["name"] == SUBMIT_RESULT for call in listed)
-        return [self._routed(call, alone=len(listed) == 1, submits=submits) for call in listed]
+        return [self._routed(call, single=len(listed) == 1, submits=submits) for call in listed]
 
     @property
     def _submits(self) -> bool:
@@ -89,7 +160,7 @@ class Toolkit:
         row = self.rows.get(name)
         return row if row is not None and PMO_INTERNAL in row.target_subject else None
 
-    def _routed(self, call: Mapping[str, Any], *, alone: bool, submits: int) -> Call:
+    def _routed(self, call: Mapping[str, Any], *, single: bool, submits: int) -> Call:
         name, arguments = str(call["name"]), call["arguments"]
 
         def to(route: Route, **who: Any) -> Call:
@@ -100,7 +171,7 @@ class Toolkit:
                 Route.REFUSED, refusal=failed("invalid_arguments", f"the arguments of {name} are no object")
             )
         if name == SUBMIT_RESULT and self._submits:
-            return to(Route.SUBMIT) if alone else to(Route.REFUSED, refusal=_not_alone(submits))
+            return to(Route.SUBMIT) if single else to(Route.REFUSED, refusal=_not_alone(submits))
         local = self.toolbox.find(name)
         if local is not None and self.profile.allows(name):
             return to(Route.LOCAL, local=local)
@@ -119,7 +190,7 @@ class Toolkit:
 
 def seen(row: ToolRow) -> Tool:
     """A tool of `resource.tools` as the model sees it: without the arguments that are fixed."""
-    fixed = _options(row, "fixed")
+    fixed = _arguments(row, "fixed")
     schema = dict(row.parameters)
     if fixed:
         schema["properties"] = {k: v for k, v in schema.get("properties", {}).items() if k not in fixed}
@@ -129,7 +200,7 @@ def seen(row: ToolRow) -> Tool:
 
 def full_arguments(row: ToolRow, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the tool is called with: its defaults, what the model gave, and what is fixed."""
-    return {**_options(row, "defaults"), **given, **_options(row, "fixed")}
+    return {**_arguments(row, "defaults"), **given, **_arguments(row, "fixed")}
 
 
 def wait_seconds(row: ToolRow) -> float | None:
@@ -138,7 +209,7 @@ def wait_seconds(row: ToolRow) -> float | None:
     return float(said) if isinstance(said, (int, float)) and said > 0 else None
 
 
-def _options(row: ToolRow, kind: str) -> Mapping[str, Any]:
+def _arguments(row: ToolRow, kind: str) -> Mapping[str, Any]:
     arguments = row.options.get("args")
     found = arguments.get(kind) if isinstance(arguments, Mapping) else None
     return found if isinstance(found, Mapping) else {}

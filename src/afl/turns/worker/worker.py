@@ -1,4 +1,4 @@
-"""The worker: claims messages when the notifier notifies or the clock says so, and runs the turns they are about."""
+"""The worker: waits for a wake-up, claims due messages, runs the turns they are about, and releases them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from itertools import count
 from typing import Any
 
 from afl.kernel.cancelling import cancel_and_wait
-from afl.kernel.database import Row, Transaction
+from afl.kernel.database import Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, StoreError, StoreUnavailable
 from afl.models import Model, PythonTool
 from afl.turns.bus import WakeupSubscription
 from afl.turns.engine import L0Engine
-from afl.turns.model import Begun, Head, InboxRow
+from afl.turns.model import EnteredTurn, FreeSlot, Head, InboxRow
 from afl.turns.store import inbox
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
-from afl.turns.worker.beginning import Claimed, begin
-from afl.turns.worker.desk import AGAIN, Desk
-from afl.turns.worker.driving import Driver
-from afl.turns.worker.hands import Hands
-from afl.turns.worker.hosting import Hand
-from afl.turns.worker.leases import Leases
-from afl.turns.worker.limits import WorkerLimits
-from afl.turns.worker.messages import Led, Messages
-from afl.turns.worker.scene import Q, Scene
+from afl.turns.worker.claims import Claimed, claim
+from afl.turns.worker.held_leases import HeldLeases
+from afl.turns.worker.messages import Handled, MessageHandler
+from afl.turns.worker.services import STORE_BACKOFF, WorkerLimits, WorkerServices
+from afl.turns.worker.turn_driver import TurnDriver
+from afl.turns.worker.turn_state import Q, TurnState
 
 TARGET = "agents"
 _STOPS = 20
@@ -36,14 +33,14 @@ _numbers = count(1)
 
 
 class Worker:
-    """Serves the agents of some targets: one turn at a time of each, of many agents at once.
+    """Serves the agents of some targets: one turn at a time of each, many agents concurrently.
 
         worker = Worker(engine, model, tools=[weather])
         await worker.start()
         ...
         await worker.stop()
 
-    Any number of workers, here and elsewhere, share the work. Whoever dies is replaced by any other.
+    Any number of workers, in any processes, share the work. The turns of one that dies are taken over by the others.
     """
 
     def __init__(
@@ -60,176 +57,169 @@ class Worker:
     ) -> None:
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         owner = f"{engine.database.presence.id}#{next(_numbers)}"
-        self.desk = Desk(engine, model, toolbox, owner, limits or WorkerLimits(), models or {})
+        self._services = WorkerServices(engine, model, toolbox, owner, limits or WorkerLimits(), models or {})
+        self._engine = engine
         self.targets = tuple(targets)
-        self.watchdog = Watchdog(engine, self.desk.owner, self.targets)
-        self._messages = Messages(self.desk)
-        self._driver = Driver(self.desk)
+        self.owner = owner  # this worker's name in the store
+        self.watchdog = Watchdog(engine, owner, self.targets)
+        self._messages = MessageHandler(self._services)
+        self._driver = TurnDriver(self._services)
         self._poll_seconds = poll_seconds
         self._watch_seconds = watch_seconds
         self._subscription: WakeupSubscription | None = None
-        self._hands: Hands | None = None
+        self._held = HeldLeases(engine, owner, self._services.limits.concurrency)
         self._loops: list[asyncio.Task[None]] = []
         self._handling: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     @property
-    def owner(self) -> str:
-        """This worker's name in the store."""
-        return self.desk.owner
+    def running_turns(self) -> list[str]:
+        """The ids of the turns that it runs now."""
+        return [held.turn_id for held in self._held.turns]
 
     async def start(self) -> None:
         """Begin to work. The engine was started before."""
-        self._hands = Hands(self.desk.limits.concurrency)
-        self._subscription = await self.desk.engine.bus.listen(self.targets)
-        leases = Leases(self.desk, self._hands)
-        loops = [self._claiming(), self._every(leases.seconds, leases.renew)]
+        self._subscription = await self._engine.bus.listen(self.targets)
+        loops = [self._claim_loop(), self._every(self._held.renew_seconds, self._held.renew)]
         if self._watch_seconds:
-            loops.append(self._every(self._watch_seconds, self._watch))
+            loops.append(self._every(self._watch_seconds, self.watch))
         self._loops = [asyncio.create_task(loop) for loop in loops]
-        self.desk.engine.hosts.append(self)
+        self._engine.workers.append(self)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Take no more messages, let what is under way end within `grace` seconds, and leave the rest to others."""
+        """Claim nothing more, wait `grace` seconds for what is running, and release the rest to other workers."""
         self._stopping = True
-        if self in self.desk.engine.hosts:
-            self.desk.engine.hosts.remove(self)
-        assert self._hands is not None and self._subscription is not None
+        if self in self._engine.workers:
+            self._engine.workers.remove(self)
+        assert self._subscription is not None
         claiming, *others = self._loops
         self._subscription.wake()
         await asyncio.wait([claiming], timeout=grace)
-        await self._handled(grace)
-        await self._hands.drain(grace)
-        await self._handled(grace)
-        await self._leave()
+        await self._finish_messages(grace)
+        await self._held.drain(grace)
+        await self._finish_messages(grace)
+        await self._release_all()
         await cancel_and_wait([claiming, *others])
         await self._subscription.close()
-        self.desk.close()
+        self._services.close()
 
-    async def _handled(self, grace: float) -> None:
-        """Wait for the messages in hand; with the store away they cannot be handled, and are given up."""
+    async def _finish_messages(self, grace: float) -> None:
+        """Wait for the messages that are being handled; while the store is unreachable they are given up."""
         tasks = list(self._handling)
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
         await cancel_and_wait(tasks)
 
-    async def _leave(self) -> None:
-        """What is not done goes on elsewhere at once; with the store away, when its lease ends."""
+    async def _release_all(self) -> None:
+        """Other workers get what is not done at once; if the store is unreachable, when its leases expire."""
+
+        def work(tx: Transaction) -> None:
+            inbox.release(tx, self.owner)
+            tx.all(Q.leave_turns, owner=self.owner)
+
         try:
-            await self.desk.engine.alone(lambda tx: inbox.release(tx, self.owner))
-            await self.desk.engine.alone(lambda tx: tx.all(Q.leave_turns, owner=self.owner))
+            await self._services.write(work)
         except StoreError as error:
-            _log.warning("turns in hand are left to their leases: %s", error)
+            _log.warning("held turns wait until their leases expire: %s", error)
 
-    # -- turns that are sent from here ------------------------------------------------------------------------
+    # -- turns that are sent in this process ------------------------------------------------------------------
 
-    def offer(self) -> Hand | None:
-        """See `Host`."""
-        if self._hands is None or self._stopping or self._hands.free == 0:
+    def reserve_slot(self) -> FreeSlot | None:
+        """See `LocalWorker`."""
+        if self._subscription is None or self._stopping or self._held.free == 0:
             return None
-        self._hands.reserve(1)
-        return Hand(self.owner, self.targets, self.desk.engine.limits.lease_ms)
+        self._held.reserve(1)
+        return FreeSlot(self.owner, self.targets, self._engine.limits.lease_ms)
 
-    def accept(self, begun: Begun | None) -> None:
-        """See `Host`."""
-        assert self._hands is not None
-        self._hands.release()
-        if begun is not None:
-            self._take(begun)
+    def release_slot(self, entered: EnteredTurn | None) -> None:
+        """See `LocalWorker`."""
+        self._held.release()
+        if entered is not None:
+            self._run_entered(entered)
 
     # -- claims -----------------------------------------------------------------------------------------------
 
-    async def _claiming(self) -> None:
-        """Listen, look, wait; never look before listening."""
-        assert self._subscription is not None and self._hands is not None
+    async def _claim_loop(self) -> None:
+        """The subscription was made before the first claim, so that no wake-up is missed."""
+        assert self._subscription is not None
         failures = 0
         while not self._stopping:
             try:
                 more = await self._claim_some()
                 failures = 0
-            except Exception as error:  # whatever it is, this claim must not be the last
+            except Exception as error:  # whatever it is, the loop must go on
                 failures += 1
                 known = isinstance(error, StoreError)
                 _log.warning("nothing can be claimed: %s; trying again", error, exc_info=not known)
-                await asyncio.sleep(AGAIN.delay(failures))
+                await asyncio.sleep(STORE_BACKOFF.delay(failures))
                 continue
-            if self._hands.free == 0:
-                await self._hands.wait_free(self._poll_seconds)
+            if self._held.free == 0:
+                await self._held.wait_free(self._poll_seconds)
             elif not more:
                 await self._subscription.wait(self._poll_seconds)
 
     async def _claim_some(self) -> bool:
-        """Take due messages, as many as there are hands for, and have them handled; whether there may be more."""
-        assert self._hands is not None
-        room = min(self.desk.limits.claim, self._hands.free)
+        """Claim as many due messages as there are free slots, and start to handle them; whether there may be more."""
+        room = min(self._services.limits.claim, self._held.free)
         if room == 0:
-            stops = await self.desk.engine.alone(self._claim_stops)
-            self._handle_all([InboxRow.of(row) for row in stops])
+            self._handle_all(await self._services.write(self._claim_stops))
             return False
-        if not await self._is_due():
+        # A read first: on SQLite every commit wakes this loop, and a claim would block other writers.
+        if not await self._engine.database.run("read", lambda tx: inbox.is_due(tx, self.targets)):
             return False
-        claimed = await self._claimed(room)
+        claimed = await self._claim(room)
         for turn in claimed.turns:
-            self._take(turn)
+            self._run_entered(turn)
         self._handle_all(claimed.rows)
         return len(claimed) == room
 
-    async def _is_due(self) -> bool:
-        """Whether a claim is worth it. On SQLite every commit wakes us, and a look does not stop the one who writes."""
-        database = self.desk.engine.database
-        if database.dialect != "sqlite":
-            return True
-        (row,) = await self.desk.engine.select(inbox.Q.next_due, targets=list(self.targets))
-        return row["due"] is not None and bool(row["due"] <= database.now())
-
-    async def _claimed(self, room: int) -> Claimed:
-        """Turns are entered with the claim. One that cannot be must not keep the others: then each is handled apart."""
+    async def _claim(self, room: int) -> Claimed:
+        """Turns are entered with the claim. If one cannot be, messages are claimed only and handled one by one."""
+        lease_ms = self._engine.limits.lease_ms
         try:
-            return await self.desk.engine.alone(lambda tx: self._begin(tx, room))
+            return await self._services.write(
+                lambda tx: claim(tx, targets=self.targets, owner=self.owner, limit=room, lease_ms=lease_ms)
+            )
         except StoreUnavailable:
             raise
         except Exception as error:
-            _log.warning("messages are claimed and handled apart: %s", error, exc_info=True)
-        rows = await self.desk.write(
+            _log.warning("messages are claimed without entering turns: %s", error, exc_info=True)
+        rows = await self._services.write(
             lambda tx: inbox.claim_due(tx, targets=self.targets, owner=self.owner, limit=room)
         )
         return Claimed(rows, ())
 
-    def _begin(self, tx: Transaction, room: int) -> Claimed:
-        lease_ms = self.desk.engine.limits.lease_ms
-        return begin(tx, targets=self.targets, owner=self.owner, limit=room, lease_ms=lease_ms)
+    def _claim_stops(self, tx: Transaction) -> list[InboxRow]:
+        """With no free slot only stop messages are claimed."""
+        rows = tx.all(Q.claim_stops, targets=list(self.targets), owner=self.owner, limit=_STOPS)
+        return [InboxRow.of(row) for row in rows]
 
-    def _take(self, turn: Begun) -> None:
+    # -- messages and turns -----------------------------------------------------------------------------------
+
+    def _run_entered(self, turn: EnteredTurn) -> None:
         """Run a turn that was entered in this worker's name."""
-        assert self._hands is not None
-        scene = self.desk.scenes.at_once(turn.head, turn.step_id, turn.cards)
-        if scene is not None:
-            self._hands.take(scene.head, partial(self._drive, scene))
+        state = self._services.states.from_cache(turn.head, turn.step_id, turn.cards)
+        if state is not None:
+            self._held.run(state.head, self._drive(state))
         else:
-            self._hands.reserve(1)
-            self._spawn(self._open(turn))
+            self._held.reserve(1)
+            self._spawn(self._load_and_run(turn))
 
-    async def _open(self, turn: Begun) -> None:
-        """Read what is missing to run a turn. When the store stays away, somebody takes it over later."""
-        assert self._hands is not None
+    async def _load_and_run(self, turn: EnteredTurn) -> None:
+        """Read the profile and tools of a turn, and run it. If that fails, another worker takes the turn over."""
         try:
-            await self._led(await self.desk.write(lambda tx: self._messages.open(tx, turn)))
+            await self._handled(await self._services.write(lambda tx: self._messages.load_entered(tx, turn)))
         except AgentFlowError as error:
             _log.warning("turn %s waits to be taken over: %s", turn.head.active_agent_turn_id, error)
         finally:
-            self._hands.release()
-
-    def _claim_stops(self, tx: Transaction) -> list[Row]:
-        """With no hand free only what asks for an end is taken."""
-        return tx.all(Q.claim_stops, targets=list(self.targets), owner=self.owner, limit=_STOPS)
+            self._held.release()
 
     def _handle_all(self, rows: Sequence[InboxRow]) -> None:
-        """Messages of one agent one after another, in the order of time; those of different agents side by side."""
+        """Messages of one agent are handled in the order of time, those of different agents concurrently."""
         by_agent: dict[tuple[str, str], list[InboxRow]] = {}
         for row in rows:
             by_agent.setdefault((row.project_id, row.agent_id), []).append(row)
-        assert self._hands is not None
-        self._hands.reserve(len(rows))
+        self._held.reserve(len(rows))
         for batch in by_agent.values():
             self._spawn(self._handle_in_order(batch))
 
@@ -239,56 +229,53 @@ class Worker:
         task.add_done_callback(self._handling.discard)
 
     async def _handle_in_order(self, rows: list[InboxRow]) -> None:
-        assert self._hands is not None
         left = len(rows)
         try:
             for row in rows:
                 await self._handle(row)
-                self._hands.release()
+                self._held.release()
                 left -= 1
         finally:
-            self._hands.release(left)
+            self._held.release(left)
 
     async def _handle(self, row: InboxRow) -> None:
-        """One claimed message, to its end: no message stays claimed by a worker that lives and has forgotten it."""
-        work: Callable[[Transaction], Led] = partial(self._messages.handle, row=row)
+        """Handle one claimed message until it is consumed, deferred or refused, across outages of the store."""
+        work: Callable[[Transaction], Handled] = partial(self._messages.handle, row=row)
         failures = 0
         while True:
             try:
-                led = await self.desk.write(work)
+                handled = await self._services.write(work)
                 break
             except FencedError as error:
-                work = partial(self._messages.put_off, row=row, reason=str(error))
+                work = partial(self._messages.defer, row=row, reason=str(error))
             except StoreUnavailable as error:
                 _log.warning("message %s waits for the store: %s", row.inbox_id, error)
             except Exception as error:
                 _log.exception("message %s cannot be handled", row.inbox_id)
                 work = partial(self._messages.give_up, row=row, why=f"{type(error).__name__}: {error}")
             failures += 1
-            await asyncio.sleep(AGAIN.delay(failures))
-        await self._led(led)
+            await asyncio.sleep(STORE_BACKOFF.delay(failures))
+        await self._handled(handled)
 
-    async def _led(self, led: Led) -> None:
-        """After the commit: tell, and run what is to be run."""
-        assert self._hands is not None
-        engine = self.desk.engine
-        engine.tell(*led.events)
-        engine.publish(*led.results)
-        if led.retry_ms is not None and self._subscription is not None:
-            asyncio.get_running_loop().call_later(led.retry_ms / 1000, self._subscription.wake)
-        if led.over is not None:
-            self._hands.drop((led.over.project_id, led.over.agent_id), led.over.active_agent_turn_id)
-            await self._driver.join(led.over)
-        if led.scene is not None:
-            self._hands.take(led.scene.head, partial(self._drive, led.scene))
+    async def _handled(self, handled: Handled) -> None:
+        """After the commit of a message: publish, and run its turn."""
+        self._engine.tell(*handled.events)
+        self._engine.publish(*handled.results)
+        if handled.retry_ms is not None and self._subscription is not None:
+            asyncio.get_running_loop().call_later(handled.retry_ms / 1000, self._subscription.wake)
+        if (ended := handled.ended) is not None:
+            self._held.cancel((ended.project_id, ended.agent_id), ended.active_agent_turn_id)
+            await self._driver.join_parent(ended)
+        if handled.state is not None:
+            self._held.run(handled.state.head, self._drive(handled.state))
 
-    async def _drive(self, scene: Scene) -> None:
-        """Run a turn. What its end means to others is no part of it: the agent's next turn may begin at once."""
-        ended = await self._driver.drive(scene)
+    async def _drive(self, state: TurnState) -> None:
+        """Run a turn. Its parent is joined apart from it, so that the agent's next turn may begin at once."""
+        ended = await self._driver.drive(state)
         if ended is not None:
-            self._spawn(self._driver.join(ended))
+            self._spawn(self._driver.join_parent(ended))
 
-    # -- what the clock brings --------------------------------------------------------------------------------
+    # -- periodic jobs ----------------------------------------------------------------------------------------
 
     async def _every(self, seconds: float, work: Callable[[], Any]) -> None:
         while True:
@@ -297,21 +284,17 @@ class Worker:
                 await work()
             except StoreError as error:
                 _log.warning("%s waits for the store: %s", work.__name__, error)
-            except Exception:  # the next round may go well, and without renewals every turn would be lost
+            except Exception:  # the next round may succeed, and without renewals every turn would be lost
                 _log.exception("%s failed", work.__name__)
 
-    async def _watch(self) -> None:
-        await self.watch()
-
     async def watch(self) -> None:
-        """One sweep: what nobody moves is moved, and turns of workers that were lost go on here."""
+        """One sweep of the watchdog; turns of lost workers are taken over and run here."""
         await self.watchdog.sweep()
-        assert self._hands is not None
-        for head in await self.watchdog.lost_turns(self._hands.free):
-            led = await self.watchdog.guarded(self._taken, head)
-            if led is not None:
-                await self._led(led)
+        for head in await self.watchdog.lost_turns(self._held.free):
+            handled = await self.watchdog.guarded(self._take_over, head)
+            if handled is not None:
+                await self._handled(handled)
 
-    async def _taken(self, head: Head) -> Led:
+    async def _take_over(self, head: Head) -> Handled:
         dead = await self.watchdog.dead_owners()
-        return await self.desk.write(lambda tx: self._messages.take_over(tx, head, dead))
+        return await self._services.write(lambda tx: self._messages.take_over(tx, head, dead))

@@ -4,6 +4,9 @@ select * from {schema:state}agent_state_head where project_id = :project and age
 -- name: lock_head
 select * from {schema:state}agent_state_head where project_id = :project and agent_id = :agent {for_update}
 
+-- name: lock_unlocked_head
+select * from {schema:state}agent_state_head where project_id = :project and agent_id = :agent {skip_locked}
+
 -- name: head_of_turn
 select * from {schema:state}agent_state_head where project_id = :project and active_agent_turn_id = :turn
 

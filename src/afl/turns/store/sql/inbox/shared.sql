@@ -96,8 +96,8 @@ returning *
 select distinct claimed_by from {schema:state}agent_inbox
 where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing'
 
--- name: next_due
-select min(next_retry_at) as due from {schema:state}agent_inbox
+-- name: is_due
+select coalesce(min(next_retry_at) <= {now}, false) as due from {schema:state}agent_inbox
 where worker_target {in:targets} and status in ('pending', 'deferred')
 
 -- name: due_agents

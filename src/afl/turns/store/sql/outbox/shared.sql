@@ -36,6 +36,13 @@ returning epoch, lease_until
 -- name: relay_row
 select owner, epoch, lease_until from {schema:state}relay where name = :name
 
+-- name: lock_relay
+select 1 as held from {schema:state}relay where name = :name and owner = :owner and epoch = :epoch {for_update}
+
+-- name: record
+update {schema:state}outbox set sequence = :sequence, published_at = {now}
+where position = :position and (sequence is null) is true
+
 -- name: drop_relay
 update {schema:state}relay set lease_until = 0, owner = '' where name = :name and owner = :owner
 

@@ -1,1 +1,0 @@
--- SQLite runs in the caller's process: its statements cost no round trips, so they need no function.

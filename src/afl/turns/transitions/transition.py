@@ -1,0 +1,77 @@
+"""One transition of a head: a fenced update, then its effects, in the order of the statements below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from afl.kernel.database import Query, Transaction
+from afl.turns.bus import outbox
+from afl.turns.cardbox import boxes
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard
+from afl.turns.context import OUTSIDE
+from afl.turns.errors import CardError, ErrorCode
+from afl.turns.model import Head, Limits
+from afl.turns.statuses import HeadStatus
+from afl.turns.store import inbox
+from afl.turns.store.edges import Q
+from afl.turns.store.heads import fenced, turn_key, update_head
+from afl.turns.store.steps import StepEnd, close_step, open_step
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What a transition writes. `values` are the parameters of `update`, the query that changes the head."""
+
+    update: Query
+    sources: tuple[HeadStatus, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    cards: Sequence[NewCard] = ()  # to be saved and appended to the output box
+    saved_cards: Sequence[str] = ()  # to be appended only
+    closes_box: bool = False
+    waits: Sequence[Mapping[str, Any]] = ()
+    edges: Sequence[Mapping[str, Any]] = ()
+    outbox: Sequence[Mapping[str, Any]] = ()
+    close_step: StepEnd | None = None
+    open_step: str | None = None
+    consume: str | None = None  # the id of an inbox message
+
+
+def apply(tx: Transaction, head: Head, transition: Transition, limits: Limits | None = None) -> Head:
+    """The head after the transition; FencedError, and nothing written, when it is not as it was read."""
+    for card in transition.cards:
+        _check_author(head, card)
+    if head.status not in transition.sources:
+        raise fenced(head)
+    now = update_head(tx, transition.update, head, **transition.values)
+    save_cards(tx, head.project_id, transition.cards, limits)
+    cards = [*(card.card_id for card in transition.cards), *transition.saved_cards]
+    if cards:
+        turn, box = head.active_agent_turn_id or "", head.output_box_id or ""
+        boxes.append(tx, head.project_id, box, turn, cards, last=transition.closes_box)
+    tx.many(Q.add_new_edge, list(transition.edges))
+    tx.many(Q.wait_for, [{**turn_key(head), **wait} for wait in transition.waits])
+    outbox.store(tx, transition.outbox)
+    close_step(tx, head, transition.close_step)
+    if transition.open_step is not None:
+        open_step(tx, now, transition.open_step)
+    if transition.consume is not None:
+        inbox.consume(tx, head.project_id, transition.consume)
+    return now
+
+
+def _check_author(head: Head, card: NewCard) -> None:
+    """A turn writes cards of its own: of this turn, by this agent, its tools or the system."""
+    if card.agent_turn_id != head.active_agent_turn_id:
+        raise CardError(
+            f"card {card.card_id} is of turn {card.agent_turn_id!r}, not of {head.active_agent_turn_id}",
+            ErrorCode.FOREIGN_AUTHOR,
+        )
+    if card.author_id != head.agent_id and not card.author_id.startswith(OUTSIDE):
+        raise CardError(
+            f"card {card.card_id} is by {card.author_id!r}; in a turn of {head.agent_id!r} that agent writes, "
+            "its tools (tool.*) or the system (sys.*)",
+            ErrorCode.FOREIGN_AUTHOR,
+        )

@@ -1,0 +1,112 @@
+"""One call of the model: its request, the stream of its text, and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from afl.models import Message as Said
+from afl.models import Prices, Reply, Request, Usage
+from afl.turns.context import context_of_head, stamped
+from afl.turns.message import Message
+from afl.turns.protocol.subjects import chunk_subject
+from afl.turns.worker.conversation import messages
+from afl.turns.worker.services import WorkerLimits, WorkerServices
+from afl.turns.worker.turn_state import TurnState
+
+_BEGIN = "Begin."  # the Messages API refuses a request without messages
+
+
+async def call_model(services: WorkerServices, state: TurnState) -> Reply:
+    """The model's reply to the conversation so far; ModelError when there is none."""
+    request = request_of(state, services.limits)
+    if not state.profile.llm.stream:
+        return await services.complete(request, None)
+    stream = _Stream(services, state)
+    stream.publish("start")
+    try:
+        reply = await services.complete(request, lambda text: stream.publish("content", text))
+    except Exception as error:
+        stream.publish("end", metadata={"error": str(error)})
+        raise
+    stream.publish("end", usage=reply.usage, cost=services.prices.cost(reply.model, reply.usage))
+    return reply
+
+
+def request_of(state: TurnState, limits: WorkerLimits) -> Request:
+    """The request; in its last step the model can only end the turn."""
+    left = limits.steps_left(state.head.steps) + 1  # including the current one
+    tools = state.toolkit.offered(last=left == 1)
+    submits = any(tool.name == "submit_result" for tool in tools)
+    said = [part for part in (state.profile.system_prompt, warning(left, submits)) if part]
+    told = messages(state.conversation)
+    return Request(
+        told or (Said.user(_BEGIN),),
+        system="\n\n".join(said),
+        tools=tools,
+        model=state.profile.llm.model,
+        max_tokens=state.profile.llm.max_tokens,
+    )
+
+
+def warning(left: int, submit: bool) -> str:
+    """The note for a model whose steps run out; `left` includes the current one."""
+    end = "call submit_result now" if submit else "give your final answer now"
+    if left == 1:
+        return f"This is your last step: no other tool can be called any more; {end}."
+    if left == 2:
+        return "Two steps are left: the next one is your last, so come to a result."
+    return ""
+
+
+def usage_metadata(reply: Reply, prices: Prices) -> dict[str, Any]:
+    """The cost of a step, for its row; None: the price of the model is not known."""
+    return {
+        "model": reply.model,
+        "llm_usage": usage_data(reply.usage),
+        "llm_response_cost": prices.cost(reply.model, reply.usage),
+    }
+
+
+def usage_data(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+    }
+
+
+class _Stream:
+    """Publishes `str.agent.*.chunk` of one step, best effort."""
+
+    def __init__(self, services: WorkerServices, state: TurnState) -> None:
+        self._services = services
+        self._step_id = state.step_id
+        self._turn_id = state.turn_id
+        self._index = count()
+        context = context_of_head(state.head, state.step_id)
+        self._headers = stamped(context.headers(topology=False), "str.agent.chunk", state.head.agent_id)
+        self._subject = chunk_subject(context.project_id, context.channel_id, context.agent_id)
+
+    def publish(
+        self,
+        kind: str,
+        content: str = "",
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        usage: Usage | None = None,
+        cost: float | None = None,
+    ) -> None:
+        payload: dict[str, Any] = {
+            "agent_turn_id": self._turn_id,
+            "step_id": self._step_id,
+            "chunk_type": kind,
+            "content": content,
+            "index": next(self._index),
+            "metadata": dict(metadata or {}),
+            "usage": None if usage is None else usage_data(usage),
+            "response_cost": cost,
+        }
+        self._services.engine.tell(Message(self._subject, self._headers, payload))

@@ -1,0 +1,107 @@
+"""What all parts of a worker share: the engine, the model, the tools, the limits and the worker's name."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from afl.kernel.backoff import Backoff
+from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
+from afl.kernel.unraisable import failing
+from afl.models import PRICES, Model, Prices, Reply, Request, observed
+from afl.models.conversation import CORRECTIONS
+from afl.models.model import OnText
+from afl.turns.engine import L0Engine
+from afl.turns.tools.local import Toolbox, ToolCaller
+from afl.turns.worker.turn_state import TurnStateLoader
+
+T = TypeVar("T")
+STORE_BACKOFF = Backoff(0.05, cap=2.0)  # while the store is unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """The limits of a worker. Times are in seconds. The limits of the turns themselves are `model.Limits`."""
+
+    max_steps: int = 8
+    suspend_timeout: float = 30.0
+    max_defers: int = 3
+    defer: Backoff = field(default_factory=lambda: Backoff(1.0, 2.0, 30.0))
+    claim: int = 20
+    concurrency: int = 64
+    corrections: int = CORRECTIONS  # how often a model may correct a result that lacks required fields
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "claim", "concurrency"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected at least 1")
+        if self.corrections < 0:
+            raise InputError(f"corrections is {self.corrections!r}; expected at least 0")
+        if not self.suspend_timeout > 0:
+            raise InputError(f"suspend_timeout is {self.suspend_timeout!r}; expected seconds, more than 0")
+
+    def wait_seconds(self, tools: Iterable[float | None]) -> float:
+        """How long a turn may stay suspended on tools with these timeouts: as long as the slowest."""
+        return max([self.suspend_timeout, *(each for each in tools if each is not None)])
+
+    def steps_left(self, done: int) -> int:
+        return max(0, self.max_steps - done)
+
+
+@dataclass
+class WorkerServices:
+    """`owner` is this worker's name in the store; another worker of the same process has another."""
+
+    engine: L0Engine
+    model: Model
+    toolbox: Toolbox
+    owner: str
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+    models: Mapping[str, Model] = field(default_factory=dict)  # by the name that a profile gives
+    prices: Prices = PRICES
+
+    def __post_init__(self) -> None:
+        self.states = TurnStateLoader(self.toolbox)
+        self.tools = ToolCaller()
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """A transaction; the caller publishes its results."""
+        return await self.engine.database.run("write", work)
+
+    async def complete(self, request: Request, on_text: OnText | None) -> Reply:
+        """Call the model on a thread; `on_text` is called in the event loop.
+
+        Each call has a daemon thread of its own: after a cancellation the call is abandoned, and neither other calls
+        nor the end of the process wait for it.
+        """
+        loop = asyncio.get_running_loop()
+        relay = None if on_text is None else partial(_call_in_loop, loop, on_text)
+        model = self.models.get(request.model, self.model)
+        call = partial(observed.complete, model, request, relay, self.prices)
+        future: Future[Reply] = Future()
+        context = copy_context()
+
+        def run() -> None:
+            future.set_running_or_notify_cancel()
+            try:
+                future.set_result(context.run(failing(call)))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="afl-model", daemon=True).start()
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        self.tools.close()
+
+
+def _call_in_loop(loop: asyncio.AbstractEventLoop, on_text: OnText, text: str) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(on_text, text)
