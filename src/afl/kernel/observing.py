@@ -8,7 +8,6 @@ import socket
 import sys
 from typing import Any
 
-from afl import __version__
 from afl.kernel import telemetry
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.log import configure_logging
@@ -54,7 +53,7 @@ def _resource(service: str) -> Any:
     resources = _module("opentelemetry.sdk.resources")
     about = {
         "service.name": service,
-        "service.version": __version__,
+        "service.version": importlib.import_module("importlib.metadata").version("agentflow-afl"),
         "host.name": socket.gethostname(),
     }
     return resources.Resource(about).merge(resources.OTELResourceDetector().detect())

@@ -15,9 +15,9 @@ from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.kernel.unraisable import failing
-from afl.models import PRICES, Model, Prices, Reply, Request, observed
+from afl.models import PRICES, Model, Prices, Reply, Request
 from afl.models.conversation import CORRECTIONS
-from afl.models.model import OnText
+from afl.models.model import OnText, complete
 from afl.turns.engine import L0Engine
 from afl.turns.tools.local import Toolbox, ToolCaller
 from afl.turns.worker.turn_state import TurnStateLoader
@@ -84,7 +84,7 @@ class WorkerServices:
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else partial(_call_in_loop, loop, on_text)
         model = self.models.get(request.model, self.model)
-        call = partial(observed.complete, model, request, relay, self.prices)
+        call = partial(complete, model, request, relay, self.prices)
         future: Future[Reply] = Future()
         context = copy_context()
 
