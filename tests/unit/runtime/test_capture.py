@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
-from afl.runtime.stores.opening import open_store
+from afl.runtime.store import open_store
 
 import afl
 from afl.runtime.entities import LogDefinition
