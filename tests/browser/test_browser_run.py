@@ -97,8 +97,15 @@ def test_a_failure_names_the_step_the_line_and_the_cause(page: Page, seeds: Seed
 def test_a_step_has_inputs_outputs_attempts_logs_and_model_costs(page: Page, seeds: Seeds) -> None:
     page.goto(f"/runs/{seeds.completed}/steps/call")
     expect(page.get_by_role("heading", level=1)).to_contain_text("call")
-    for text in ("office", "hello", "Delivered", "attempt 1 to reach the office"):
+    for text in ("office", "hello", "attempt 1 to reach the office"):
         expect(page.get_by_role("main")).to_contain_text(text)
+    attempts = page.get_by_role("table", name="Attempts of the step")
+    first, second = attempts.get_by_role("row").filter(has_text=re.compile("failed|completed")).all()
+    expect(first).to_contain_text("LineBusy: the line to the office is busy")
+    expect(first.get_by_text("raise LineBusy")).to_be_hidden()
+    first.get_by_text("traceback", exact=True).click()
+    expect(first.get_by_text("raise LineBusy")).to_be_visible()
+    expect(second).to_contain_text("completed")
     page.goto(f"/runs/{seeds.completed}?view=tree")
     page.get_by_role("link", name="words", exact=True).click()
     panel = page.get_by_role("complementary", name="Step")

@@ -235,7 +235,7 @@ def test_a_step_shows_inputs_outputs_attempts_and_its_line(house: Visitors) -> N
     text = house.viewer.read(f"/runs/{run}/steps/0/a")
     assert MARKUP in text
     assert "42" in text
-    assert "1 time" in text
+    assert "Attempt Outcome Error Queued Ran Started Ended Worker 1 completed" in text
     assert "test.afl:7" in text
     assert "Open" in house.viewer.read(f"/runs/{run}/step-part/0/a?panel=1")
 
@@ -245,6 +245,9 @@ def test_a_failed_step_offers_to_try_again_to_those_who_may(house: Visitors) -> 
     assert f"3 is refused {MARKUP}" in house.viewer.read(f"/runs/{run}/steps/0/a")
     assert "Retry step" not in house.viewer.read(f"/runs/{run}/steps/0/a")
     assert "Retry step" in house.operator.read(f"/runs/{run}/steps/0/a")
+    text = house.viewer.read(f"/runs/{run}/steps/0/a")
+    assert "Traceback (most recent call last)" in text
+    assert "raise ValueError" in text
     assert "has no step 'nothing'" in house.viewer.read(f"/runs/{run}/steps/nothing", 404)
 
 

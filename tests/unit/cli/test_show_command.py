@@ -66,7 +66,10 @@ def test_foreach_is_folded_and_a_caught_failure_told(afl: Afl, loop: str, agents
     assert "foreach x" in out
     assert "! a = t.Double  ×10 (9 done, 1 caught)" in out
     assert "caught: thirteen is not doubled" in out
-    assert len(out.splitlines()) == 5
+    attempts = out.splitlines()[5:]
+    assert attempts[0].startswith("STEP ")
+    assert attempts[1].startswith("[9].a  1        failed")
+    assert attempts[2] == "Attempt 1 of [9].a raised:"
 
 
 def test_a_failed_run_names_step_place_and_cause(afl: Afl, doubling: str, agents: str) -> None:

@@ -10,7 +10,7 @@ from afl.operations.run.attempts import AttemptView
 from afl.operations.run.run_log import entries
 from afl.operations.spans import clock
 from afl.operations.work.workers import Server, servers
-from afl.runtime.entities import LogDefinition, NoteOriginator, RunDefinition
+from afl.runtime.entities import LogDefinition, RunDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
@@ -71,8 +71,7 @@ class DiagnosticSnapshot:
         """The last thing an agent logged for a step."""
         last = None
         for log in entries(self.store, run_id):
-            is_said = log.step_id == step_id and log.note_originator == NoteOriginator.AGENT
-            last = log if is_said else last
+            last = log if log.step_id == step_id and not log.ends_attempt else last
         return last
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from afl.operations.run.run_log import log_line
-from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 
 
 @dataclass
@@ -78,6 +78,6 @@ def work_of(
             if task.state == TaskState.RUNNING:
                 running.add(task.step_id)
     for log in logs:
-        if log.step_id in running and log.note_originator == NoteOriginator.AGENT:
+        if log.step_id in running and not log.ends_attempt:
             found[places[log.step_id]].tell(log)
     return found

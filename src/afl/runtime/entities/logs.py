@@ -49,3 +49,8 @@ class LogDefinition:
     details: dict[str, Any] = field(default_factory=dict)
     time: int = 0
     attempt: int = 0
+
+    @property
+    def ends_attempt(self) -> bool:
+        """Whether it says how an attempt ended, and is nothing that its handler said."""
+        return self.attempt > 0 and self.note_originator == NoteOriginator.WORKFLOW
