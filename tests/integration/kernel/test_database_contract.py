@@ -63,12 +63,12 @@ def test_atomic_is_one_whole_write(database: Database) -> None:
     assert ids(database) == [5, 6]
 
 
-def test_what_is_passing_is_one_whole_write_too(database: Database) -> None:
-    assert [row["id"] for row in database.passing(ADD_RETURNING, id=5, text="x")] == [5]
+def test_what_is_not_durable_is_one_whole_write_too(database: Database) -> None:
+    assert [row["id"] for row in database.atomic(ADD_RETURNING, durable=False, id=5, text="x")] == [5]
     with pytest.raises(StoreConflict):
-        database.passing(ADD, id=5, text="again")
+        database.atomic(ADD, durable=False, id=5, text="again")
     with pytest.raises(StoreError, match="inside a transaction"):
-        database.write(lambda tx: database.passing(ADD, id=6, text="x"))
+        database.write(lambda tx: database.atomic(ADD, durable=False, id=6, text="x"))
     assert ids(database) == [5]
 
 

@@ -139,7 +139,7 @@ def test_an_interrupted_leader_leaves_the_rest_to_another(together: Together) ->
     assert ids(together.database) == [2]
 
 
-@pytest.mark.parametrize("way", ["write", "atomic", "passing"])
+@pytest.mark.parametrize("way", ["write", "atomic", "not durable"])
 def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database, way: str) -> None:
     make_notes(sqlite)
     foreign = sqlite3.connect(
@@ -150,7 +150,7 @@ def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database, way:
     ways: dict[str, Callable[[], object]] = {
         "write": lambda: sqlite.write(add(2)),
         "atomic": lambda: sqlite.atomic(ADD, id=2, text="ours"),
-        "passing": lambda: sqlite.passing(ADD, id=2, text="ours"),
+        "not durable": lambda: sqlite.atomic(ADD, durable=False, id=2, text="ours"),
     }
     writer = threading.Thread(target=ways[way])
     writer.start()
@@ -161,21 +161,21 @@ def test_a_foreign_program_is_waited_for(sqlite_url: str, sqlite: Database, way:
     assert ids(sqlite) == [1, 2]
 
 
-def test_only_what_is_passing_is_not_forced_to_the_disk(sqlite: Database) -> None:
+def test_only_what_is_not_durable_is_not_synced(sqlite: Database) -> None:
     make_notes(sqlite)
     assert isinstance(sqlite, SqliteDatabase)
     connection = sqlite._file.writer._connection
     assert connection is not None
     seen: list[str] = []
     connection.set_trace_callback(seen.append)
-    sqlite.passing(ADD, id=1, text="x")
+    sqlite.atomic(ADD, durable=False, id=1, text="x")
     with pytest.raises(StoreConflict):
-        sqlite.passing(ADD, id=1, text="again")
+        sqlite.atomic(ADD, durable=False, id=1, text="again")
     sqlite.write(lambda tx: tx.run(ADD, id=2, text="x"))
     connection.set_trace_callback(None)
-    forced = {"PRAGMA synchronous = normal": "no", "PRAGMA synchronous = full": "yes"}
+    synced = {"PRAGMA synchronous = normal": "no", "PRAGMA synchronous = full": "yes"}
     told = [
-        forced.get(each, each) for each in seen if each in forced or each in ("BEGIN IMMEDIATE", "COMMIT")
+        synced.get(each, each) for each in seen if each in synced or each in ("BEGIN IMMEDIATE", "COMMIT")
     ]
     assert told == ["no", "yes", "BEGIN IMMEDIATE", "COMMIT"], (
         "a statement alone begins and commits by itself"
@@ -183,7 +183,7 @@ def test_only_what_is_passing_is_not_forced_to_the_disk(sqlite: Database) -> Non
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
 
-def test_an_interrupt_while_it_is_said_leaves_forced_writes_forced(sqlite: Database) -> None:
+def test_an_interrupt_of_the_setting_leaves_durable_writes_durable(sqlite: Database) -> None:
     make_notes(sqlite)
     assert isinstance(sqlite, SqliteDatabase)
     writer, said = sqlite._file.writer, []
@@ -195,12 +195,12 @@ def test_an_interrupt_while_it_is_said_leaves_forced_writes_forced(sqlite: Datab
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        writer._force(Interrupted(), False)  # type: ignore[arg-type]
-    writer._force(Interrupted(), True)  # type: ignore[arg-type]
+        writer._synchronize(Interrupted(), False)  # type: ignore[arg-type]
+    writer._synchronize(Interrupted(), True)  # type: ignore[arg-type]
     assert said == ["PRAGMA synchronous = normal", "PRAGMA synchronous = full"]
 
 
-def test_what_is_passing_is_not_forced_for_having_waited(sqlite: Database) -> None:
+def test_a_queued_write_that_is_not_durable_is_not_synced(sqlite: Database) -> None:
     make_notes(sqlite)
     assert isinstance(sqlite, SqliteDatabase)
     writer, inside, go_on, seen = sqlite._file.writer, threading.Event(), threading.Event(), list[str]()
@@ -212,7 +212,7 @@ def test_what_is_passing_is_not_forced_for_having_waited(sqlite: Database) -> No
     threads = [threading.Thread(target=sqlite.write, args=[lead])]
     threads[0].start()
     inside.wait()
-    threads.append(threading.Thread(target=lambda: sqlite.passing(ADD, id=1, text="x")))
+    threads.append(threading.Thread(target=lambda: sqlite.atomic(ADD, durable=False, id=1, text="x")))
     threads[1].start()
     until(lambda: len(writer._waiting) == 1)
     assert writer._connection is not None
@@ -222,23 +222,3 @@ def test_what_is_passing_is_not_forced_for_having_waited(sqlite: Database) -> No
         thread.join()
     assert "PRAGMA synchronous = normal" in seen
     assert ids(sqlite) == [1]
-
-
-def test_what_will_be_passing_is_prepared_while_nobody_writes(sqlite: Database) -> None:
-    make_notes(sqlite)
-    assert isinstance(sqlite, SqliteDatabase)
-    connection, seen = sqlite._file.writer._connection, list[str]()
-    assert connection is not None
-    connection.set_trace_callback(seen.append)
-    sqlite.write(lambda tx: sqlite._file.writer.expect_passing())
-    assert not [each for each in seen if each.startswith("PRAGMA")], "whoever writes goes first"
-    sqlite.expect_passing()
-    sqlite.expect_passing()
-    assert seen.count("PRAGMA synchronous = normal") == 1
-    sqlite.passing(ADD, id=1, text="x")
-    sqlite.write(add(2))
-    assert [each for each in seen if each.startswith("PRAGMA")] == [
-        "PRAGMA synchronous = normal",
-        "PRAGMA synchronous = full",
-    ]
-    assert ids(sqlite) == [1, 2]

@@ -87,32 +87,22 @@ class Database(ABC):
         finally:
             self._inside.discard(thread)
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        """What `work` returns, once everything it wrote is durable; when it raises, nothing was written."""
+    def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
+        """What `work` returns, once everything it wrote is durable; when it raises, nothing was written.
+
+        Not `durable` is for what is void, or done once more, when this machine goes down, such as a claim of one of its
+        processes. Where only this machine's processes have the store, it is not synced to the disk, which halves the
+        time. The order stays: it is durable before anything that is written later is.
+        """
         thread = self._enter()
         try:
-            return self._write(work)
+            return self._write(work, durable)
         finally:
             self._inside.discard(thread)
 
-    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
-        """One statement that is a whole write transaction."""
-        return self.write(lambda tx: tx.all(query, **params))
-
-    def passing(self, query: Query, /, **params: Any) -> list[Row]:
-        """`atomic` for what is void anyhow once this machine goes down, such as a claim of one of its processes."""
-        return self.atomic(query, **params)
-
-    def write_passing(self, work: Callable[[Transaction], T]) -> T:
-        """`write` for what is void, or done once more, when this machine goes down.
-
-        Where only this machine's processes have the store, it is not forced to the disk: that is half of the time.
-        Nothing is out of order after a failure: it is durable before anything that is written later is.
-        """
-        return self.write(work)
-
-    def expect_passing(self) -> None:  # noqa: B027  # most have nothing to prepare
-        """A hint: the next write of this process will be a passing one, and somebody will wait for it."""
+    def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]:
+        """One statement that is a whole write transaction; `durable` as in `write`."""
+        return self.write(lambda tx: tx.all(query, **params), durable=durable)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         """One statement that is a whole read transaction."""
@@ -155,7 +145,7 @@ class Database(ABC):
     def _read(self, work: Callable[[Transaction], T]) -> T: ...
 
     @abstractmethod
-    def _write(self, work: Callable[[Transaction], T]) -> T: ...
+    def _write(self, work: Callable[[Transaction], T], durable: bool) -> T: ...
 
     @abstractmethod
     def _close(self) -> None: ...

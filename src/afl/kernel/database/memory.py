@@ -46,7 +46,7 @@ class MemoryDatabase(Database):
             finally:
                 self._connection.execute("PRAGMA query_only = off")
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T], durable: bool) -> T:
         with self._turn:
             return self._transact(work, SqliteTransaction(self._connection, self.url, self._shift))
 

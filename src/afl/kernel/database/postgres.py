@@ -114,7 +114,7 @@ class PostgresDatabase(Database):
     def wall_clock(self) -> int:
         return self.now()
 
-    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+    def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]:
         """One statement in one round trip; it is its own transaction."""
         return self._single(query, params, repeat_if_lost=False)
 
@@ -125,7 +125,7 @@ class PostgresDatabase(Database):
     def _read(self, work: Callable[[Transaction], T]) -> T:
         return self._repeat(lambda session: self._transact(session, _READ, work))
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T], durable: bool) -> T:
         return self._repeat(lambda session: self._transact(session, _WRITE, work))
 
     def _close(self) -> None:

@@ -40,37 +40,21 @@ class SqliteDatabase(Database):
     def now(self) -> int:
         return steady_ms() + self._file.shift
 
-    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
-        return self._one(query, params, forced=True)
-
-    def passing(self, query: Query, /, **params: Any) -> list[Row]:
-        return self._one(query, params, forced=False)
-
-    def _one(self, query: Query, params: dict[str, Any], *, forced: bool) -> list[Row]:
+    def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]:
         thread = self._enter()
         try:
-            return self._file.writer.write_one(query, params, forced=forced)
-        finally:
-            self._inside.discard(thread)
-
-    def write_passing(self, work: Callable[[Transaction], T]) -> T:
-        thread = self._enter()
-        try:
-            return self._file.writer.write(work, forced=False)
+            return self._file.writer.write_one(query, params, durable=durable)
         finally:
             self._inside.discard(thread)
 
     def write_lock(self) -> LockHolder | None:
         return self._file.stuck()
 
-    def expect_passing(self) -> None:
-        self._file.writer.expect_passing()
-
     def _read(self, work: Callable[[Transaction], T]) -> T:
         return self._file.read(work)
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
-        return self._file.writer.write(work)
+    def _write(self, work: Callable[[Transaction], T], durable: bool) -> T:
+        return self._file.writer.write(work, durable=durable)
 
     def _close(self) -> None:
         close_file(self._file)

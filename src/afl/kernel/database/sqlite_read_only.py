@@ -66,14 +66,11 @@ class ReadOnlyWriter:
         self.path = path
         self.shift = 0
 
-    def write(self, work: object, *, forced: bool = True) -> NoReturn:
+    def write(self, work: object, *, durable: bool = True) -> NoReturn:
         self._refuse()
 
-    def write_one(self, query: object, params: dict[str, Any], *, forced: bool = True) -> NoReturn:
+    def write_one(self, query: object, params: dict[str, Any], *, durable: bool = True) -> NoReturn:
         self._refuse()
-
-    def expect_passing(self) -> None:
-        return
 
     def close(self) -> None:
         return

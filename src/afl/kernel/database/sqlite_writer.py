@@ -1,4 +1,4 @@
-"""The one writer of an SQLite file in this process: whoever holds the lock commits for all who wait.
+"""The one writer of an SQLite file in this process: group commit.
 
 A commit costs the same for one transition as for fifty, so a thread that arrives while another is writing
 leaves its transition in the queue. The leader runs every queued one in a savepoint of its own, commits once,
@@ -26,9 +26,7 @@ from afl.kernel.posix_lock import listed_holder
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]
-Alone = Callable[
-    [sqlite3.Connection, Work], Any
-]  # how a transition is carried out that nobody shares a commit with
+Run = Callable[[sqlite3.Connection, Work], Any]  # how a transition with a commit of its own is run
 MAX_GROUP = 256
 _CLOSING_SECONDS = 0.5
 _WAL_WRITE_LOCK = 120  # the byte of the -shm file by which SQLite lets one write
@@ -37,11 +35,11 @@ _WAL_WRITE_LOCK = 120  # the byte of the -shm file by which SQLite lets one writ
 class Job:
     """A transition that waits for the leader; its signal opens when it is done, or is to lead itself."""
 
-    __slots__ = ("context", "done", "error", "forced", "leads", "result", "signal", "thread", "work")
+    __slots__ = ("context", "done", "durable", "error", "leads", "result", "signal", "thread", "work")
 
-    def __init__(self, work: Work, thread: int, context: Context | None, *, forced: bool = True) -> None:
+    def __init__(self, work: Work, thread: int, context: Context | None, *, durable: bool = True) -> None:
         self.work = work
-        self.forced = forced
+        self.durable = durable
         self.thread = thread
         self.context = context
         self.result: Any = None
@@ -69,23 +67,23 @@ class Writer:
         self._lock = lock
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
-        self._forced = True
+        self._durable = True
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._leader: int | None = None
         self._closed = False
 
-    def write(self, work: Callable[[Transaction], T], *, forced: bool = True) -> T:
-        """What the transition returns, once it is on the disk; not `forced`: once every process sees it."""
-        result: T = self._write(work, self._alone, forced)
+    def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
+        """What the transition returns, once it is on the disk; not `durable`: once every process sees it."""
+        result: T = self._write(work, self._run_transaction, durable)
         return result
 
-    def write_one(self, query: Query, params: dict[str, Any], *, forced: bool = True) -> list[Row]:
+    def write_one(self, query: Query, params: dict[str, Any], *, durable: bool = True) -> list[Row]:
         """The rows of one statement that is a whole transition."""
-        rows: list[Row] = self._write(lambda tx: tx.all(query, **params), self._statement, forced)
+        rows: list[Row] = self._write(lambda tx: tx.all(query, **params), self._run_statement, durable)
         return rows
 
-    def _write(self, work: Work, alone: Alone, forced: bool) -> Any:
+    def _write(self, work: Work, run: Run, durable: bool) -> Any:
         thread = get_ident()
         queued: Job | None = None
         with self._mutex:
@@ -96,23 +94,12 @@ class Writer:
             elif self._leader == thread:
                 raise StoreError("a transaction inside a transaction: use the one your function was given")
             else:
-                queued = Job(work, thread, copy_context(), forced=forced)
+                queued = Job(work, thread, copy_context(), durable=durable)
                 self._waiting.append(queued)
-        return self._lead(work, None, alone, forced) if queued is None else self._wait(queued)
-
-    def expect_passing(self) -> None:
-        """The next write will not be forced: get ready for it, unless there is something else to do."""
-        with self._mutex:
-            if self._connection is None or self._closed or self._leader is not None:
-                return
-            self._leader = get_ident()
-        try:
-            self._force(self._connection, False)
-        finally:
-            self._hand_over([])
+        return self._lead(work, None, run, durable) if queued is None else self._wait(queued)
 
     def close(self) -> None:
-        """End after everyone who came before, under the lock: the last to close folds the write-ahead log."""
+        """End after the queued transitions, under the lock: the last close checkpoints the write-ahead log."""
         last = Job(lambda tx: None, get_ident(), None)
         with self._mutex:
             self._closed = True
@@ -122,14 +109,14 @@ class Writer:
         if under_way:
             last.signal.acquire()
         connection, self._connection = self._connection, None
-        if connection is not None:  # who only read need not queue
+        if connection is not None:  # a process that only read need not queue
             self._close(connection)
 
     def _close(self, connection: sqlite3.Connection) -> None:
         self._lock.limit = min(self._lock.limit, _CLOSING_SECONDS)
         try:
             self._lock.acquire()
-        except StoreUnavailable:  # whoever holds it has the file open: we are not the last
+        except StoreUnavailable:  # its holder has the file open, so this process is not the last
             connection.close()
             return
         try:
@@ -138,7 +125,7 @@ class Writer:
             self._lock.release()
 
     def forked(self) -> sqlite3.Connection | None:
-        """In the child: start anew, and give out the parent's connection, which must stay open and unused."""
+        """In a forked child: reset, and return the parent's connection, which must stay open and unused."""
         inherited, self._connection = self._connection, None
         self._mutex = threading.Lock()
         self._waiting.clear()
@@ -153,10 +140,10 @@ class Writer:
             raise
         if not job.leads:
             return job.outcome()
-        return self._lead(job.work, job.context, self._alone, job.forced)
+        return self._lead(job.work, job.context, self._run_transaction, job.durable)
 
     def _leave(self, job: Job) -> None:
-        """An interrupt came while waiting: step out of the queue, or stay to the end of what has begun."""
+        """An interrupt came while waiting: leave the queue, or wait for the end of a transition that has begun."""
         with self._mutex:
             if job in self._waiting:
                 self._waiting.remove(job)
@@ -166,11 +153,11 @@ class Writer:
         if job.leads:
             self._hand_over([])
 
-    def _lead(self, work: Work, context: Context | None, alone: Alone, forced: bool = True) -> Any:
+    def _lead(self, work: Work, context: Context | None, run: Run, durable: bool = True) -> Any:
         others: list[Job] = []
         try:
-            if self._connection is not None:  # before the lock: nobody need wait for it
-                self._force(self._connection, forced)
+            if self._connection is not None:  # before the lock is taken: no other process waits for it
+                self._synchronize(self._connection, durable)
             try:
                 self._lock.acquire()
             except StoreUnavailable as error:
@@ -178,16 +165,16 @@ class Writer:
                 raise
             try:
                 if self._connection is None:
-                    self._connection, self._forced = self._connect(), True
+                    self._connection, self._durable = self._connect(), True
                 if not self._waiting:
-                    self._force(self._connection, forced)
-                    return alone(self._connection, work)
+                    self._synchronize(self._connection, durable)
+                    return run(self._connection, work)
                 own = Job(work, get_ident(), context)
-                self._force(self._connection, True)
+                self._synchronize(self._connection, True)
                 with self._mutex:
                     while self._waiting and len(others) < MAX_GROUP:
                         others.append(self._waiting.popleft())
-                self._group(self._connection, [own, *others])
+                self._run_group(self._connection, [own, *others])
             finally:
                 self._lock.release()
         finally:
@@ -195,7 +182,7 @@ class Writer:
         return own.outcome()
 
     def _refused(self, error: StoreUnavailable) -> list[Job]:
-        """The lock was not to be had: those who queue behind its leader need not find that out one by one."""
+        """The lock was not acquired: the queued transitions fail with the leader, not one by one."""
         with self._mutex:
             others, self._waiting = list(self._waiting), deque()
         for job in others:
@@ -203,7 +190,7 @@ class Writer:
         return others
 
     def _hand_over(self, taken: list[Job]) -> None:
-        """Tell those who are done; whoever is first of the rest leads next."""
+        """Wake the threads whose transitions are done; the first of the others leads next."""
         with self._mutex:
             if not taken and not self._waiting:
                 self._leader = None
@@ -218,14 +205,14 @@ class Writer:
             following.leads = True
             following.signal.release()
 
-    def _force(self, connection: sqlite3.Connection, forced: bool) -> None:
-        """Whether commits are to be on the disk from now on. It stays so: the next may be of the same kind."""
-        if forced != self._forced:
-            self._forced = False  # should an interrupt come now, the next forced one says it again
-            connection.execute(f"PRAGMA synchronous = {'full' if forced else 'normal'}")
-            self._forced = forced
+    def _synchronize(self, connection: sqlite3.Connection, durable: bool) -> None:
+        """Set whether commits are synced to the disk. The setting stays: the next write may need the same."""
+        if durable != self._durable:
+            self._durable = False  # after an interrupt here the next durable write sets it again
+            connection.execute(f"PRAGMA synchronous = {'full' if durable else 'normal'}")
+            self._durable = durable
 
-    def _alone(self, connection: sqlite3.Connection, work: Work) -> Any:
+    def _run_transaction(self, connection: sqlite3.Connection, work: Work) -> Any:
         """The common case, and so the one that must cost least: no queue, no savepoint."""
         self._begin(connection)
         tx = SqliteTransaction(connection, self.path, self.shift)
@@ -241,7 +228,7 @@ class Writer:
             tx.end()
         return result
 
-    def _statement(self, connection: sqlite3.Connection, work: Work) -> Any:
+    def _run_statement(self, connection: sqlite3.Connection, work: Work) -> Any:
         """One statement: SQLite begins and commits it by itself, which is three calls less."""
         tx = SqliteTransaction(connection, self.path, self.shift)
         wait: LockWait | None = None
@@ -256,24 +243,24 @@ class Writer:
         finally:
             tx.end()
 
-    def _group(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
-        """All in one commit; should that fail, each by itself, so that nobody fails for another's fault."""
-        if self._together(connection, jobs):
+    def _run_group(self, connection: sqlite3.Connection, jobs: list[Job]) -> None:
+        """All in one commit; if that fails, each in its own, so that none fails because of another."""
+        if self._commit_group(connection, jobs):
             return
         for job in jobs:
             try:
-                job.result, job.error = self._alone(connection, job.in_its_context), None
+                job.result, job.error = self._run_transaction(connection, job.in_its_context), None
             except Exception as error:
                 job.error = error
             job.done = True
 
-    def _together(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
+    def _commit_group(self, connection: sqlite3.Connection, jobs: list[Job]) -> bool:
         self._begin(connection)
         committing = False
         try:
             for job in jobs:
                 self._in_savepoint(connection, job)
-                if not connection.in_transaction:  # SQLite gave the whole transaction up: disk full, say
+                if not connection.in_transaction:  # SQLite rolled the whole transaction back: disk full, say
                     return False
             committing = True
             self._commit(connection, SqliteTransaction(connection, self.path, self.shift))
@@ -304,7 +291,7 @@ class Writer:
             connection.execute("RELEASE job")
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Our own processes queue on the lock; only a foreign program can be in the way: wait for it."""
+        """Our own processes queue on the lock; only another program can hold SQLite's: wait for it."""
         wait: LockWait | None = None
         while True:
             try:
@@ -316,7 +303,7 @@ class Writer:
             wait = self._wait_for_others(wait)
 
     def _wait_for_others(self, wait: LockWait | None) -> LockWait:
-        """SQLite has waited a moment for a foreign program, and would again; StoreUnavailable at the limit."""
+        """SQLite has waited a moment for another program; StoreUnavailable at the limit."""
         wait = wait or LockWait(self.path, self._lock.limit, self._foreign_holder)
         wait.check()
         return wait

@@ -172,7 +172,7 @@ class Relay:
         """
         lease = Lease(NAME, self._owner, self._epoch or 0)
         following = await asyncio.to_thread(
-            self._database.write_passing, lambda tx: record(tx, done, lease, limit=_BATCH)
+            self._database.write, lambda tx: record(tx, done, lease, limit=_BATCH), durable=False
         )
         self._bus.stored(done)
         return following

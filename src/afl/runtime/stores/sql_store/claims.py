@@ -76,7 +76,7 @@ class ClaimTables(Tables):
         if "task_list" in terms and self._has_none(terms["task_list"]):
             return []
         query = Q.claim_tasks if "task_list" in terms else Q.claim_run_tasks
-        rows = self.database.passing(query, updated=wall_ms(), **terms, **choice)
+        rows = self.database.atomic(query, durable=False, updated=wall_ms(), **terms, **choice)
         self._asked = time.monotonic()
         if len(rows) > 1:
             rows = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
@@ -92,7 +92,6 @@ class ClaimTables(Tables):
         if self.database.select(Q.any_pending, task_list=task_list):
             return False
         self._asked = time.monotonic()  # among many commits it looks again and again, and never asks
-        self.database.expect_passing()
         return True
 
     def next_due(self, task_list: str | None = None, workflow_id: str | None = None) -> int | None:
@@ -114,12 +113,14 @@ class ClaimTables(Tables):
     ) -> list[tuple[str, int]]:
         if runs is None or runs:
             those = {"every": int(runs is None), "ids": list(runs or ())}
-            self.database.passing(Q.renew_runs, owner=owner, lease_ms=self.run_lease_ms, **those)
+            self.database.atomic(
+                Q.renew_runs, durable=False, owner=owner, lease_ms=self.run_lease_ms, **those
+            )
         if tasks is not None and not tasks:
             return []
         those = {"every": int(tasks is None), "ids": list(tasks or ())}
-        rows = self.database.passing(
-            Q.renew_tasks, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms, **those
+        rows = self.database.atomic(
+            Q.renew_tasks, durable=False, owner=owner, lease_ms=lease_ms, lock_ms=lock_ms or lease_ms, **those
         )
         return [(row["uuid"], row["epoch"]) for row in rows]
 

@@ -65,8 +65,8 @@ class RunTables(Tables):
                 raise HeldError(f"run {workflow_id} is held by {presence.describe(run.owner)}")
 
     def take_runs(self, workflow_ids: Sequence[WorkflowId], *, lease_ms: int) -> list[RunDefinition]:
-        rows = self.database.passing(
-            Q.take_runs, ids=list(workflow_ids), owner=self.owner_id, lease_ms=lease_ms
+        rows = self.database.atomic(
+            Q.take_runs, durable=False, ids=list(workflow_ids), owner=self.owner_id, lease_ms=lease_ms
         )
         runs = [run_from(row) for row in rows]
         new = {run.workflow_id: run for run in runs if run.state == RunnerState.CREATED}
@@ -77,8 +77,9 @@ class RunTables(Tables):
     def _take(
         self, workflow_id: WorkflowId, lease_ms: int, instead_of: RunDefinition | None = None
     ) -> RunDefinition | None:
-        rows = self.database.passing(
+        rows = self.database.atomic(
             Q.take_run,
+            durable=False,
             workflow_id=workflow_id,
             owner=self.owner_id,
             lease_ms=lease_ms,

@@ -82,7 +82,9 @@ class TaskTables(Tables):
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         now = wall_ms()
-        rows = [{"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks]
+        rows: list[dict[str, Any]] = [
+            {"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks
+        ]
         if len(rows) == 1:
             self.database.atomic(Q.start_task, **rows[0])
         elif rows:
