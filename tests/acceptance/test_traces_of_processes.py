@@ -12,7 +12,7 @@ from support.collector import Collector, collecting
 from support.command_line import Outcome, environment
 from support.warm_processes import WarmPopen, run_python
 
-from afl.kernel.trace_ids import trace_id_of
+from afl.kernel.telemetry import trace_id_of
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120.0

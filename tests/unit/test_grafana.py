@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from afl.kernel.meters import _FIGURES
-from afl.kernel.metric_table import BY_NAME, HISTOGRAM, METRICS
+from afl.kernel.metrics import _FIGURES, BY_NAME, HISTOGRAM, METRICS
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/agentflow.json").read_text())

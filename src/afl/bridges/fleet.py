@@ -23,8 +23,7 @@ from afl.fleet.requests import CancelRun, GetLogs, GetRun, RunWorkflow, WatchRun
 from afl.fleet.settings import FleetSettings
 from afl.kernel import codec, telemetry
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.telemetry import Ended
-from afl.kernel.trace_ids import traceparent_of
+from afl.kernel.telemetry import Ended, traceparent_of
 from afl.runtime.monitoring.tracing import traceparent_of_task
 
 

@@ -30,7 +30,7 @@ from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import line_seats, live_seats
 from afl.dashboard.thread_limits import ThreadLimits
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.meters import CONTENT_TYPE
+from afl.kernel.metrics import CONTENT_TYPE
 from afl.kernel.settings import Settings
 from afl.operations.access import load_users
 from afl.operations.metrics import metrics

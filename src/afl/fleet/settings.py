@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from afl.kernel.errors import SettingError
-from afl.kernel.setting_kinds import Choice, Integer, Text, mask_url
-from afl.kernel.setting_table import read_variables, rows_of, setting
+from afl.kernel.setting_kinds import Choice, Integer, Text, mask_url, read_variables, rows_of, setting
 
 _VARIABLE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*)")
 _QUOTED = re.compile(r"""(["'])(?P<text>.*?)\1\s*(?:#.*)?""")

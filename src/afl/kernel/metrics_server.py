@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from afl.kernel.errors import SettingError
-from afl.kernel.meters import CONTENT_TYPE
+from afl.kernel.metrics import CONTENT_TYPE
 
 _LOOPBACK = "127.0.0.1"
 

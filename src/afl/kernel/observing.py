@@ -24,7 +24,7 @@ def observe(settings: Settings, service: str, *, level: str = "") -> None:
     configure_logging(level or settings.log_level, json=settings.log_format == "json")
     if settings.metrics and _serving is None:
         serving = importlib.import_module("afl.kernel.metrics_server")  # few commands need an HTTP server
-        meters = importlib.import_module("afl.kernel.meters")
+        meters = importlib.import_module("afl.kernel.metrics")
         _serving = serving.MetricsServer(settings.metrics, meters.process_meters().render)
     start_tracing(settings.telemetry, service)
 

@@ -1,7 +1,7 @@
 """Traces and figures for OpenTelemetry. Needs the extra `telemetry`.
 
 A tracer of the SDK makes the ids of spans itself and decides which are kept. Spans of runs have ids of their own (see
-`afl.kernel.trace_ids`), so they are handed to the tracer through its id generator; and whether a trace is kept is asked
+`afl.kernel.telemetry`), so they are handed to the tracer through its id generator; and whether a trace is kept is asked
 of the sampler by its id alone, so that every process decides alike.
 """
 
@@ -14,8 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from afl.kernel.errors import MissingExtraError, pip_install
-from afl.kernel.telemetry import Attribute, Ended, Span
-from afl.kernel.trace_ids import split
+from afl.kernel.telemetry import Attribute, Ended, Span, split
 
 _given: ContextVar[tuple[int, int] | None] = ContextVar("afl_span_identity", default=None)
 

@@ -24,8 +24,20 @@ from afl.kernel.errors import SettingError
 from afl.kernel.mongodb_address import with_database, with_login
 from afl.kernel.near_names import near_name
 from afl.kernel.redaction import redact
-from afl.kernel.setting_kinds import Choice, Integer, Pairs, Secret, Text, Url, mask_url
-from afl.kernel.setting_table import COLUMNS, read_variables, render_rows, rows_of, setting
+from afl.kernel.setting_kinds import (
+    COLUMNS,
+    Choice,
+    Integer,
+    Pairs,
+    Secret,
+    Text,
+    Url,
+    mask_url,
+    read_variables,
+    render_rows,
+    rows_of,
+    setting,
+)
 
 _STORES = ("sqlite", "memory", "postgresql", "postgres", "mongodb", "mongodb+srv")
 _NOTIFIERS = ("nats", "tls")

@@ -1,18 +1,20 @@
 """The seam for traces and metrics; `configure_logging` is the one for logs.
 
 Code says what happens (`span`, `report`, `count`, `record`) and never where it goes. Nothing is installed by default,
-and then it costs next to nothing. `afl.kernel.otel` passes traces on to OpenTelemetry, `afl.kernel.meters` keeps
+and then it costs next to nothing. `afl.kernel.otel` passes traces on to OpenTelemetry, `afl.kernel.metrics` keeps
 figures for Prometheus.
 
 A span that others refer to before it is over (a run, a task, a turn) has an identity that is known from the start, as
-the text of a W3C traceparent (see `afl.kernel.trace_ids`), and is reported once it has ended.
+the text of a W3C traceparent (see `afl.kernel.telemetry`), and is reported once it has ended.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Protocol
 
 from afl.kernel.log import configure_logging
@@ -174,3 +176,24 @@ def count(name: str, amount: int = 1, **attributes: Attribute) -> None:
 def record(name: str, value: float, **attributes: Attribute) -> None:
     """One value of a distribution: a duration, a size."""
     _meter.record(name, value, attributes)
+
+
+TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+def traceparent_of(run_id: str, part: str = "") -> str:
+    """The traceparent of a run, or of a part of it such as a task."""
+    trace = blake2b(run_id.encode(), digest_size=16).hexdigest()
+    own = blake2b(f"{run_id}\0{part}".encode(), digest_size=8).hexdigest()
+    return f"00-{trace}-{own}-01"
+
+
+def trace_id_of(run_id: str) -> str:
+    """The trace of a run, as a tracing system shows it."""
+    return blake2b(run_id.encode(), digest_size=16).hexdigest()
+
+
+def split(traceparent: str) -> tuple[int, int] | None:
+    """Trace and span as numbers; None for what is no traceparent."""
+    found = TRACEPARENT.fullmatch(traceparent)
+    return None if found is None else (int(found[1], 16), int(found[2], 16))

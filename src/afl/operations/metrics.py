@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.meters import Sample, process_meters, render
+from afl.kernel.metrics import Sample, process_meters, render
 from afl.kernel.settings import Settings
 from afl.operations.work.workers import servers
 from afl.runtime.monitoring.store_metrics import store_samples

@@ -13,7 +13,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
-from afl.kernel.database.schema import is_made
+from afl.kernel.database.migration import is_made
 from afl.kernel.errors import CapabilityError
 from afl.kernel.notify import Notifications
 from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afl.kernel.database import connect
-from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
+from afl.kernel.file_lock import LOCK_TIMEOUT_MS
 from afl.runtime.stores.sql_store import SqlStore
 
 

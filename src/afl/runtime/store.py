@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
 from afl.kernel.errors import InputError
+from afl.kernel.file_lock import LOCK_TIMEOUT_MS
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI

@@ -16,6 +16,7 @@ from support.processes import python
 from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, connect
 from afl.kernel.database.postgres import PostgresDatabase
+from afl.kernel.database.postgres_session import Session
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence import Life
@@ -146,10 +147,10 @@ def crash(stack: Stack, database: Database) -> None:
     victim = database.new_connection()
     row = victim.execute("select pg_backend_pid() as pid").fetchone()
     assert row is not None
-    witness = database.new_connection()
+    witness = Session(database.new_connection())
     os.kill(row["pid"], signal.SIGKILL)
-    until(lambda: not witness.is_fresh)  # the crash has reached the other sessions
-    witness.close()
+    until(lambda: not witness.is_usable)  # the crash has reached the other sessions
+    witness.connection.close()
     victim.close()
     until(lambda: accepts_connections(database))
 

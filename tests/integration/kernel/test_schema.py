@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from support.databases import fresh_postgres_database
+from support.structure import replay, structure
 
 from afl.kernel.database import Database, Query, Schema, connect
-from afl.kernel.database.schema import replay
-from afl.kernel.database.structure import structure
 from afl.kernel.errors import InputError, StoreError, StoreVersionError
 
 FIRST = "create table pets (id {identity}, name text not null check (name <> '')) {strict};\n"

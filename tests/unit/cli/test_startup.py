@@ -89,7 +89,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run --help", (*WORK, *STORES, "rich.live")),
         ("resume --help", (*WORK, *STORES, "rich.live")),
         ("list --help", (*WORK, "rich.live")),
-        ("list", (*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.meters")),
+        ("list", (*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.metrics")),
         ("tasks", (*WORK, *RICH_PARTS)),
         ("show", (*COMPILER, *OTHER_PARTS, *CLIENTS)),
         ("ps", (*WORK, *RICH_PARTS)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from afl.kernel.database.file_lock import FileLock
+from afl.kernel.file_lock import FileLock
 
 
 def test_another_error_is_not_hidden_and_leaves_the_gate_open(
@@ -25,7 +25,7 @@ def test_another_error_is_not_hidden_and_leaves_the_gate_open(
             raise OSError(errno.ENOLCK, "No locks available")
         real(*arguments)
 
-    monkeypatch.setattr("afl.kernel.database.file_lock.lockf", lockf)
+    monkeypatch.setattr("afl.kernel.file_lock.lockf", lockf)
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()
     assert calls[-1] == (fcntl.LOCK_UN, 1, 0)

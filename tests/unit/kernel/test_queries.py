@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import afl
 from afl.kernel.database import Query, queries
-from afl.kernel.database.scan import statements
+from afl.kernel.database.dialect import statements
 from afl.kernel.errors import InputError
 
 

@@ -14,8 +14,7 @@ from support.traces import traced
 
 from afl.kernel import otel, telemetry
 from afl.kernel.errors import MissingExtraError
-from afl.kernel.telemetry import Ended
-from afl.kernel.trace_ids import split, trace_id_of, traceparent_of
+from afl.kernel.telemetry import Ended, split, trace_id_of, traceparent_of
 
 
 class Recorder:

@@ -16,7 +16,7 @@ from support.turns_office import Office, Place
 
 from afl.kernel import telemetry
 from afl.kernel.errors import SettingError
-from afl.kernel.meters import Meters
+from afl.kernel.metrics import Meters
 from afl.kernel.metrics_server import MetricsServer
 from afl.kernel.settings import load_settings
 from afl.operations.metrics import metrics

@@ -10,7 +10,7 @@ from support.agents import DOUBLE, submit
 from support.traces import Traces, traced
 
 from afl.kernel import telemetry
-from afl.kernel.trace_ids import split, trace_id_of
+from afl.kernel.telemetry import split, trace_id_of
 from afl.models import ScriptedModel, Usage
 from afl.models.scripted import calls
 from afl.operations.run.control import cancel

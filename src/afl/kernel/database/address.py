@@ -8,10 +8,9 @@ import re
 from urllib.parse import unquote
 
 from afl.kernel.database.base import Database
-from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS
-from afl.kernel.database.memory import MemoryDatabase
-from afl.kernel.database.sqlite import SqliteDatabase
+from afl.kernel.database.sqlite import MemoryDatabase, SqliteDatabase
 from afl.kernel.errors import InputError
+from afl.kernel.file_lock import LOCK_TIMEOUT_MS
 from afl.kernel.private_files import make_private_folder
 
 DEFAULT_URL = "sqlite:///.afl/afl.db"

@@ -17,18 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from os import register_at_fork
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database.dialect import Dialect
 from afl.kernel.database.queries import Query
+from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError
+from afl.kernel.file_lock import LockHolder
+from afl.kernel.presence import Presence
 from afl.kernel.unraisable import failing
-
-if TYPE_CHECKING:
-    from afl.kernel.database.lock_wait import LockHolder
-    from afl.kernel.database.schema import Schema
-    from afl.kernel.presence import Presence
 
 T = TypeVar("T")
 ASYNC_THREADS = 8

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from afl.kernel.database.address import safe_url
 from afl.kernel.database.base import Database, Row, Transaction
+from afl.kernel.database.migration import ensure
 from afl.kernel.database.queries import Query, queries
-from afl.kernel.database.schema import Schema, ensure
+from afl.kernel.database.schema import Schema
 from afl.kernel.errors import MissingExtraError, StoreUnavailable, pip_install
 from afl.kernel.presence import Presence
 
@@ -22,9 +23,18 @@ try:
     from psycopg.types.array import ListDumper
     from psycopg.types.numeric import Int8Dumper
 
-    from afl.kernel.database.postgres_errors import STALE, TRY_AGAIN, failure, lost, unreachable, unreadable
-    from afl.kernel.database.postgres_pool import Connection, Pool, Session
-    from afl.kernel.database.postgres_transaction import PostgresTransaction
+    from afl.kernel.database.postgres_session import (
+        STALE,
+        TRY_AGAIN,
+        Connection,
+        Pool,
+        PostgresTransaction,
+        Session,
+        failure,
+        lost,
+        unreachable,
+        unreadable,
+    )
     from afl.kernel.presence.postgres import SessionPresence
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("psycopg"):

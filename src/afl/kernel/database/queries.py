@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
 
-from afl.kernel.database.dialect import Dialect, numbered, render
-from afl.kernel.database.scan import statements
+from afl.kernel.database.dialect import Dialect, numbered, render, statements
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
 

@@ -17,13 +17,12 @@ from typing import TypeVar
 from afl.kernel.boot import boot_id
 from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Transaction
-from afl.kernel.database.file_lock import FileLock
-from afl.kernel.database.lock_wait import LOCK_TIMEOUT_MS, LockHolder
 from afl.kernel.database.queries import queries
 from afl.kernel.database.sqlite_read_only import ReadOnlyWriter, is_read_only, read_only_address
 from afl.kernel.database.sqlite_transaction import ReadTransaction, failure
 from afl.kernel.database.sqlite_writer import Writer
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
+from afl.kernel.file_lock import LOCK_TIMEOUT_MS, FileLock, LockHolder
 from afl.kernel.filesystem import network_type
 from afl.kernel.presence.files import FilePresence
 from afl.kernel.private_files import make_private_file

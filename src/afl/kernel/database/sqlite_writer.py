@@ -17,12 +17,10 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 from afl.kernel.database.base import Row, Transaction
-from afl.kernel.database.file_lock import FileLock
-from afl.kernel.database.lock_wait import LockHolder, LockWait
 from afl.kernel.database.queries import Query
 from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, is_busy
 from afl.kernel.errors import StoreError, StoreUnavailable
-from afl.kernel.posix_lock import listed_holder
+from afl.kernel.file_lock import FileLock, LockHolder, LockWait, listed_holder
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]

@@ -22,9 +22,9 @@ from afl.kernel.boot import boot_id
 from afl.kernel.clock import wall_ms
 from afl.kernel.codec import decode_as, encode
 from afl.kernel.errors import StoreUnavailable
+from afl.kernel.file_lock import lock_holder
 from afl.kernel.filesystem import network_type
 from afl.kernel.ids import sortable_id
-from afl.kernel.posix_lock import lock_holder
 from afl.kernel.presence.base import Life, Presence, Process
 from afl.kernel.private_files import FILE_MODE, folder_mode, make_private_folder, open_private
 

@@ -21,22 +21,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import ConnStatus
 
-from afl.kernel.database.postgres_pool import Connection, abandon
-from afl.kernel.database.queries import queries
+from afl.kernel.database.base import Row
+from afl.kernel.database.postgres_session import Connection, abandon
+from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.presence.base import Life, Presence, Process
-
-if TYPE_CHECKING:
-    from afl.kernel.database.postgres import PostgresDatabase
 
 Q = queries("afl.kernel.presence", "sql")
 SCHEMA = Schema("afl.kernel.presence", "sql", component="presence")
@@ -58,10 +56,25 @@ class Look:
     session: int
 
 
+class SessionDatabase(Protocol):
+    """What presence needs of a PostgreSQL database."""
+
+    name: str
+    pooled: bool
+
+    def ensure(self, schema: Schema) -> None: ...
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]: ...
+
+    def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]: ...
+
+    def new_connection(self) -> Connection: ...
+
+
 class SessionPresence(Presence):
     """The lock is held by a thread that does nothing but notice the loss of its session and make another."""
 
-    def __init__(self, database: PostgresDatabase, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: SessionDatabase, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
         self._reset()
@@ -133,7 +146,7 @@ class SessionPresence(Presence):
 class HeldSession:
     """The session that holds our lock. `number` counts how often it had to be made anew."""
 
-    def __init__(self, database: PostgresDatabase, owner: str, clock: Callable[[], float]) -> None:
+    def __init__(self, database: SessionDatabase, owner: str, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
         self._owner = owner

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from afl.kernel import journal, schedule
 from afl.kernel.database import Database, Schema
-from afl.kernel.database.schema import stored_versions
+from afl.kernel.database.migration import stored_versions
 from afl.operations.doctor.finding import Finding, error, fine, note, warning
 from afl.runtime.stores.sql_store import tables, usage
 from afl.turns.store.tables import SCHEMAS as TURNS

@@ -8,8 +8,7 @@ import sqlite3
 import stat
 from dataclasses import dataclass
 
-from afl.kernel.database.sqlite_check import integrity_problems
-from afl.kernel.database.sqlite_log import read_log
+from afl.kernel.database.sqlite_log import integrity_problems, read_log
 from afl.kernel.database.sqlite_read_only import is_read_only
 from afl.kernel.filesystem import network_type
 from afl.operations.doctor.finding import Finding, Level, error, fine, note, warning

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError
-from afl.kernel.meters import Labels, Sample, render
+from afl.kernel.metrics import Labels, Sample, render
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.pulses import TaskCount

@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from afl.kernel import telemetry
 from afl.kernel.log import Working, working_on
-from afl.kernel.telemetry import UNOBSERVED, Ended, Span
-from afl.kernel.trace_ids import trace_id_of, traceparent_of
+from afl.kernel.telemetry import UNOBSERVED, Ended, Span, trace_id_of, traceparent_of
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 
 

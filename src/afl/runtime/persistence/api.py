@@ -32,8 +32,8 @@ from afl.runtime.persistence.steps import EventStore, StepStore
 from afl.runtime.persistence.tasks import TaskStore
 
 if TYPE_CHECKING:
-    from afl.kernel.database.lock_wait import LockHolder
     from afl.kernel.errors import AgentFlowError
+    from afl.kernel.file_lock import LockHolder
     from afl.kernel.notify import Subscription
     from afl.kernel.presence import Life
 

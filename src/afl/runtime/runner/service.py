@@ -11,7 +11,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
 from afl.kernel.lease import LEASE_MS
-from afl.kernel.meters import process_meters
+from afl.kernel.metrics import process_meters
 from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator

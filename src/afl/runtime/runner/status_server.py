@@ -12,7 +12,7 @@ import msgspec
 
 from afl.kernel.errors import SettingError
 from afl.kernel.joinable_thread import JoinableThread
-from afl.kernel.meters import CONTENT_TYPE, Sample, render
+from afl.kernel.metrics import CONTENT_TYPE, Sample, render
 
 Status = dict[str, Any]
 LOOPBACK = "127.0.0.1"

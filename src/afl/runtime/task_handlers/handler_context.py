@@ -16,7 +16,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
-from afl.kernel.trace_ids import traceparent_of
+from afl.kernel.telemetry import traceparent_of
 from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition
 from afl.runtime.errors import WorkCancelled
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afl.kernel.database import Database, Transaction, queries
-from afl.kernel.database.schema import is_made
-from afl.kernel.meters import Sample
+from afl.kernel.database.migration import is_made
+from afl.kernel.metrics import Sample
 from afl.turns.store.tables import SCHEMAS
 
 Q = queries("afl.turns.store", "sql/metrics")

@@ -25,6 +25,3 @@ select 1
 
 -- name: schema_table
 select 1 from sqlite_master where type = 'table' and name = 'afl_schema'
-
--- name: structure
-select tbl_name as owner, sql from sqlite_master where sql is not null

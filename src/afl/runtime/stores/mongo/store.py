@@ -10,7 +10,7 @@ from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from afl.config import MongoDBConfig
-from afl.kernel.database.lock_wait import LockHolder
+from afl.kernel.file_lock import LockHolder
 from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
 from afl.runtime.stores.mongo.attempts import AttemptCollection

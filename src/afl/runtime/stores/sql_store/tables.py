@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar, TypeVar
 
 from afl.kernel.database import Database, Schema, Transaction, queries
-from afl.kernel.database.lock_wait import LockHolder
+from afl.kernel.file_lock import LockHolder
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.kernel.notify import Notifications, Notifier, Subscription, open_notifier
 from afl.kernel.presence import Life

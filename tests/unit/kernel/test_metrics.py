@@ -7,9 +7,8 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from afl.kernel import meters, telemetry
-from afl.kernel.meters import BUCKETS, Meters, Sample, render
-from afl.kernel.metric_table import BY_NAME, COUNTER, HISTOGRAM, METRICS
+from afl.kernel import metrics, telemetry
+from afl.kernel.metrics import BUCKETS, BY_NAME, COUNTER, HISTOGRAM, METRICS, Meters, Sample, render
 
 
 def values(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -48,7 +47,7 @@ def test_histograms_count_into_buckets() -> None:
 
 
 def test_very_many_series_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meters, "_MOST_SERIES", 2)
+    monkeypatch.setattr(metrics, "_MOST_SERIES", 2)
     kept = Meters()
     for name in ("a", "b", "c", "d", "a"):
         kept.count("afl.claims", 1, {"list": name})
@@ -85,7 +84,7 @@ def test_the_table_keeps_to_the_customs_of_prometheus() -> None:
 
 def test_what_the_code_counts_is_in_the_table() -> None:
     """The seam's names, as they stand in the sources."""
-    named = set(meters._FIGURES)
+    named = set(metrics._FIGURES)
     assert {"afl.claims", "afl.handler.seconds", "afl.model.tokens", "afl.turn.seconds"} <= named
 
 
@@ -107,7 +106,7 @@ def test_threads_lose_nothing() -> None:
 def test_a_process_keeps_figures_once_asked() -> None:
     telemetry.meter(None)
     try:
-        kept = meters.process_meters()
-        assert telemetry.is_metering() and meters.process_meters() is kept
+        kept = metrics.process_meters()
+        assert telemetry.is_metering() and metrics.process_meters() is kept
     finally:
         telemetry.meter(None)
