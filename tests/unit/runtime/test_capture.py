@@ -11,11 +11,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
-from afl.runtime.store import open_store
 
 import afl
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.store import open_store
 from afl.runtime.task_handlers.capture import capturing
 
 SOURCE = """
