@@ -23,7 +23,7 @@ from afl.kernel.extras import require_extras
 
 require_extras("fleet")
 
-from afl.cli.fleet_graph import graph
+from afl.cli.fleet_display import graph
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet import fleet

@@ -21,9 +21,8 @@ from pathlib import Path
 
 from afl.language import compile_source
 from afl.operations.program.submission import submit
-from afl.operations.run.run_end import wait
 from afl.operations.run.run_log import read_log
-from afl.operations.run.runs import choose_workflow
+from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import Server, servers
 from afl.runtime.persistence import PersistenceAPI

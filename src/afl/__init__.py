@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from afl.loader import SourceLoader as SourceLoader
     from afl.operations.run.runs import RunFailed as RunFailed
     from afl.operations.run.runs import RunPaused as RunPaused
-    from afl.operations.work.embedding import run as run
+    from afl.operations.work.hosting import run as run
     from afl.parser import AFLParser as AFLParser
     from afl.parser import ParseError as ParseError
     from afl.parser import parse as parse
@@ -101,7 +101,7 @@ _HOMES = {
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
     "afl.kernel.redaction": "redact",
     "afl.language.diagnostics": "CompileError",
-    "afl.operations.work.embedding": "run",
+    "afl.operations.work.hosting": "run",
     "afl.operations.run.runs": "RunFailed RunPaused",
     "afl.runtime.errors": "WorkCancelled",
     "afl.runtime.task_handlers.handler": "HandlerContext handler",

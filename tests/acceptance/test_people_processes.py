@@ -13,8 +13,8 @@ from support.terminal import Terminal
 from support.warm_processes import Warm, WarmProcesses, afl_warm
 
 from afl.operations.people import approvals
-from afl.operations.run.run_end import wait
 from afl.operations.run.run_list import list_runs
+from afl.operations.run.waiting import wait
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from afl.operations.program.source_text import program_of
+from afl.operations.program.sources import program_of
 from afl.operations.program.submission import submit
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.store import open_store
@@ -126,7 +126,7 @@ def test_what_is_only_in_the_log_of_a_process_that_died_is_seen(folder: Path) ->
 import os
 from afl.runtime.store import open_store
 from afl.operations.program.submission import submit
-from afl.operations.program.source_text import program_of
+from afl.operations.program.sources import program_of
 store = open_store("sqlite:///{folder}/afl.db")
 print(submit(store, program_of({SOURCE!r})).run, flush=True)
 os._exit(0)

@@ -16,7 +16,7 @@ from support.warm_processes import Warm, WarmProcesses
 from afl.fleet.settings import FleetSettings
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.program import submission
-from afl.operations.program.source_text import program_of
+from afl.operations.program.sources import program_of
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LIVE = Path(__file__).with_name("live")
 SHOP = (LIVE / "shop.afl").read_text()
-PRELOADED = ("afl.cli.dashboard_command", "afl.dashboard.app", "afl.cli.fleet_command", "afl.fleet.agent")
+PRELOADED = ("afl.cli.serve_command", "afl.dashboard.app", "afl.cli.fleet_command", "afl.fleet.agent")
 _PRINCIPAL = re.compile(r"principal ready on tcp://\S+:(\d+) ")
 _DASHBOARD = re.compile(r"https?://127\.0\.0\.1:\d+")
 

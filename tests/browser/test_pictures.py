@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from afl.operations.program.agents import load_module
-from afl.operations.program.source_text import program_of
+from afl.operations.program.sources import program_of
 from afl.operations.run import runs
 from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers

@@ -7,12 +7,13 @@ from dataclasses import replace
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.language import compile_source
+from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.reason.why import why
-from afl.operations.run import control, retention, runs
-from afl.operations.run.run_end import wait
+from afl.operations.run import control, runs
 from afl.operations.run.run_list import list_runs
 from afl.operations.run.run_log import follow_log
+from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
 from afl.runtime.entities import LogDefinition, ServerDefinition
@@ -36,7 +37,7 @@ def refuse(n: int) -> dict[str, int]:
 
 
 def submitted(store: PersistenceAPI) -> str:
-    return submit(store, runs.choose_workflow(compile_source(SOURCE, name="twice.afl")), {"n": 3}).run
+    return submit(store, choose_workflow(compile_source(SOURCE, name="twice.afl")), {"n": 3}).run
 
 
 def test_from_submission_to_the_end(store: PersistenceAPI) -> None:
@@ -104,6 +105,6 @@ def test_following_a_log(store: PersistenceAPI) -> None:
 def test_prune(store: PersistenceAPI) -> None:
     run = submitted(store)
     runs.resume(store, run, handlers=GOOD)
-    assert retention.prune(store, -60_000, dry_run=True).runs == 1
-    assert retention.prune(store, -60_000).runs == 1
+    assert control.prune(store, -60_000, dry_run=True).runs == 1
+    assert control.prune(store, -60_000).runs == 1
     assert list_runs(store).runs == []

@@ -14,6 +14,7 @@ from afl.operations.people import approvals
 from afl.operations.people.approvals import Answered, ApprovalClosed, UnknownApproval
 from afl.operations.people.forms import FormError
 from afl.operations.people.questions import Approval
+from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.run import control, runs
 from afl.operations.run.run_log import read_log
@@ -69,7 +70,7 @@ SOURCE = """namespace pay {
 
 def begun(store: PersistenceAPI, workflow: str, **inputs: Any) -> str:
     """A run that waits for a person."""
-    program = runs.choose_workflow(compile_source(SOURCE, name="pay.afl"), f"pay.{workflow}")
+    program = choose_workflow(compile_source(SOURCE, name="pay.afl"), f"pay.{workflow}")
     run = submit(store, program, inputs).run
     go_on(store, run)
     return run

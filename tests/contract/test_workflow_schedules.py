@@ -10,7 +10,8 @@ import pytest
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError, ScheduleError
 from afl.language import compile_source
-from afl.operations.run import retention, runs
+from afl.operations.program.sources import choose_workflow
+from afl.operations.run import control, runs
 from afl.operations.work import timetable
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
@@ -34,7 +35,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[PersistenceAPI]:
 
 @pytest.fixture
 def program() -> Program:
-    return runs.choose_workflow(compile_source(SOURCE, name="add.afl"))
+    return choose_workflow(compile_source(SOURCE, name="add.afl"))
 
 
 def test_a_due_time_starts_one_run(store: PersistenceAPI, program: Program) -> None:
@@ -87,7 +88,7 @@ def test_a_schedule_survives_the_pruning_of_its_program(store: PersistenceAPI, p
         assert WorkflowSchedules(store).fire_due(now=time) == 1
         (run,) = store.find_runs()
         assert runs.resume(store, run.workflow_id, handlers=Handlers()).status == "COMPLETED"
-        assert retention.prune(store, -HOUR).runs == 1
+        assert control.prune(store, -HOUR).runs == 1
 
 
 def test_replacing_pausing_and_removing(store: PersistenceAPI, program: Program) -> None:

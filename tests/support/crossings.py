@@ -11,10 +11,9 @@ from typing import Any, Self
 from afl.bridges.service import BridgeService
 from afl.kernel.settings import Settings, load_settings
 from afl.models import Model
-from afl.operations.program.compilation import compile_sources
-from afl.operations.program.sources import from_text
+from afl.operations.program.sources import choose_workflow, compile_sources, from_text
 from afl.operations.run import runs
-from afl.operations.turn.turn_module import TurnModule
+from afl.operations.turn.turn_service import TurnModule
 from afl.operations.work.hosting import TurnStaff, bridge_service
 from afl.operations.work.offers import Offer
 from afl.runtime.entities import TaskDefinition
@@ -30,7 +29,7 @@ POLL_MS = 200
 
 
 def program(source: str) -> Program:
-    return runs.choose_workflow(compile_sources(from_text(source, "test.afl")))
+    return choose_workflow(compile_sources(from_text(source, "test.afl")))
 
 
 class Crossing:

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from afl.kernel.settings import Settings
 from afl.language import compile_source
 from afl.operations.access import Role
+from afl.operations.program.sources import choose_workflow
 from afl.operations.run import runs
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
@@ -110,7 +111,7 @@ def own_redis(url: str) -> str:
 
 
 def program_of(source: str) -> Program:
-    return runs.choose_workflow(compile_source(source, name="test.afl"))
+    return choose_workflow(compile_source(source, name="test.afl"))
 
 
 def shown(html: str) -> str:

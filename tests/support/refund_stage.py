@@ -15,9 +15,7 @@ from afl.fleet.client import Client
 from afl.fleet.requests import ListRuns
 from afl.kernel.database import queries
 from afl.operations.people import approvals
-from afl.operations.program.compilation import compile_sources
-from afl.operations.program.sources import read_files
-from afl.operations.run.runs import choose_workflow
+from afl.operations.program.sources import choose_workflow, compile_sources, read_files
 from afl.runtime.entities import RunDefinition, TaskDefinition, TaskHold
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.store import open_store

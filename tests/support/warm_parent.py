@@ -50,7 +50,7 @@ _AT_ONCE = (
 # What the first program of a kind imports for those that follow; the word may stand anywhere among the arguments.
 _NEEDED = {
     "dashboard": ("afl.dashboard.server",),
-    "mcp": ("afl.cli.mcp_command",),
+    "mcp": ("afl.cli.serve_command",),
     "afl.fleet.principal": ("afl.fleet.principal.service",),
     "afl.fleet.agent_process": ("afl.fleet.agent",),
 }

@@ -23,8 +23,7 @@ import pytest
 from support.command_line import Afl, afl, environment
 
 from afl.cli.app import COMMANDS
-from afl.operations.program.compilation import examine
-from afl.operations.program.sources import from_text
+from afl.operations.program.sources import examine, from_text
 
 __all__ = ["afl"]
 

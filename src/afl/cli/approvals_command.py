@@ -11,9 +11,8 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.approval_text import print_approval
 from afl.cli.clients import client_for
-from afl.cli.console import can_ask, output, print_json, say
+from afl.cli.console import Table, can_ask, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command, unless_subcommand
-from afl.cli.tables import Table, shortened
 from afl.kernel.clock import wall_ms
 from afl.operations.client import OperationsClient
 from afl.operations.people import approvals as operations

@@ -1,4 +1,4 @@
-"""`afl compile` (also `afl FILE`) and `afl check`."""
+"""`afl check`, `afl compile` and `afl fmt`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from typing import Annotated, TextIO
 import typer
 
 from afl.cli.console import say
-from afl.cli.findings import print_findings
 from afl.cli.problems import problem
+from afl.cli.programs import print_findings
 from afl.config import load_config
 from afl.kernel.config_file import require_file
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.language.source import CompilerInput, SourceEntry, SourceLoader
-from afl.operations.program.compilation import Report, emit, examine
-from afl.operations.program.sources import from_text, read_file, read_files
+from afl.operations.program.sources import (
+    STDIN,
+    Report,
+    emit,
+    examine,
+    format_file,
+    format_text,
+    from_text,
+    read_file,
+    read_files,
+    write,
+)
 
 
 class LogLevel(StrEnum):
@@ -183,3 +193,38 @@ def _log_stream(file: Path | None) -> AbstractContextManager[TextIO | None]:
     except OSError as error:
         problem(f"Cannot write the log file {file}: {error.strerror}")
         raise typer.Exit(1) from error
+
+
+def fmt(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Sources; standard input if none, or for -."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 if something would.")
+    ] = False,
+) -> None:
+    """Rewrite sources in the standard form. Comments stay, meaning does not change.
+
+    [bold]Examples[/bold]
+
+      afl fmt news.afl
+      afl fmt --check *.afl
+      afl fmt < news.afl
+    """
+    named = [path for path in files or [] if str(path) != "-"]
+    changed = [each for each in map(format_file, named) if each.changed]
+    for each in changed:
+        if not check:
+            write(each)
+        say(f"{'Would reformat' if check else 'Reformatted'} {each.name}")
+    piped = len(named) != len(files or []) or not files
+    if piped:
+        given = format_text(sys.stdin.read(), STDIN)
+        if check:
+            changed += [given] if given.changed else []
+        else:
+            sys.stdout.write(given.after)
+    if check and changed:
+        say(f"{len(changed)} source(s) are not in the standard form; `afl fmt` rewrites them")
+        raise typer.Exit(1)

@@ -1,12 +1,14 @@
-"""Where the command line writes: results to standard output, everything else to standard error."""
+"""Where the command line writes: results to standard output, everything else to standard error; tables."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 _UNLIMITED = 10_000
@@ -50,3 +52,67 @@ def duration(milliseconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+COLOURS = {
+    "created": "cyan",
+    "running": "cyan",
+    "completed": "green",
+    "failed": "red",
+    "paused": "yellow",
+    "cancelled": "dim",
+    "pending": "yellow",
+    "ignored": "dim",
+    "canceled": "dim",
+}
+_GAP = "  "
+
+
+class Table:
+    """Rows below a heading. Columns named in `below` move to a line of their own where the console is too narrow."""
+
+    def __init__(self, *columns: str, below: Iterable[str] = ()) -> None:
+        self._columns = columns
+        self._below = {columns.index(name) for name in below}
+        self._rows: list[list[Text]] = []
+
+    def add(self, *cells: str | Text) -> None:
+        """One more row."""
+        self._rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
+
+    def print(self, console: Console) -> None:
+        """Print it; a column in which nothing stands is left out, unless it has a heading."""
+        every = [number for number, name in enumerate(self._columns) if name or self._used(number)]
+        heading = [Text(name, "bold") for name in self._columns]
+        lines = [heading, *self._rows]
+        widths = {number: max(line[number].cell_len for line in lines) for number in every}
+        total = sum(widths.values()) + len(_GAP) * (len(every) - 1)
+        fits = total <= console.width
+        beside = [number for number in every if fits or number not in self._below]
+        for line in lines:
+            console.print(_joined(line, beside, widths), soft_wrap=True)
+            details = Text(_GAP).join(line[each] for each in every if each not in beside and line[each])
+            if details:
+                console.print(Padding.indent(details, len(_GAP)))
+
+    def _used(self, number: int) -> bool:
+        return any(row[number].plain for row in self._rows)
+
+
+def _joined(line: list[Text], numbers: list[int], widths: dict[int, int]) -> Text:
+    text = Text()
+    for number in numbers:
+        text.append_text(line[number]).append(" " * (widths[number] - line[number].cell_len) + _GAP)
+    text.rstrip()
+    return text
+
+
+def state_text(state: str, extra: str = "") -> Text:
+    """A state in its colour; `extra` says more about it."""
+    return Text(f"{state} ({extra})" if extra else state, COLOURS.get(state, ""))
+
+
+def shortened(text: str, width: int = 60) -> str:
+    """The first line of a text, cut."""
+    line = text.partition("\n")[0]
+    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -10,9 +10,8 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.console import output, print_json, say
+from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command
-from afl.cli.tables import Table, shortened
 from afl.coordination.models import AgentId, DeadLetter, QueueStatistics
 from afl.kernel.settings import load_settings
 from afl.operations.message import coordination

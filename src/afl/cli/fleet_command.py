@@ -10,14 +10,11 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.console import duration, output, print_json, say
-from afl.cli.fleet_graph import graph, status_text, summary
-from afl.cli.fleet_log_command import logs
-from afl.cli.fleet_run_command import run
-from afl.cli.fleet_service_command import agent, principal, ui
-from afl.cli.fleet_setup_command import check, init, keys, settings
+from afl.cli.console import Table, duration, output, print_json, say, shortened
+from afl.cli.fleet_display import graph, status_text, summary
+from afl.cli.fleet_run_command import logs, run
+from afl.cli.fleet_service_command import agent, check, init, keys, principal, settings, ui
 from afl.cli.operation_command import operation_command
-from afl.cli.tables import Table, shortened
 from afl.fleet.messages import AgentView, RunView, Status
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow import shown as shown_value

@@ -12,15 +12,12 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.clients import client_for
-from afl.cli.console import output, print_json, say
-from afl.cli.findings import print_findings
+from afl.cli.console import Table, output, print_json, say
 from afl.cli.operation_command import operation_command, unless_subcommand
-from afl.cli.programs import compile_file
-from afl.cli.tables import Table
+from afl.cli.programs import compile_file, print_findings
 from afl.operations.program.flows import FlowPage, FlowView, list_flows, show_flow
 from afl.operations.program.library import publish_source
-from afl.operations.program.sources import read_file
-from afl.operations.program.workflow_signature import SignatureField
+from afl.operations.program.sources import SignatureField, read_file
 from afl.operations.spans import date
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

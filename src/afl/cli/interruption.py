@@ -1,4 +1,4 @@
-"""Ctrl-C while a run is under way: leave at once. The store has everything, so nothing is lost by that."""
+"""Ctrl-C while a run is under way, and threads that do not end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from afl.kernel.observing import stop_tracing
 
 INTERRUPTED = 130
 
@@ -35,3 +37,23 @@ def leaving_on_interrupt(farewell: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+_NAMES = ("afl-model", "afl-tool")
+_PATIENCE_SECONDS = 1.0  # for those that are just about to end
+
+
+@contextmanager
+def left_behind() -> Iterator[None]:
+    """When the block has come to its end, so does the process if calls that were given up still run in it."""
+    before = set(threading.enumerate())
+    yield
+    begun = [thread for thread in threading.enumerate() if thread not in before]
+    busy = [thread for thread in begun if thread.name.startswith(_NAMES)]
+    for thread in busy:
+        thread.join(_PATIENCE_SECONDS / len(busy))
+    if any(thread.is_alive() for thread in busy):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        stop_tracing()
+        os._exit(0)

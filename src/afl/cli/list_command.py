@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from afl.cli.console import duration, output, say
+from afl.cli.console import Table, duration, output, say, shortened, state_text
 from afl.cli.operation_command import operation_command
-from afl.cli.tables import Table, shortened, state_text
 from afl.operations.run.run_list import RunLine, RunPage, list_runs
 from afl.operations.spans import date
 from afl.runtime.entities import RunnerState

@@ -12,9 +12,8 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import output
-from afl.operations.run.following import read_log
-from afl.operations.run.run_end import wait_a_while
 from afl.operations.run.run_log import LogLine
+from afl.operations.run.waiting import read_log, wait_a_while
 from afl.operations.spans import clock
 
 _LEVELS = {"error": "red", "warning": "yellow"}

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.clients import chosen, client_for
-from afl.cli.console import output, print_json, say
+from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.programs import prepare
-from afl.cli.tables import Table, shortened
 from afl.operations.client import OperationsClient, open_client
 from afl.operations.spans import date
 from afl.operations.work import timetable

@@ -13,9 +13,8 @@ from rich.tree import Tree
 
 from afl.cli import options
 from afl.cli.clients import client_for
-from afl.cli.console import duration, output, print_json
+from afl.cli.console import COLOURS, Table, duration, output, print_json, shortened
 from afl.cli.failures import failure_text
-from afl.cli.tables import COLOURS, Table, shortened
 from afl.operations.run.attempts import AttemptView, last_failure, short_location
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run

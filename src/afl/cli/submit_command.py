@@ -15,8 +15,8 @@ from afl.cli.programs import prepare
 from afl.kernel.errors import InputError
 from afl.operations.client import OperationsClient, open_client
 from afl.operations.program.submission import submit_source
-from afl.operations.run import run_end
-from afl.operations.run.following import wait_for_run
+from afl.operations.run import waiting
+from afl.operations.run.waiting import wait_for_run
 from afl.operations.spans import read_span
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
@@ -99,13 +99,13 @@ def wait(
     """
     seconds = None if timeout is None else read_span(timeout) / 1000
     with client_for(store, server) as client:
-        found = client.call(run_end.wait_a_while, run_id)
+        found = client.call(waiting.wait_a_while, run_id)
         _conclude(_awaited(client, found.run, seconds), as_json)
 
 
 def _awaited(
     client: OperationsClient, run: str, seconds: float | None = None, *, greeting: str = ""
-) -> run_end.RunEnd:
+) -> waiting.RunEnd:
     try:
         if greeting:
             say(greeting, "dim")
@@ -115,7 +115,7 @@ def _awaited(
         raise
 
 
-def _conclude(end: run_end.RunEnd, as_json: bool) -> None:
+def _conclude(end: waiting.RunEnd, as_json: bool) -> None:
     if as_json:
         print_json(asdict(end))
     elif end.state == RunnerState.COMPLETED:

@@ -14,10 +14,9 @@ from dataclasses import asdict
 from rich.text import Text
 
 from afl.cli.console import say
-from afl.cli.turn_transcript import status_text
+from afl.cli.turns_transcript import status_text
 from afl.kernel.settings import Settings
-from afl.operations.turn.turn_module import TurnModule
-from afl.operations.turn.turn_service import Chat, WorkerOptions, staffed
+from afl.operations.turn.turn_service import Chat, TurnModule, WorkerOptions, staffed
 from afl.operations.turn.turns import opened
 from afl.turns.agents import Agents
 from afl.turns.cardbox.deliverable import Delivered

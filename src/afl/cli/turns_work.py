@@ -10,7 +10,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import chosen
 from afl.cli.console import say
-from afl.cli.stuck_threads import left_behind
+from afl.cli.interruption import left_behind
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.kernel.observing import observe
@@ -18,7 +18,7 @@ from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings
 
 if TYPE_CHECKING:
-    from afl.operations.turn.turn_module import TurnModule
+    from afl.operations.turn.turn_service import TurnModule
 
 Module = Annotated[
     str, typer.Argument(metavar="MODULE[:NAME]", help="A file or module that declares agents.")
@@ -67,8 +67,11 @@ def worker(
       afl turns worker agents.py
       afl turns worker agents.py --store postgresql://db/afl --bus nats://bus:4222 --concurrency 100
     """
-    from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415  loads all that handlers need
-    from afl.operations.turn.turn_service import WorkerOptions, serve  # noqa: PLC0415  for the same reason
+    from afl.operations.turn.turn_service import (  # noqa: PLC0415  for the same reason
+        WorkerOptions,
+        load_turn_module,
+        serve,
+    )
 
     settings = chosen(store, bus=bus, project=project)
     offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
@@ -113,7 +116,7 @@ def chat(
       afl turns chat guide --module agents.py --say "Is it warm in Oslo?"
     """
     from afl.cli.turns_chat import converse  # noqa: PLC0415  for the reason above
-    from afl.operations.turn.turn_module import load_turn_module  # noqa: PLC0415
+    from afl.operations.turn.turn_service import load_turn_module  # noqa: PLC0415
 
     settings = chosen(store, bus=bus, project=project)
     offered = load_turn_module(module, model) if module else None

@@ -17,18 +17,15 @@ from starlette.routing import BaseRoute, Route
 
 from afl import __version__
 from afl.dashboard import login
-from afl.dashboard.api import answers
-from afl.dashboard.api.answers import is_api
+from afl.dashboard.api import requests
+from afl.dashboard.api.requests import is_api
 from afl.dashboard.api.routes import api_routes
-from afl.dashboard.defects import Defects
 from afl.dashboard.gate import Gate
-from afl.dashboard.headers import Headers, PayloadLimit
 from afl.dashboard.live import Hub
-from afl.dashboard.outside import METRICS
-from afl.dashboard.rendering import page
+from afl.dashboard.middleware import METRICS, Defects, Headers, PayloadLimit
+from afl.dashboard.rendering import ThreadLimits, page
 from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import line_seats, live_seats
-from afl.dashboard.thread_limits import ThreadLimits
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.metrics import CONTENT_TYPE
 from afl.kernel.settings import Settings
@@ -105,14 +102,14 @@ async def _metrics(request: Request) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AgentFlowError)
     if is_api(request.scope["path"]):
-        return answers.refused(error)
+        return requests.refused(error)
     return await page(request, "error.html", status=error.status, problem=problem_of(error))
 
 
 async def _refused_by_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if is_api(request.scope["path"]):
-        return answers.refused_by_http(error)
+        return requests.refused_by_http(error)
     problem = Problem("", str(error.detail))
     response = await page(request, "error.html", status=error.status_code, problem=problem)
     response.headers.update(error.headers or {})

@@ -17,10 +17,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from afl.dashboard.api.answers import is_api
-from afl.dashboard.cookies import cookie_of
-from afl.dashboard.outside import METRICS, refuse
-from afl.dashboard.sessions import COOKIE, Sessions
+from afl.dashboard.api.requests import is_api
+from afl.dashboard.middleware import METRICS, refuse
+from afl.dashboard.sessions import COOKIE, Sessions, cookie_of
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings

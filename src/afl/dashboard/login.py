@@ -7,11 +7,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from afl.dashboard.cookies import cookie_of
 from afl.dashboard.gate import client_address
-from afl.dashboard.navigation import page_of_ours
-from afl.dashboard.rendering import page
-from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions
+from afl.dashboard.rendering import page, page_of_ours
+from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions, cookie_of
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError
 from afl.operations import audit

@@ -1,4 +1,4 @@
-"""Pages from templates: what every page has, and messages that survive a redirect.
+"""Pages from templates: the navigation, what every page has, and messages that survive a redirect.
 
 Everything that comes from a store is shown as text: the environment escapes always, and no template may ask it not to.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import anyio
 from anyio.to_thread import run_sync
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
@@ -17,15 +19,100 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from afl import __version__
-from afl.dashboard.cookies import cookie_of
-from afl.dashboard.navigation import NAVIGATION, badges, client_of_request
-from afl.dashboard.sessions import COOKIE
+from afl.dashboard.sessions import COOKIE, cookie_of
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
 from afl.operations.access import Role
 from afl.operations.catalogue import operation_of
 from afl.operations.client import StoreClient
+from afl.operations.operation import Needs, Operation
+from afl.operations.run.run_summary import Badges
+from afl.operations.run.run_summary import badges as count
+
+
+@dataclass(frozen=True)
+class Section:
+    """One entry of the navigation. `key` goes there after `g`."""
+
+    name: str
+    title: str
+    path: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries that belong together."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+
+NAVIGATION = (
+    Group(
+        "Work",
+        (
+            Section("runs", "Runs", "/runs", "r"),
+            Section("start", "Start", "/start", "s"),
+            Section("flows", "Flows", "/flows", "o"),
+            Section("approvals", "Approvals", "/approvals", "a"),
+            Section("schedules", "Schedules", "/schedules", "c"),
+        ),
+    ),
+    Group(
+        "Hands",
+        (
+            Section("tasks", "Tasks", "/tasks", "t"),
+            Section("servers", "Servers", "/servers", "w"),
+            Section("turns", "Turns", "/turns", "u"),
+            Section("fleet", "Fleet", "/fleet", "f"),
+            Section("messages", "Messages", "/messages", "m"),
+        ),
+    ),
+    Group("Records", (Section("audit", "Audit", "/audit", "l"),)),
+)
+
+
+def badges(request: Request) -> Badges:
+    """The numbers, for somebody who may see them; none on the login page."""
+    client = client_of_request(request)
+    return client.call(count) if client is not None else Badges()
+
+
+def page_of_ours(path: str) -> bool:
+    """Whether it is a page of this site, and safe to be sent to; `//evil.example` and `https://...` are not."""
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
+def client_of_request(request: Request) -> StoreClient | None:
+    """The client of the caller; None on pages that everybody may see."""
+    client: StoreClient | None = request.scope.get("state", {}).get("client")
+    return client
+
+
+_WAITING = 128
+_PART = 16
+_PARTS = (Needs.FLEET, Needs.REDIS)
+
+
+class ThreadLimits:
+    """How many threads each kind of operation may take; made inside the loop that uses them."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[str, anyio.CapacityLimiter] = {}
+
+    def of(self, operation: Operation) -> anyio.CapacityLimiter | None:
+        """For an operation that may take long; None: those of everybody."""
+        if operation.waits:
+            return self._made("waiting", _WAITING)
+        return self._made(operation.needs, _PART) if operation.needs in _PARTS else None
+
+    def _made(self, name: str, most: int) -> anyio.CapacityLimiter:
+        if name not in self._limiters:
+            self._limiters[name] = anyio.CapacityLimiter(most)
+        return self._limiters[name]
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""Who is logged in with a browser: sessions, and what ends with them."""
+"""Cookies, and who is logged in with a browser: sessions, and what ends with them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from starlette.requests import HTTPConnection
+
 from afl.kernel.errors import Unauthenticated
-from afl.operations.access import User, Users, new_token
-from afl.operations.rate_limit import TokenCheck
+from afl.operations.access import TokenCheck, User, Users, new_token
+
+
+def cookie_of(request: HTTPConnection, name: str) -> str:
+    """The value of a cookie of ours; empty if there is none."""
+    for header in request.headers.getlist("cookie"):
+        for pair in header.split(";"):
+            key, _, value = pair.partition("=")
+            if key.strip() == name:
+                return value.strip().strip('"')
+    return ""
+
 
 COOKIE = "afl-session"
 SESSION_SECONDS = 12 * 3600

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from afl.kernel.errors import AccessError, Unauthenticated
 from afl.mcp.clients import ADDRESS_HEADER, token_of
-from afl.operations.rate_limit import TokenCheck
+from afl.operations.access import TokenCheck
 
 Note = Callable[[str, AccessError], None]
 

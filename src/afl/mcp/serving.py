@@ -22,9 +22,8 @@ from afl.mcp.clients import ClientProvider, ClientsAtServer, ClientsByToken, Sin
 from afl.mcp.gate import Gate
 from afl.mcp.server import make_server
 from afl.operations import audit
-from afl.operations.access import Caller, Role, Users, check_address, load_users
+from afl.operations.access import Caller, Role, TokenCheck, Users, check_address, load_users
 from afl.operations.client import OperationsClient, StoreClient, open_client
-from afl.operations.rate_limit import TokenCheck
 from afl.operations.web_server import server_config
 
 PATH = "/mcp"

@@ -25,8 +25,8 @@ from afl.operations import serialization
 from afl.operations.catalogue import named
 from afl.operations.operation import Operation
 from afl.operations.problems import problem_of
-from afl.operations.program import source_text, submission
-from afl.operations.run import run_end
+from afl.operations.program import sources, submission
+from afl.operations.run import waiting
 
 ToolFunction = Callable[..., Awaitable[Any]]
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=Context[Any, Any])
@@ -147,7 +147,7 @@ class _OwnTools:
         begun = time.monotonic()
         while True:
             left = max(0.0, seconds - (time.monotonic() - begun))
-            end = await self._call(context, run_end.wait_a_while, run, min(left, _POLL_SECONDS))
+            end = await self._call(context, waiting.wait_a_while, run, min(left, _POLL_SECONDS))
             if not end.timed_out or left <= _POLL_SECONDS:
                 outcome = (end.outputs, end.error, end.reason, end.duration_ms)
                 return RunState(end.run, end.workflow, end.state, not end.timed_out, *outcome)
@@ -155,19 +155,19 @@ class _OwnTools:
 
     async def validate(
         self, context: Context[Any, Any], source: Source, name: Name = ""
-    ) -> source_text.Compilation:
+    ) -> sources.Compilation:
         """Look for mistakes in a source without running or storing anything.
 
         `findings` have the line, the column and what to do; `workflows` is what could be started, with the types of
         its parameters and returns.
         """
-        return await self._call(context, source_text.compile_source, source, name=name)
+        return await self._call(context, sources.compile_source, source, name=name)
 
     async def compile(
         self, context: Context[Any, Any], source: Source, name: Name = ""
-    ) -> source_text.Compilation:
+    ) -> sources.Compilation:
         """Compile a source to the JSON that the runtime executes, as `program`; nothing is stored."""
-        return await self._call(context, source_text.compile_source, source, name=name, with_program=True)
+        return await self._call(context, sources.compile_source, source, name=name, with_program=True)
 
 
 def operation_tool(client: RequestClient, operation: Operation, kind: ToolAnnotations) -> Tool:

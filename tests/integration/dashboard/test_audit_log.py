@@ -46,7 +46,7 @@ def body_for(operation: Operation) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for each in operation.parameters:
         if each.default is inspect.Parameter.empty and f"{{{each.name}}}" not in operation.path:
-            kind = operation.hints[each.name]
+            kind, _ = operation.kind_of(each.name)
             is_map = get_origin(kind) in (dict, Mapping) or kind in (dict, Mapping)
             is_list = get_origin(kind) in (list, Sequence)
             made[each.name] = {} if is_map else [] if is_list else "nothing" if kind is str else 1

@@ -14,8 +14,7 @@ from support.dashboards import API, BASE, TOKENS, client_of, settings_for, with_
 from afl.dashboard import app
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions
 from afl.kernel.errors import Throttled, Unauthenticated
-from afl.operations.access import Role, User, Users, hash_token
-from afl.operations.rate_limit import RateLimiter
+from afl.operations.access import RateLimiter, Role, User, Users, hash_token
 
 ADMIN = {"Authorization": f"Bearer {TOKENS[Role.ADMIN]}"}
 

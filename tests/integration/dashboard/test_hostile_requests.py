@@ -15,10 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
-from afl.dashboard import background_poll as lookout
 from afl.dashboard import live
-from afl.dashboard.background_poll import BackgroundPoll
-from afl.dashboard.live import Sources
+from afl.dashboard import live as lookout
+from afl.dashboard.live import BackgroundPoll, Sources
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, with_users
 
 from afl.dashboard import live, sessions, streams
-from afl.dashboard.pages import turn_words
+from afl.dashboard.pages import turns
 from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import Seats
 from afl.operations.access import Role, User, Users, hash_token
@@ -114,7 +114,7 @@ def test_streams_with_a_connection_of_their_own_end_too(
         finally:
             closed.append("closed")
 
-    monkeypatch.setattr(turn_words, "_pieces", endless)
+    monkeypatch.setattr(turns, "_pieces", endless)
 
     async def story() -> list[str]:
         async with (

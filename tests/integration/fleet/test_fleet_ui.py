@@ -16,16 +16,13 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, Select, Static
 
-from afl.cli.fleet_ui.app import FleetApp
-from afl.cli.fleet_ui.dialogs import CancelDialog, StartDialog
+from afl.cli.fleet_ui.dialogs import CancelDialog, HelpScreen, ProblemsScreen, StartDialog
 from afl.cli.fleet_ui.log_screen import LogScreen
-from afl.cli.fleet_ui.main_screen import MainScreen
-from afl.cli.fleet_ui.overlays import HelpScreen, ProblemsScreen
-from afl.cli.fleet_ui.rows import Rows
-from afl.cli.fleet_ui.run_view import DagView, RunLog
+from afl.cli.fleet_ui.main_screen import FleetApp, MainScreen
+from afl.cli.fleet_ui.panels import DagView, Rows, RunLog
 from afl.fleet.messages import Status
 from afl.fleet.settings import FleetSettings
-from afl.operations.fleet.fleet_overview import BackgroundPoll, Overview
+from afl.operations.fleet.fleet_view import Overview, OverviewReader
 
 FLOW = """
 name: Flow
@@ -123,12 +120,12 @@ def test_answers_that_come_while_the_screen_is_closed_are_passed_over(
 ) -> None:
     looks: list[Overview] = []
 
-    class Counted(BackgroundPoll):
+    class Counted(OverviewReader):
         def look(self) -> Overview:
             looks.append(super().look())
             return looks[-1]
 
-    monkeypatch.setattr("afl.cli.fleet_ui.main_screen.Lookout", Counted)
+    monkeypatch.setattr("afl.cli.fleet_ui.main_screen.OverviewReader", Counted)
 
     async def story(pilot: Pilot[None], main: MainScreen) -> None:
         await main.query_one("#workflows").remove()  # as closing does, part after part

@@ -14,7 +14,7 @@ from redis import Redis
 from afl.devstack import temporary_stack
 from afl.kernel.settings import load_settings
 from afl.operations.doctor.diagnosis import diagnose
-from afl.operations.doctor.finding import Finding, Level
+from afl.operations.doctor.store_checks import Finding, Level
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.postgres_store import PostgresStore

@@ -8,14 +8,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from afl.cli.fleet_follow import LineDisplay, LiveDisplay, display_for
-from afl.cli.fleet_graph import graph, summary
-from afl.cli.fleet_lines import frame_text, line_text
+from afl.cli.fleet_display import LineDisplay, LiveDisplay, display_for, frame_text, graph, line_text, summary
 from afl.fleet.messages import LogLine, RunView, Status, TaskView
 from afl.fleet.workflow import Subprocess, Task, Workflow
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
 from afl.operations.fleet.fleet_follow import Away
-from afl.operations.fleet.fleet_log import plain_payload
+from afl.operations.fleet.fleet_view import plain_payload
 
 TRUE = Subprocess("true")
 DIAMOND = Workflow(

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from afl.cli.tables import Table
+from afl.cli.console import Table
 
 
 def printed(table: Table, width: int) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.dashboard.dag_drawing import BOX_HEIGHT, BOX_WIDTH, draw
+from afl.dashboard.drawings import BOX_HEIGHT, BOX_WIDTH, draw_dag
 from afl.kernel.dag import Dag
 
 
@@ -26,7 +26,7 @@ def dags(draw_: st.DrawFn) -> Dag:
 
 @given(dags())
 def test_boxes_are_apart_and_lines_lead_down(dag: Dag) -> None:
-    drawing = draw(dag)
+    drawing = draw_dag(dag)
     places = {box.node: box for box in drawing.boxes}
     assert set(places) == set(dag.nodes)
     boxes = list(places.values())

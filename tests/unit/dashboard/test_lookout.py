@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import pytest
 from support.eventually import eventually
 
-from afl.dashboard import background_poll as lookout
-from afl.dashboard.background_poll import BackgroundPoll, Look
-from afl.dashboard.live import Sources
+from afl.dashboard import live as lookout
+from afl.dashboard.live import BackgroundPoll, Look, Sources
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.memory_store import MemoryStore

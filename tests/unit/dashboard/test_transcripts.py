@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.dashboard.pages.transcript import Entry, transcript
+from afl.dashboard.pages.turns import Entry, transcript
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 from afl.operations.turn.turns import TurnLine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.dashboard.graph_drawing import bar, counts_text, curve
+from afl.dashboard.drawings import bar, counts_text, curve
 from afl.dashboard.wording import ago, as_json, duration, plural, short, size, step_url, tone, with_query
 from afl.kernel.clock import wall_ms
 from afl.operations.run.run_graph import GraphNode

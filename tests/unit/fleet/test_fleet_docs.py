@@ -14,7 +14,7 @@ from afl.fleet.protocol import Kind
 from afl.fleet.requests import Request
 from afl.fleet.workflow import Ray, Subprocess, UvPython
 from afl.fleet.workflow_file import read_workflow
-from afl.operations.fleet.fleet_setup import EXAMPLE
+from afl.operations.fleet.fleet_service import EXAMPLE
 
 DOCS = Path(__file__).parents[3] / "docs"
 YAML = (DOCS / "fleet-yaml.md").read_text()

@@ -17,9 +17,8 @@ from afl.kernel.settings import load_settings
 from afl.mcp import serving
 from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
 from afl.mcp.gate import Gate
-from afl.operations.access import Role, User, Users, hash_token
+from afl.operations.access import RateLimiter, Role, TokenCheck, User, Users, hash_token, network_of
 from afl.operations.client import StoreClient
-from afl.operations.rate_limit import RateLimiter, TokenCheck, network_of
 from afl.operations.run.run_list import list_runs
 from afl.runtime.memory_store import MemoryStore
 

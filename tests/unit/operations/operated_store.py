@@ -7,6 +7,7 @@ from typing import Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.language import compile_source
+from afl.operations.program.sources import choose_workflow
 from afl.operations.run import runs
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
@@ -28,7 +29,7 @@ MINUTE, HOUR = 60_000, 3_600_000
 
 
 def program_of(source: str) -> Program:
-    return runs.choose_workflow(compile_source(source, name="chain.afl"))
+    return choose_workflow(compile_source(source, name="chain.afl"))
 
 
 def begin(

@@ -11,8 +11,7 @@ from support.command_line import Afl, afl
 
 from afl.kernel.errors import InputError, NotFoundError, SettingError
 from afl.kernel.settings import load_settings
-from afl.operations.access import Role, hash_token, load_users
-from afl.operations.user_file import add_user, list_users, remove_user
+from afl.operations.access import Role, add_user, hash_token, list_users, load_users, remove_user
 
 __all__ = ["afl"]
 GOOD = {"role": "viewer", "token": hash_token("t")}

@@ -13,8 +13,8 @@ from operated_store import CHAIN, program_of
 
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.doctor.diagnosis import diagnose
-from afl.operations.doctor.finding import Finding, Level
 from afl.operations.doctor.sqlite_files import judge_space
+from afl.operations.doctor.store_checks import Finding, Level
 from afl.operations.program.submission import submit
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI

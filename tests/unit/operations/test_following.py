@@ -14,7 +14,7 @@ from afl.operations.client import StoreClient
 from afl.operations.program import submission
 from afl.operations.program.submission import KeyReused, submit_source
 from afl.operations.run import control
-from afl.operations.run.following import read_log, wait_for_run
+from afl.operations.run.waiting import read_log, wait_for_run
 from afl.runtime.entities import LogDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore

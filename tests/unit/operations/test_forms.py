@@ -20,7 +20,7 @@ from afl.operations.people.forms import (
     value_text,
 )
 from afl.operations.problems import error_of, problem_of
-from afl.operations.run import runs
+from afl.operations.program.sources import choose_workflow
 from afl.runtime.program.program import Program
 
 SOURCE = """namespace pay {
@@ -50,7 +50,7 @@ SOURCE = """namespace pay {
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    return runs.choose_workflow(compile_source(SOURCE, name="pay.afl"), "pay.Pay")
+    return choose_workflow(compile_source(SOURCE, name="pay.afl"), "pay.Pay")
 
 
 PAYEE = {"name": "Ada", "home": {"city": "Bonn", "zip": 53111}, "ways": ["cash"]}

@@ -12,10 +12,10 @@ from support.lives import Lives
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError
 from afl.operations.program.submission import submit
-from afl.operations.run import control, retention, runs
-from afl.operations.run.run_end import wait
+from afl.operations.run import control, runs
 from afl.operations.run.run_list import list_runs
-from afl.operations.run.spending import get_budget
+from afl.operations.run.run_summary import get_budget
+from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
 from afl.runtime.entities import HandledCount, LogDefinition, TaskDefinition, TaskState
@@ -160,11 +160,11 @@ def test_waiting_for_the_end(store: MemoryStore) -> None:
 def test_prune_removes_tasks_of_no_run(store: MemoryStore) -> None:
     for uuid in ("a", "b", "c"):
         store.save_task(TaskDefinition(uuid, "ns.F", "", "", "", "", state=TaskState.COMPLETED, updated=1))
-    counted = retention.prune(store, HOUR, dry_run=True)
+    counted = control.prune(store, HOUR, dry_run=True)
     assert (counted.runs, counted.tasks, counted.dry_run) == (0, 3, True)
     told: list[int] = []
     store.save_logs([LogDefinition(f"l{number}", 0, "", time=1) for number in range(5)])
-    removed = retention.prune(store, HOUR, batch=2, progress=told.append)
+    removed = control.prune(store, HOUR, batch=2, progress=told.append)
     assert (removed.runs, removed.tasks, told) == (0, 3, [2, 3, 5, 7, 8])
     assert store.get_all_tasks() == store.get_logs_by_runner("") == []
 
@@ -173,11 +173,11 @@ def test_prune_removes_old_runs_in_batches(store: MemoryStore) -> None:
     kept = begin(store)
     for _ in range(5):
         begin(store, Double=double, Half=double)
-    assert retention.prune(store, HOUR).runs == 0
-    counted = retention.prune(store, -HOUR, dry_run=True)
+    assert control.prune(store, HOUR).runs == 0
+    counted = control.prune(store, -HOUR, dry_run=True)
     assert (counted.runs, counted.dry_run, len(store.find_runs())) == (5, True, 6)
     told: list[int] = []
-    removed = retention.prune(store, -HOUR, batch=2, progress=told.append)
+    removed = control.prune(store, -HOUR, batch=2, progress=told.append)
     assert (removed.runs, told) == (5, [2, 4, 5])
     assert [run.workflow_id for run in store.find_runs()] == [kept]
 
@@ -185,7 +185,7 @@ def test_prune_removes_old_runs_in_batches(store: MemoryStore) -> None:
 def test_a_store_without_retention_says_so(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryStore, "capabilities", frozenset())
     with pytest.raises(CapabilityError, match="cannot remove runs"):
-        retention.prune(store, HOUR)
+        control.prune(store, HOUR)
 
 
 def test_tasks(store: MemoryStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operated_store import CHAIN, begin, double, program_of, refuse
 
-from afl.operations.program.starting import source_form
+from afl.operations.program.library import source_form
 from afl.operations.program.submission import submit
 from afl.operations.run import control
 from afl.operations.run.place_view import show_place

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from afl.kernel.errors import InputError
 from afl.language import compile_source
-from afl.operations.program.inputs import read_inputs, read_value
-from afl.operations.run.runs import choose_workflow
+from afl.operations.program.sources import choose_workflow
+from afl.operations.program.submission import read_inputs, read_value
 from afl.runtime.program.program import Program
 
 SOURCE = """schema Point {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
+from afl.operations.program.sources import choose_workflow
 from afl.operations.run import runs
 from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.memory_store import MemoryStore
@@ -53,7 +54,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 def tree(store: MemoryStore, *, handlers: bool = True, **inputs: Any) -> RunTree:
-    program = runs.choose_workflow(compile_source(SOURCE))
+    program = choose_workflow(compile_source(SOURCE))
     known = Handlers.of({"t.Work": work} if handlers else {})
     report = runs.start(store, program, inputs, handlers=known)
     return show(store, runs.find(store, report.run))

@@ -13,7 +13,7 @@ import afl
 from afl.kernel.errors import InputError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.language import CompileError, compile_source
-from afl.operations.program.sources import SourceError
+from afl.operations.program.sources import SourceError, choose_workflow
 from afl.operations.run import runs
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program.program import Program
@@ -45,7 +45,7 @@ def store() -> Iterator[MemoryStore]:
 
 @pytest.fixture
 def program() -> Program:
-    return runs.choose_workflow(compile_source(SOURCE, name="twice.afl"))
+    return choose_workflow(compile_source(SOURCE, name="twice.afl"))
 
 
 HANDLERS = Handlers.of({"t.Double": double})

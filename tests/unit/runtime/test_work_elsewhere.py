@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
-from afl.operations.run import runs
+from afl.operations.program.sources import choose_workflow
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluation.elsewhere import Elsewhere, earlier_ids, elsewhere_id
 from afl.runtime.evaluator import Evaluator, ExecutionResult
@@ -38,7 +38,7 @@ def evaluator() -> Any:
 
 
 def program_of(call: str = "", signature: str = "") -> Program:
-    return runs.choose_workflow(compile_source(SOURCE.format(call=call, signature=signature)))
+    return choose_workflow(compile_source(SOURCE.format(call=call, signature=signature)))
 
 
 def begin(evaluator: Evaluator, call: str = "", signature: str = "", **inputs: Any) -> ExecutionResult:
@@ -293,7 +293,7 @@ def test_a_turn_that_waits_elsewhere_is_not_waited_for_here(evaluator: Evaluator
             b = Ask($.q) with Human("x") with Concurrency("k", limit = 1)
         }
     }"""
-    program = runs.choose_workflow(compile_source(source))
+    program = choose_workflow(compile_source(source))
     with LocalRunner(evaluator, Handlers.of({"t.Ask": lambda q: {"answer": q}})) as runner:
         result = runner.run(program, {"q": "why?"})
     assert result.status == "PAUSED"

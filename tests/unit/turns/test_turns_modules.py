@@ -10,7 +10,7 @@ import pytest
 
 from afl.models import ScriptedModel
 from afl.operations.program.agents import AgentError
-from afl.operations.turn.turn_module import load_model, load_turn_module
+from afl.operations.turn.turn_service import load_model, load_turn_module
 from afl.turns import local_tool
 
 GOOD = """

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, RichLog, Static
 from textual.worker import get_current_worker
 
-from afl.cli.fleet_lines import frame_text, line_text
+from afl.cli.fleet_display import frame_text, line_text
 from afl.fleet.messages import LogLine
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms

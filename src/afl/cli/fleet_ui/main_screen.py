@@ -1,24 +1,31 @@
-"""The main screen: what is chosen, what is asked of the principal, and who shows the answer."""
+"""The terminal UI of the fleet: the application and its main screen."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 from textual.worker import get_current_worker
 
-from afl.cli.fleet_ui.dialogs import CancelDialog, StartDialog
-from afl.cli.fleet_ui.lists import agent_rows, run_rows, top_line, workflow_rows
+from afl.cli.fleet_ui.dialogs import CancelDialog, HelpScreen, ProblemsScreen, StartDialog
 from afl.cli.fleet_ui.log_screen import LogScreen
-from afl.cli.fleet_ui.overlays import ProblemsScreen
-from afl.cli.fleet_ui.rows import Rows
-from afl.cli.fleet_ui.run_view import MOST_LINES, DagView, RunLog
+from afl.cli.fleet_ui.panels import (
+    MOST_LINES,
+    DagView,
+    Rows,
+    RunLog,
+    agent_rows,
+    run_rows,
+    top_line,
+    workflow_rows,
+)
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway
 from afl.fleet.settings import FleetSettings
@@ -27,7 +34,7 @@ from afl.kernel.errors import AgentFlowError
 from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import Away, follow_run
-from afl.operations.fleet.fleet_overview import Overview, OverviewReader
+from afl.operations.fleet.fleet_view import Overview, OverviewReader
 
 _PARTS = ("#top", "#filter", "#workflows", "#agents", "#runs", "#dag-part", "#log-part")
 
@@ -253,3 +260,30 @@ class MainScreen(Screen[None]):
         except AgentFlowError as error:
             self.app.call_from_thread(self.notify, str(error), severity="error")
         self._wake.set()
+
+
+_PATIENCE_MS = 1_500  # a person looks at it: an answer that takes longer is as good as none
+
+
+class FleetApp(App[None]):
+    """`afl fleet ui`."""
+
+    TITLE = "AgentFlow fleet"
+    CSS_PATH = "fleet.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help"),
+        Binding("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, settings: FleetSettings) -> None:
+        super().__init__()
+        patience = min(settings.default_zmq_timeout_ms, _PATIENCE_MS)
+        self.main = MainScreen(replace(settings, default_zmq_timeout_ms=patience))
+
+    def get_default_screen(self) -> MainScreen:
+        return self.main
+
+    def action_help(self) -> None:
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl import __version__
-from afl.dashboard.api.arguments import LONGEST_KEY, is_required, outer_parameters
+from afl.dashboard.api.requests import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
 from afl.operations import serialization
 from afl.operations.catalogue import API, PUBLIC

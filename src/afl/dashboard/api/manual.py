@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from afl import __version__
-from afl.dashboard.api.answers import DOCS
-from afl.dashboard.api.arguments import is_required, outer_parameters
+from afl.dashboard.api.requests import DOCS, is_required, outer_parameters
 from afl.dashboard.rendering import page
 from afl.kernel.errors import MissingExtraError
 from afl.operations import serialization

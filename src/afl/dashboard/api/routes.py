@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from afl.dashboard.api.answers import success
-from afl.dashboard.api.arguments import read_arguments
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
+from afl.dashboard.api.requests import read_arguments, success
 from afl.operations.catalogue import API, PUBLIC
 from afl.operations.client import StoreClient
 from afl.operations.operation import Operation

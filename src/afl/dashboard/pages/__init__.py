@@ -8,7 +8,7 @@ from afl.dashboard.pages import (
     approvals,
     audit,
     flows,
-    frame,
+    parts,
     run,
     runs,
     schedules,
@@ -19,12 +19,10 @@ from afl.dashboard.pages import (
     tasks,
     turns,
 )
-from afl.dashboard.pages.fleet_part import FLEET
-from afl.dashboard.pages.messages_part import MESSAGES
-from afl.dashboard.pages.parts import optional_routes
+from afl.dashboard.pages.parts import FLEET, MESSAGES, optional_routes
 
 ROUTES: list[BaseRoute] = [
-    *frame.routes,
+    *parts.routes,
     *runs.routes,
     *run.routes,
     *step.routes,

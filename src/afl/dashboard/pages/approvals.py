@@ -11,11 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.actions import shown_texts, submitted, text_of
+from afl.dashboard.pages.parts import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.operations.people import approvals
-from afl.operations.people.approval_history import list_answered
-from afl.operations.people.approvals import ApprovalClosed, ApprovalView
+from afl.operations.people.approvals import ApprovalClosed, ApprovalView, list_answered
 from afl.operations.people.forms import FormError, parse
 
 _PAGE = 50

@@ -1,9 +1,11 @@
-"""The fleet: workflows of processes, their runs as a DAG with lines that stream in, and the agents that run them."""
+"""Pages of the fleet: workflows, runs with their DAG and log lines, agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,23 +14,79 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.background_poll import BackgroundPoll, Look
-from afl.dashboard.dag_drawing import BOX_HEIGHT, BOX_WIDTH, draw
-from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.pages.actions import text_of
-from afl.dashboard.pages.fleet_lines import LineFilter, lines_stream, named_run
-from afl.dashboard.pages.fleet_part import FLEET
-from afl.dashboard.pages.parts import ask_soon, of_part
+from afl.dashboard.drawings import BOX_HEIGHT, BOX_WIDTH, draw_dag
+from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
+from afl.dashboard.pages.parts import FLEET, ask_soon, number_of, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
-from afl.dashboard.rendering import flash_redirect, fragment, page
-from afl.fleet.messages import Status
+from afl.dashboard.rendering import ENVIRONMENT, flash_redirect, fragment, page
+from afl.dashboard.streams import apart, event_stream
+from afl.fleet.errors import PrincipalAway, RequestRefused
+from afl.fleet.messages import LogLine, Status
 from afl.fleet.requests import ListAgents, ListRuns, WatchRun
 from afl.fleet.workflow import ParameterKind, Workflow
 from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.fleet import fleet
+from afl.operations.fleet.fleet import LogFilter, LogQuery
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
-from afl.operations.fleet.fleet_log import last_lines, plain_payload
-from afl.operations.fleet.fleet_search import search_fleet
+from afl.operations.fleet.fleet_follow import follow_logs
+from afl.operations.fleet.fleet_view import last_lines, plain_payload, search_fleet
+
+_LONGEST = 400
+
+
+@dataclass(frozen=True)
+class LineFilter:
+    """Which lines: of one task, and those that hold a text."""
+
+    task: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> LineFilter:
+        given = request.query_params
+        return cls(given.get("task", "")[:_LONGEST], given.get("text", "")[:_LONGEST])
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.task or self.text)
+
+
+async def named_run(request: Request) -> RunStanding:
+    """The run that the path names; NotFoundError if the principal has none of that id."""
+    try:
+        return await ask_soon(request, fleet.show_run, request.path_params["run"])
+    except RequestRefused as refused:
+        raise NotFoundError(str(refused)) from refused
+
+
+@of_part(FLEET)
+async def lines_stream(request: Request) -> Response:
+    """Lines behind a position, for as long as the browser listens; it reads on where it was after an outage."""
+    standing = await named_run(request)
+    wanted = LineFilter.of(request)
+    query = LogQuery(run=standing.run.run_id, task=wanted.task, text=wanted.text)
+    chosen = LogFilter(query, [] if standing.workflow is None else [standing.workflow])
+    return event_stream(request, _events(query, chosen, _after(request)))
+
+
+def _after(request: Request) -> int:
+    return number_of(request.headers.get("last-event-id") or request.query_params.get("after", ""))
+
+
+async def _events(query: LogQuery, chosen: LogFilter, after: int) -> AsyncGenerator[str, None]:
+    template = ENVIRONMENT.get_template("fleet_lines.html")
+    yield "retry: 2000\n\n"
+    try:
+        async for lines in apart(follow_logs(fleet.hasty_settings(), query, chosen, after=after)):
+            shown = template.render(lines=lines, plain=plain_payload)
+            yield f"id: {_last(lines)}\nevent: append\ndata: {json.dumps(shown)}\n\n"
+    except PrincipalAway:
+        yield "event: away\ndata: {}\n\n"  # the browser comes back by itself
+
+
+def _last(lines: list[LogLine]) -> int:
+    return lines[-1].position
+
 
 _RUNS = 50
 _WATCH_MS = 1_000
@@ -159,7 +217,7 @@ def trigger_words(trigger: str) -> str:
 
 
 def _picture(workflow: Workflow | None, tasks: dict[str, TaskLine]) -> dict[str, Any]:
-    drawing = draw(workflow.dag) if workflow is not None and tasks else None
+    drawing = draw_dag(workflow.dag) if workflow is not None and tasks else None
     return {"drawing": drawing, "box_width": BOX_WIDTH, "box_height": BOX_HEIGHT}
 
 

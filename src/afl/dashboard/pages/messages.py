@@ -13,11 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.coordination.models import AgentId, DeadLetter, MessagePriority, QueueStatistics
-from afl.dashboard.background_poll import BackgroundPoll, Look
-from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.pages.actions import text_of
-from afl.dashboard.pages.messages_part import MESSAGES
-from afl.dashboard.pages.parts import ask_soon, of_part
+from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
+from afl.dashboard.pages.parts import MESSAGES, ask_soon, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.dashboard.wording import plural
@@ -25,7 +22,7 @@ from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.message import coordination
 from afl.operations.message.coordination import Action, Where, agent_text
-from afl.operations.message.message_search import search_messages
+from afl.operations.message.message_view import search_messages
 
 _LETTERS = 100
 _PRIORITIES = sorted(MessagePriority, reverse=True)

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from afl.dashboard.graph_drawing import draw, states
-from afl.dashboard.pages.actions import number_of
+from afl.dashboard.drawings import draw, states
+from afl.dashboard.pages.parts import number_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, run_url
 from afl.kernel.errors import AccessError, AgentFlowError

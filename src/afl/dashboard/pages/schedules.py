@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.actions import shown_texts, submitted, text_of
-from afl.dashboard.pages.parts import Part, of_part
+from afl.dashboard.pages.parts import Part, of_part, shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.actions import shown_texts, submitted, text_of
+from afl.dashboard.pages.parts import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, page
 from afl.dashboard.wording import run_url
 from afl.kernel.error_text import error_text
@@ -18,8 +18,7 @@ from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
 from afl.operations.parameters import LONGEST_SOURCE
 from afl.operations.people.forms import Form, FormError, parse
-from afl.operations.program.library import list_workflows, workflow_form
-from afl.operations.program.starting import SourceForm, source_form
+from afl.operations.program.library import SourceForm, list_workflows, source_form, workflow_form
 from afl.operations.program.submission import Submitted, start_workflow, submit_source
 
 

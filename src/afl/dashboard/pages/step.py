@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.actions import number_of
+from afl.dashboard.pages.parts import number_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.actions import number_of
+from afl.dashboard.pages.parts import number_of
 from afl.dashboard.rendering import ask, fragment, page
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError

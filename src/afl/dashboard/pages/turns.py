@@ -1,30 +1,128 @@
-"""Turns: the agents that converse, what is asked of them, and each turn as a transcript that grows while it runs."""
+"""Pages of turns: lists, transcripts, and the words of models as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.background_poll import BackgroundPoll, Look
-from afl.dashboard.live import WATCHERS, Sources, Watcher
-from afl.dashboard.pages.actions import text_of
-from afl.dashboard.pages.parts import Part, ask_soon, of_part
+from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
+from afl.dashboard.pages.parts import Part, ask_soon, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.pages.tasks import skipped
-from afl.dashboard.pages.transcript import transcript
-from afl.dashboard.pages.turn_words import has_words, words
 from afl.dashboard.rendering import flash_redirect, fragment, page
-from afl.kernel.errors import InputError
+from afl.dashboard.streams import apart, event_stream
+from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.settings import Settings
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn.turn_view import CardView, StepView, TurnView
+from afl.operations.turn.turn_wait import follow
 from afl.operations.turn.turns import AgentLine
 from afl.turns.store.turn_queries import pulse
+
+LOCAL = "local"
+
+
+def has_words(settings: Settings) -> bool:
+    """Whether words of other processes can be heard."""
+    return settings.bus != LOCAL
+
+
+async def words(request: Request) -> Response:
+    """Pieces of text of one turn, for as long as the browser listens."""
+    settings: Settings = request.app.state.settings
+    agent, turn = request.path_params["agent"], request.path_params["turn"]
+    return event_stream(request, _pieces(settings, agent, turn))
+
+
+async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncGenerator[str, None]:
+    yield "retry: 3000\n\n"
+    if not has_words(settings):
+        return
+    try:
+        async for event in apart(follow(settings, agent, words=True)):
+            if event.payload.get("agent_turn_id") != turn:
+                continue
+            if event.kind == "chunk" and event.payload.get("chunk_type") == "content":
+                yield f"event: words\ndata: {json.dumps(event.payload.get('content', ''))}\n\n"
+            elif event.kind == "task":
+                yield "event: over\ndata: {}\n\n"
+                return
+    except AgentFlowError:
+        yield "event: over\ndata: {}\n\n"  # no such agent, or no bus: the transcript itself still grows
+
+
+THOUGHT, CALL, RESULT, DELIVERABLE = "agent.thought", "tool.call", "tool.result", "task.deliverable"
+_WORDS = {
+    "task.instruction": "asks",
+    "task.result_fields": "asks for these fields",
+    DELIVERABLE: "delivers",
+    "agent.error": "failed",
+    THOUGHT: "says",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: a card, or a call with the card that answers it. `step` heads those that follow it."""
+
+    kind: str  # step, card or call
+    who: str = ""
+    word: str = ""
+    card: CardView | None = None
+    value: Any = None  # of a call's arguments, as data
+    result: CardView | None = None
+    answer: Any = None
+    step: StepView | None = None
+
+
+def transcript(view: TurnView) -> list[Entry]:
+    """Everything, the context first; each step before its first card, each result with its call."""
+    steps = {step.step: step for step in view.steps}
+    results = {card.call: card for card in view.cards if card.type == RESULT and card.call}
+    calls = {card.call for card in view.cards if card.type == CALL}
+    delivered = {card.text for card in view.cards if card.type == DELIVERABLE}
+    shown: set[str] = set()
+    entries = [_card(card) for card in view.context]
+    for card in view.cards:
+        if card.step in steps and card.step not in shown and card.type != RESULT:
+            shown.add(card.step)
+            entries.append(Entry("step", step=steps[card.step]))
+        if card.type == CALL:
+            entries.append(_call(card, results.get(card.call)))
+        elif card.type == RESULT and card.call in calls:
+            continue  # it stands with its call
+        elif card.type != THOUGHT or (card.text and card.text not in delivered):
+            entries.append(_card(card))
+    entries += [Entry("step", step=step) for step in view.steps if step.step not in shown]
+    return entries
+
+
+def _card(card: CardView) -> Entry:
+    return Entry("card", card.author or card.tool, _WORDS.get(card.type, card.type), card)
+
+
+def _call(card: CardView, result: CardView | None) -> Entry:
+    answer = _data(result.text) if result is not None else None
+    return Entry("call", card.author, "calls", card, _data(card.text), result, answer)
+
+
+def _data(text: str) -> Any:
+    """Text that is JSON as data, and other text as it is."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
 
 TURNS = Part(
     "turns",

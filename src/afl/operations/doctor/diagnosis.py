@@ -14,8 +14,7 @@ from afl.kernel.database import Database, connect
 from afl.kernel.errors import AgentFlowError, StoreReadOnly
 from afl.kernel.settings import Settings
 from afl.operations.doctor import sqlite_files, store_checks
-from afl.operations.doctor.finding import Finding, Level, error, note
-from afl.operations.doctor.schema_check import tables_fit
+from afl.operations.doctor.store_checks import Finding, Level, error, note, tables_fit
 from afl.operations.run.run_store import opened
 
 Begin = Callable[[str], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.operations.doctor.finding import Finding, error, fine, note, warning
+from afl.operations.doctor.store_checks import Finding, error, fine, note, warning
 
 
 def server(store: Any) -> list[Finding]:

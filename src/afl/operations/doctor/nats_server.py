@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.setting_kinds import mask_url
-from afl.operations.doctor.finding import Finding, error, fine, note
+from afl.operations.doctor.store_checks import Finding, error, fine, note
 
 try:
     import nats.errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel.database import Database, Row, queries
-from afl.operations.doctor.finding import Finding, error, fine, note, warning
+from afl.operations.doctor.store_checks import Finding, error, fine, note, warning
 
 Q = queries("afl.kernel.database", "sql")
 _OLDEST = 130000

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from afl.coordination.connections import open_client
 from afl.kernel.clock import wall_ms
 from afl.kernel.setting_kinds import mask_url
-from afl.operations.doctor.finding import Finding, error, fine, warning
+from afl.operations.doctor.store_checks import Finding, error, fine, warning
 
 _SKEW_MS = 2_000
 _CHECK = "redis"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from afl.kernel.database.sqlite_log import integrity_problems, read_log
 from afl.kernel.database.sqlite_read_only import is_read_only
 from afl.kernel.filesystem import network_type
-from afl.operations.doctor.finding import Finding, Level, error, fine, note, warning
+from afl.operations.doctor.store_checks import Finding, Level, error, fine, note, warning
 
 _BESIDE = ("", "-wal", "-shm", ".writer", ".live")
 _OTHERS = 0o077

@@ -1,20 +1,102 @@
-"""Checks of an open store, whatever its kind: rows, holds, servers, the clock, notifications."""
+"""Findings of the doctor, and the checks of what a store holds: versions of tables, rows, leases, clocks."""
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
+from afl.kernel import journal, schedule
 from afl.kernel.clock import wall_ms
+from afl.kernel.database import Database, Schema
+from afl.kernel.database.migration import stored_versions
 from afl.kernel.presence import Life
-from afl.operations.doctor.finding import Finding, Level, error, fine, note, warning
 from afl.operations.work.workers import Liveness, servers
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
 from afl.runtime.persistence.inspection import OrphanKind
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.stores.sql_store import tables, usage
+from afl.turns.store.tables import SCHEMAS as TURNS
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"  # worth knowing
+    WARNING = "warning"  # it works, and may hurt one day
+    ERROR = "error"  # work is lost, refused or stands still
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: `text` says what is so, `remedy` what to do about it."""
+
+    check: str
+    level: Level
+    text: str
+    remedy: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether somebody should do something."""
+        return self.level in (Level.WARNING, Level.ERROR)
+
+
+def fine(check: str, text: str) -> list[Finding]:
+    """Nothing is wrong."""
+    return [Finding(check, Level.OK, text)]
+
+
+def note(check: str, text: str, remedy: str = "") -> list[Finding]:
+    """Nothing is wrong, and somebody may want to know."""
+    return [Finding(check, Level.NOTE, text, remedy)]
+
+
+def warning(check: str, text: str, remedy: str) -> list[Finding]:
+    """It works, and may hurt one day."""
+    return [Finding(check, Level.WARNING, text, remedy)]
+
+
+def error(check: str, text: str, remedy: str) -> list[Finding]:
+    """Something does not work."""
+    return [Finding(check, Level.ERROR, text, remedy)]
+
+
+_EVERYWHERE = (tables.SCHEMA, usage.SCHEMA, schedule.SCHEMA, journal.SCHEMA, *TURNS)
+_NEWER = "Update AgentFlow on this machine to the version that wrote the store."
+_OLDER = "The next process that works on the store brings it forward. Make a backup, and stop older processes before."
+
+
+def tables_fit(database: Database) -> list[Finding]:
+    """Versions of all parts that are in the store; nothing is brought forward by looking."""
+    stored = stored_versions(database)
+    if not stored:
+        return note("tables", "the store has no tables yet; the first process that works on it makes them")
+    wanted = {each.name: each.version for each in _known(stored)}
+    found: list[Finding] = []
+    for name, version in sorted(stored.items()):
+        expected = wanted.get(name, version)
+        text = f"the tables of {name} have version {version}, this AgentFlow knows {expected}"
+        if version > expected:
+            found += error("tables", text, _NEWER)
+        elif version < expected:
+            found += warning("tables", text, _OLDER)
+    return found or fine("tables", f"the tables of {', '.join(sorted(stored))} are up to date")
+
+
+def _known(stored: Mapping[str, int]) -> list[Schema]:
+    found = list(_EVERYWHERE)
+    if "presence" in stored:  # on PostgreSQL alone, whose driver its module needs
+        found.append(importlib.import_module("afl.kernel.presence.postgres").SCHEMA)
+    if "runtime-functions" in stored:
+        found.append(importlib.import_module("afl.runtime.postgres_store").FUNCTIONS)
+    return found
+
 
 _MOST = 10_000
 _GRACE_MS = 60_000  # a lease that ended just now is not worth a word

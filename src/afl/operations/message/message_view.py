@@ -1,4 +1,4 @@
-"""Queues and dead letters as plain records: for those who ask over HTTP."""
+"""Queues and dead letters as plain data, and search."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from afl.coordination.models import AgentId, DeadLetter
 from afl.operations.message import coordination
 from afl.operations.message.coordination import Where, agent_text
 from afl.operations.parameters import Limit
+from afl.operations.search import Hit, few, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,22 @@ def _letter(owner: AgentId, letter: DeadLetter) -> Letter:
         message=held.message.model_dump(mode="json") if held is not None else None,
         raw=letter.raw or "",
     )
+
+
+def search_messages(where: Where, text: str) -> list[Hit]:
+    """Agents, registered or with a queue, and circuit breakers."""
+    wanted = text.strip()
+    if not wanted:
+        return []
+    queued = [each.agent_id for each in coordination.queues(where)]
+    registered = [AgentId.model_validate(each["agent_id"]) for each in coordination.agents(where)]
+    known = dict.fromkeys(map(agent_text, [*queued, *registered]))
+    agents = (
+        Hit("message agent", name, name, exact=name == wanted) for name in known if within(wanted, name)
+    )
+    breakers = (
+        Hit("circuit breaker", each.name, each.name, each.state, exact=each.name == wanted)
+        for each in coordination.breakers(where)
+        if within(wanted, each.name)
+    )
+    return [*few(agents), *few(breakers)]

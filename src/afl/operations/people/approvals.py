@@ -1,7 +1,4 @@
-"""Approvals: steps that wait for a person (`with Human("finance")`), and what people answer.
-
-The approval is the step's task: it has the task's id. Who answered is kept with it.
-"""
+"""What waits for a person: list, show, answer, reject, and what was answered."""
 
 from __future__ import annotations
 
@@ -208,3 +205,19 @@ class _Answer:
                 time=now,
             )
         )
+
+
+_LOOKED_THROUGH = 2_000  # of the newest tasks of any kind: stores keep no list of those that people answered
+
+
+def list_answered(store: PersistenceAPI, *, group: str = "", limit: Limit = 50) -> list[Approval]:
+    """Questions that are answered, rejected, expired or canceled, the newest first; of one group, if named."""
+    via = f"{KIND}:{group}"
+    found = [
+        task
+        for task in store.get_all_tasks(_LOOKED_THROUGH)
+        if task.state != TaskState.PENDING and (task.via == via if group else task.via.startswith(via))
+    ]
+    questions = Questions(store)
+    every = [questions.approval(task) for task in found[:limit]]
+    return sorted(every, key=lambda each: each.answered_at or each.created, reverse=True)

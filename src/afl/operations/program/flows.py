@@ -9,9 +9,7 @@ from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError
 from afl.language.diagnostics import Diagnostic
 from afl.operations.parameters import Limit, about
-from afl.operations.program.compilation import examine
-from afl.operations.program.sources import from_text
-from afl.operations.program.workflow_signature import WorkflowSignature, signatures
+from afl.operations.program.sources import WorkflowSignature, examine, from_text, signatures
 from afl.runtime.entities import FlowDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program

@@ -1,21 +1,26 @@
-"""Workflows that a store knows: those that were published, and those of its latest runs."""
+"""Workflows that can be started by name, and their start forms."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import random_id
 from afl.kernel.near_names import near_name
+from afl.language.diagnostics import Diagnostic
 from afl.operations.parameters import Source, Workflow, about
-from afl.operations.people.form_fields import Form
-from afl.operations.people.form_making import start_form
-from afl.operations.program.compilation import compile_sources
-from afl.operations.program.sources import from_text
-from afl.operations.program.workflow_signature import WorkflowSignature, signature
-from afl.operations.run.runs import choose_workflow
+from afl.operations.people.forms import Form, start_form
+from afl.operations.program.sources import (
+    WorkflowSignature,
+    choose_workflow,
+    compile_source,
+    compile_sources,
+    from_text,
+    program_of,
+    signature,
+)
 from afl.runtime.entities import FlowDefinition, FlowIdentity, SourceText, WorkflowDefinition
 from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.program.cache import ProgramCache
@@ -147,3 +152,23 @@ def _text_of(store: PersistenceAPI, known: KnownWorkflow) -> SourceText:
     if flow is None or not flow.compiled_sources:
         raise NotFoundError(f"the workflow {known.name!r} is no longer published")
     return flow.compiled_sources[0]
+
+
+@dataclass(frozen=True)
+class SourceForm:
+    """What the compiler found, the workflows of the source, and the form of the one chosen (or the only one)."""
+
+    findings: list[Diagnostic]
+    workflows: list[str] = field(default_factory=list)
+    workflow: str = ""
+    form: Form | None = None
+
+
+def source_form(store: PersistenceAPI, source: Source, *, workflow: str = "") -> SourceForm:
+    """The form that starts a workflow of a source; nothing is stored."""
+    found = compile_source(store, source)
+    names = [each.name for each in found.workflows]
+    chosen = workflow if workflow in names else names[0] if len(names) == 1 else ""
+    if not found.valid or not chosen:
+        return SourceForm(found.findings, names)
+    return SourceForm(found.findings, names, chosen, start_form(program_of(source, chosen)))

@@ -5,19 +5,66 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from afl.kernel.clock import wall_ms
 from afl.operations.parameters import about
 from afl.operations.reason.reasons import Outlook, Reason
-from afl.operations.reason.run_standing import standing
-from afl.operations.reason.server_reasons import server_reason
-from afl.operations.reason.snapshot import DiagnosticSnapshot, step_words
-from afl.operations.reason.step_reasons import most_telling, step_reason
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, step_words
+from afl.operations.reason.step_reasons import most_telling, standing, step_reason
 from afl.operations.reason.subjects import StepPlace, Subject, find
 from afl.operations.reason.task_reasons import task_reason
-from afl.operations.work.store_lock import StoreLock, store_lock
+from afl.operations.spans import clock, span
+from afl.operations.work.workers import Liveness, Server, StoreLock, store_lock
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
 from afl.runtime.types import WorkflowId
+
+
+def server_reason(snapshot: DiagnosticSnapshot, server_id: str) -> Reason:
+    """The reason of one server."""
+    server = next(each for each in snapshot.servers if each.id == server_id)
+    code, sentence, action = _judge(server)
+    return Reason(code, "server", server.id, sentence, action)
+
+
+def _judge(server: Server) -> tuple[str, str, str]:
+    """Code, sentence and action, by what can be seen of the server."""
+    title, silence = server.title, span(server.ping_age_ms)
+    last = clock(wall_ms() - server.ping_age_ms)
+    match server.liveness:
+        case Liveness.STOPPED:
+            return "server-stopped", f"{title} was shut down at {last}.", "Start it again if it is needed."
+        case Liveness.FAILED:
+            error = first_line(str((server.error or {}).get("message", "no error was recorded")))
+            return "server-failed", f"{title} gave up at {last}: {error}", "Mend that, and start it again."
+        case Liveness.DEAD:
+            sentence = f"the process of {title} died; its last sign of life was {silence} ago."
+            return "server-dead", sentence, "Start it again; other servers take its work over."
+        case Liveness.SILENT:
+            sentence = f"{title} has said nothing for {silence}, and its process cannot be seen from here."
+            return (
+                "server-silent",
+                sentence,
+                f"Look at {server.name}: is the process there, does it reach the store?",
+            )
+        case Liveness.HANGING:
+            sentence = (
+                f"the process of {title} lives, but has said nothing for {silence}: it is blocked or stopped."
+            )
+            return "server-hanging", sentence, "Look at what it does, or restart it."
+        case Liveness.STARTING:
+            return "server-starting", f"{title} has registered and is about to claim work.", "Wait a moment."
+        case _:
+            return _working(server)
+
+
+def _working(server: Server) -> tuple[str, str, str]:
+    if server.is_full:
+        sentence = f"{server.title} works on {server.use} tasks, as many as it takes."
+        return "server-full", sentence, "Wait, start another server, or raise its --concurrency."
+    where = f"list {server.task_list}" if server.task_list else "any list"
+    sentence = f"{server.title} lives, works on {server.use} tasks and claims from {where}."
+    return "server-working", sentence, "Nothing to do."
 
 
 def why(
@@ -27,7 +74,7 @@ def why(
     ] = None,
 ) -> Reason:
     """Say why something does not move, and what to do about it."""
-    return explain(store, find(store, name or None))
+    return explain(store, find(store, name))
 
 
 def explain(store: PersistenceAPI, subject: Subject) -> Reason:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import Limit, Position
-from afl.operations.program.program_shelf import shelf
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
+from afl.operations.run.run_store import shelf
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from afl.operations.run.badges import badges
+from afl.operations.run.run_summary import badges
 from afl.operations.work.timetable import schedules
 from afl.runtime.entities import TaskHold
 from afl.runtime.persistence import PersistenceAPI, TaskFilter

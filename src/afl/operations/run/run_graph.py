@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from afl.operations.program.program_shelf import shelf
 from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
+from afl.operations.run.run_store import shelf
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI

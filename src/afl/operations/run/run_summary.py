@@ -1,19 +1,65 @@
-"""A run at a glance: what it is, what went in and came out, what it cost, and what went wrong."""
+"""Figures of runs: a run at a glance, what its models cost, what is open in the store."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from afl.operations.program.program_shelf import shelf
 from afl.operations.run import run_store
 from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.run_list import RunLine, run_line
-from afl.operations.run.spending import get_budget, get_usage
-from afl.runtime.entities import RunnerState
+from afl.operations.run.run_store import shelf
+from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.persistence.usage import Budget, UsageTotal, total
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
+from afl.runtime.persistence.usage import Budget, UsageRecord, UsageTotal, check_limits, total
+from afl.runtime.stores.usage_store import budget_store, usage_store
+
+_MOST = 100  # nobody reads a larger number beside a menu
+
+
+@dataclass(frozen=True)
+class Badges:
+    """Open runs, and approvals that wait for a person (at most 100 are counted)."""
+
+    runs: int = 0
+    approvals: int = 0
+
+
+def badges(store: PersistenceAPI) -> Badges:
+    """The numbers as of now."""
+    waiting = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="human", limit=_MOST))
+    return Badges(store.count_open_runs(), len(waiting))
+
+
+def get_usage(store: PersistenceAPI, run: str) -> list[UsageRecord]:
+    """The calls to models in a run; none where the store keeps no record of them."""
+    kept = usage_store(store)
+    return kept.get_usage(run) if kept is not None else []
+
+
+def usage_by(records: Iterable[UsageRecord], places: Mapping[str, str]) -> dict[str, UsageTotal]:
+    """Use by place of the program; `places` says where each step stands."""
+    found: dict[str, UsageTotal] = {}
+    for record in records:
+        place = places.get(record.step_id)
+        if place is not None:
+            found[place] = found.get(place, UsageTotal()).adding(record)
+    return found
+
+
+def get_budget(store: PersistenceAPI, run: str) -> Budget | None:
+    """The budget of a run, if it has one."""
+    return budget_store(store).get_budget(run) if "budgets" in store.capabilities else None
+
+
+def set_budget(
+    store: PersistenceAPI, run: str, *, usd: float | None = None, tokens: int | None = None
+) -> None:
+    """Give a run a budget, or another one. InputError for limits that are none."""
+    check_limits(usd, tokens)
+    budget_store(store).set_budget(run, usd=usd, tokens=tokens)
 
 
 @dataclass(frozen=True)

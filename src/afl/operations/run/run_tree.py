@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from afl.kernel.clock import wall_ms
-from afl.operations.program.program_shelf import shelf
-from afl.operations.run.graph_labels import case_title
+from afl.operations.run.graph_plan import case_title
 from afl.operations.run.run_log import entries
-from afl.operations.run.spending import get_budget, get_usage, usage_by
+from afl.operations.run.run_store import shelf
+from afl.operations.run.run_summary import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
 from afl.runtime.entities import RunDefinition
 from afl.runtime.errors import StepFailure

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.errors import AgentFlowError
 from afl.kernel.ids import sortable_id
 from afl.kernel.near_names import near_name
 from afl.kernel.settings import Settings, load_settings
-from afl.language.compiler import Compiled
-from afl.operations.program.sources import shown_name
 from afl.operations.run.attempts import AttemptView, failed_attempts, last_failure
 from afl.operations.run.run_store import UnknownRun, find, opened
-from afl.operations.run.spending import set_budget
+from afl.operations.run.run_summary import set_budget
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.pace import Pace
@@ -38,7 +36,6 @@ __all__ = [
     "RunReport",
     "UnknownRun",
     "Waiting",
-    "choose_workflow",
     "find",
     "opened",
     "resume",
@@ -46,7 +43,6 @@ __all__ = [
 ]
 
 DEFAULT_CONCURRENCY = 8
-_LONGEST_SOURCE = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -107,28 +103,6 @@ class RunPaused(
         facets = ", ".join(each.facet for each in report.waiting_for) or "an operator"
         super().__init__(f"run {report.run} of {report.workflow} waits for {facets}")
         self.report = report
-
-
-def choose_workflow(compiled: Compiled, name: str | None = None, *, source: str = "") -> Program:
-    """The program with the named workflow as its entry, or with its only one."""
-    shown = source or next((shown_name(each) for each in compiled.sources), "")
-    known = Program({"program": compiled.program}).workflows()
-    if name is None and len(known) != 1:
-        if not known:
-            raise InputError(f"{shown} declares no workflow; there is nothing to run")
-        raise InputError(f"{shown} declares several workflows: {', '.join(known)}; name the one to run")
-    # The compiled program does not say which of several sources a line is in; naming one might name the wrong one.
-    place = {"source": shown, **_text(compiled)} if len(compiled.sources) == 1 else {}
-    try:
-        return Program({"program": compiled.program, "workflow": name or known[0], **place})
-    except InputError as error:
-        raise InputError(f"{shown}: {error}") from error
-
-
-def _text(compiled: Compiled) -> dict[str, str]:
-    """The source itself, kept with the program so that people can be shown the line that an error names."""
-    text = next(iter(compiled.sources.values()))
-    return {"text": text} if len(text) <= _LONGEST_SOURCE else {}
 
 
 def start(

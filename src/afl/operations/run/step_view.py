@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import about
-from afl.operations.program.program_shelf import shelf
 from afl.operations.reason import subjects
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.snapshot import DiagnosticSnapshot
@@ -20,7 +19,8 @@ from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
-from afl.operations.run.spending import get_usage
+from afl.operations.run.run_store import shelf
+from afl.operations.run.run_summary import get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI

@@ -1,7 +1,4 @@
-"""What a process hosts besides handlers: bridges to the other parts, and the agents that its modules declare.
-
-Each bridge is opened when there is a first step for it, so hosting one costs nothing where it is not used.
-"""
+"""Bridges in a process: the parts that event facets are sent to, started with it and stopped with it."""
 
 from __future__ import annotations
 
@@ -9,8 +6,9 @@ import asyncio
 import importlib
 import importlib.util
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afl.bridges.bridge import Bridge, BridgeFactory, Host
@@ -19,16 +17,93 @@ from afl.bridges.service import BridgeService
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.presence import Life
-from afl.kernel.settings import SETTINGS, Settings
-from afl.operations.work.offers import Offer
-from afl.runtime.evaluator import Evaluator
+from afl.kernel.settings import SETTINGS, Settings, load_settings
+from afl.language.source import CompilerInput
+from afl.operations.program.sources import (
+    SourceError,
+    choose_workflow,
+    compile_sources,
+    from_text,
+    read_files,
+)
+from afl.operations.run.runs import (
+    DEFAULT_CONCURRENCY,
+    RunFailed,
+    RunPaused,
+    RunReport,
+    opened,
+    start,
+)
+from afl.operations.work.offers import Offer, offer_of
+from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program.inputs import check_inputs
 from afl.runtime.program.policies import BRIDGES, NAMESPACE
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
+from afl.runtime.task_handlers.capture import capturing_logging
 
 if TYPE_CHECKING:
-    from afl.operations.turn.turn_module import TurnModule
+    from afl.operations.turn.turn_service import TurnModule
+
+
+def run(
+    source: str | Path,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    handlers: Any = None,
+    workflow: str | None = None,
+    store: str | PersistenceAPI | None = None,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    capture_logging: bool = False,
+) -> dict[str, Any]:
+    """Compile and run a workflow in this process; its outputs.
+
+    `source` is a text in AFL, or the path of a file that has one. `handlers` are functions by facet name, or a module
+    (or other object) with marked functions; of a module @answers functions and agents of turns count as well.
+    `capture_logging` stores what handlers say by `logging` in the log of the run, meanwhile.
+    Raises CompileError, InputError, RunFailed or RunPaused; `RunFailed.traceback` shows which line of a handler failed.
+    """
+    compiled = compile_sources(_sources(source))
+    program = choose_workflow(compiled, workflow)
+    check_inputs(program, inputs or {})
+    offer = offer_of(handlers)
+    with ExitStack() as stack:
+        if store is None or isinstance(store, str):
+            settings = load_settings({"store": store})
+            store = stack.enter_context(opened(settings))
+        else:
+            settings = load_settings()
+        bridges = stack.enter_context(hosted_for(store, settings, offer, program))
+        stack.enter_context(capturing_logging(capture_logging))
+        report = start(
+            store,
+            program,
+            inputs,
+            handlers=offer.handlers,
+            settings=settings,
+            concurrency=concurrency,
+            bridges=bridges,
+        )
+        return _outputs(report)
+
+
+def _sources(source: str | Path) -> CompilerInput:
+    """A text in AFL has a brace or is longer than a line; a path has neither."""
+    if isinstance(source, str) and ("{" in source or "\n" in source):
+        return from_text(source, "<string>")
+    if isinstance(source, str) and not source.endswith(".afl") and not Path(source).exists():
+        raise SourceError(
+            f"{source[:80]!r} is neither AFL nor a file: there is no such path, and no block in braces"
+        )
+    return read_files([source])
+
+
+def _outputs(report: RunReport) -> dict[str, Any]:
+    if report.status == ExecutionStatus.COMPLETED:
+        return report.outputs
+    raise RunPaused(report) if report.status == ExecutionStatus.PAUSED else RunFailed(report)
+
 
 _LOCK = "afl:message:"
 _DEFAULT_REDIS = next(row.default for row in SETTINGS if row.name == "redis")

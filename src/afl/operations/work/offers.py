@@ -16,7 +16,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
 
 if TYPE_CHECKING:
-    from afl.operations.turn.turn_module import TurnModule
+    from afl.operations.turn.turn_service import TurnModule
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ def _declares_agents(source: Any) -> bool:
 
 def _turns(loader: str, *given: Any) -> TurnModule:
     """Imported when it is wanted: it takes as long as all the rest."""
-    module: TurnModule = getattr(importlib.import_module("afl.operations.turn.turn_module"), loader)(*given)
+    module: TurnModule = getattr(importlib.import_module("afl.operations.turn.turn_service"), loader)(*given)
     return module

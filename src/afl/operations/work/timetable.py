@@ -11,7 +11,7 @@ from afl.kernel.cron import Cron, zone_named
 from afl.kernel.errors import NotFoundError
 from afl.kernel.schedule import CatchUp
 from afl.operations.program.library import program_named
-from afl.operations.program.source_text import SourceText, program_of
+from afl.operations.program.sources import SourceText, program_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
 from afl.runtime.schedules import WorkflowSchedule, WorkflowSchedules, list_schedules

@@ -1,4 +1,4 @@
-"""Servers: the processes that serve tasks, whether they live, what they serve and how busy they are."""
+"""Servers: whether they live, what they serve, how busy they are; and who holds the write lock of the store."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.presence import Life
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskState
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
+
+
+@dataclass(frozen=True)
+class StoreLock:
+    """`holder` is empty if everybody can write. `remedy` says what to do about the holder."""
+
+    holder: str = ""
+    remedy: str = ""
+    pid: int = 0
+
+
+def store_lock(store: PersistenceAPI) -> StoreLock:
+    """Who keeps all others from writing, if anybody: a process that is stopped, or does not let go for a second."""
+    found = store.write_lock()
+    return StoreLock() if found is None else StoreLock(found.words, found.remedy, found.pid)
+
 
 SILENT_MS = 30_000  # three heartbeats of the default interval
 _COUNTED_TASKS = 100_000

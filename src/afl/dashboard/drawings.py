@@ -1,4 +1,4 @@
-"""The graph of a run as SVG needs it: paths of edges, shortened labels, links that fold and unfold."""
+"""Pictures: the graph of a run and the DAG of a fleet run as SVG."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from afl.dashboard.wording import run_url, step_url, tone
+from afl.kernel.dag import Dag
+from afl.operations.run.graph_layout import Point, arrange
 from afl.operations.run.run_graph import GraphEdge, GraphNode, RunGraph
 from afl.operations.run.run_tree import Counts
 
@@ -152,3 +154,62 @@ def _label(node: GraphNode) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+BOX_WIDTH, BOX_HEIGHT = 184, 46
+_MARGIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node's place; x and y are its upper left corner."""
+
+    node: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """From a node to one that waits for it; `path` is the curve."""
+
+    source: str
+    target: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DagDrawing:
+    """All of it, with a margin around."""
+
+    width: float
+    height: float
+    boxes: list[Box]
+    lines: list[Line]
+
+
+def draw_dag(dag: Dag) -> DagDrawing:
+    """The picture of a DAG."""
+    nodes = dag.order
+    number = {node: at for at, node in enumerate(nodes)}
+    edges = [(number[source], number[node]) for node in nodes for source in dag.dependencies(node)]
+    found = arrange([(BOX_WIDTH, BOX_HEIGHT)] * len(nodes), edges)
+    boxes = [Box(node, x + _MARGIN, y + _MARGIN) for node, (x, y) in zip(nodes, found.positions, strict=True)]
+    lines = [
+        Line(nodes[source], nodes[target], _curve(points))
+        for (source, target), points in found.routes.items()
+    ]
+    return DagDrawing(found.width + 2 * _MARGIN, found.height + 2 * _MARGIN, boxes, lines)
+
+
+def _curve(points: Sequence[Point]) -> str:
+    """Through all points, upright at each."""
+    (x, y), *rest = points
+    path = f"M{x + _MARGIN:g} {y + _MARGIN:g}"
+    for to_x, to_y in rest:
+        middle = (y + to_y) / 2 + _MARGIN
+        path += (
+            f"C{x + _MARGIN:g} {middle:g} {to_x + _MARGIN:g} {middle:g} {to_x + _MARGIN:g} {to_y + _MARGIN:g}"
+        )
+        x, y = to_x, to_y
+    return path

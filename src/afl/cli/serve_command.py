@@ -1,4 +1,4 @@
-"""`afl dashboard`."""
+"""`afl dashboard` and `afl mcp`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from afl.cli import options
+from afl.cli.clients import chosen
 from afl.cli.console import print_json, say
 from afl.dashboard.server import serve
+from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
-from afl.operations import user_file
+from afl.operations import access
 from afl.operations.access import Role
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -82,8 +84,8 @@ def add(
 
       afl dashboard user add ada --role operator
     """
-    path = user_file.config_path(config)
-    token = user_file.add_user(path, name, role)
+    path = access.config_path(config)
+    token = access.add_user(path, name, role)
     typer.echo(token)
     say(f"{name} is {role} in {path}; a dashboard that runs has to be started again")
 
@@ -96,8 +98,8 @@ def list_(config: ConfigFile = None, as_json: options.AsJson = False) -> None:
 
       afl dashboard user list
     """
-    path = user_file.existing_config_path(config)
-    found = user_file.list_users(path)
+    path = access.existing_config_path(config)
+    found = access.list_users(path)
     if as_json:
         print_json([{"name": name, "role": role} for name, role in found.items()])
         return
@@ -117,6 +119,52 @@ def remove(
 
       afl dashboard user remove ada
     """
-    path = user_file.existing_config_path(config)
-    user_file.remove_user(path, name)
+    path = access.existing_config_path(config)
+    access.remove_user(path, name)
     say(f"{name} is no longer in {path}; a dashboard that runs has to be started again")
+
+
+try:
+    from afl.mcp.serving import serve_http, serve_stdio
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] not in (
+        "mcp",
+        "mcp_types",
+        "starlette",
+        "uvicorn",
+        "anyio",
+        "pydantic",
+    ):
+        raise
+    raise MissingExtraError(f"the MCP server needs `{pip_install('mcp')}`") from missing
+
+
+def mcp(
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve streamable HTTP instead of standard input and output.")
+    ] = False,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where HTTP listens.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port of HTTP; 0 takes a free one.")
+    ] = 8766,
+    store: options.Store = None,
+    server: options.Server = None,
+) -> None:
+    """Serve models: start, inspect and steer runs by the Model Context Protocol.
+
+    A client starts it by itself: [bold]claude mcp add agentflow -- afl mcp[/bold]. Over HTTP any address but the
+    loopback demands a token (AFL_TOKEN) or users (afl dashboard user add).
+
+    [bold]Examples[/bold]
+
+      afl mcp
+      afl mcp --store postgresql://db/afl
+      afl mcp --http --port 8766
+      afl mcp --server https://afl.example.org
+    """
+    settings = chosen(store, server)
+    observe(settings, "afl-mcp", level="WARNING")
+    if http:
+        serve_http(settings, host, port, lambda url: say(f"MCP at {url}; Ctrl+C ends it."))
+    else:
+        serve_stdio(settings)

@@ -1,8 +1,10 @@
-"""`afl fleet run --follow`: a live DAG below the run's log lines on a terminal, plain lines elsewhere."""
+"""Runs of the fleet as people see them: log lines, the DAG, a live display."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol
 
@@ -12,13 +14,152 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from afl.cli.console import errors, output
-from afl.cli.fleet_graph import colour_of, graph, summary
-from afl.cli.fleet_lines import line_text
+from afl.cli.console import duration, errors, output, shortened
 from afl.fleet.messages import LogLine, Status
+from afl.fleet.protocol import LogFrame
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 from afl.operations.fleet.fleet_follow import Away, News
+from afl.operations.fleet.fleet_view import plain_payload
+
+_LEVELS = {"ERROR": "red", "WARNING": "yellow", "DEBUG": "dim"}
+
+
+def line_text(line: LogLine, *, task: bool = False) -> Text:
+    """Time, where it comes from, and the text; what came from standard error is red. `task`: the task alone."""
+    moment = datetime.fromtimestamp(line.timestamp_ms / 1000)
+    text = Text(f"{moment:%H:%M:%S}.{line.timestamp_ms % 1000:03} ", "dim")
+    if not task:
+        text.append(f"{line.workflow_id} ", "bold").append(f"{line.workflow_instance_id[-6:]} ", "dim")
+    text.append(f"{line.task_name}  ", "cyan")
+    return text.append(plain_payload(line.payload), _LEVELS.get(line.level, ""))
+
+
+def frame_text(line: LogLine, *, verbose: bool = False) -> str:
+    """The line in the form of the reference's logs."""
+    return LogFrame(
+        line.workflow_id,
+        line.workflow_name,
+        line.workflow_instance_id,
+        line.task_name,
+        line.task_instance_id,
+        line.timestamp_ms,
+        line.level,
+        line.payload,
+    ).shown(verbose)
+
+
+COLOURS = {
+    Status.PENDING: "yellow",
+    Status.WAITING: "yellow",
+    Status.RUNNING: "cyan",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.CRASHED: "bold red",
+    Status.SKIPPED: "dim",
+    Status.CANCELLED: "magenta",
+}
+_MARKS = {
+    Status.PENDING: "○",
+    Status.WAITING: "○",
+    Status.RUNNING: "●",
+    Status.COMPLETED: "✓",
+    Status.FAILED: "✗",
+    Status.CRASHED: "✗",
+    Status.SKIPPED: "⊘",
+    Status.CANCELLED: "■",
+}
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_UNTOUCHED = "·"
+_ALLOWED, _ALLOWED_MARK = "yellow", "!"
+_WIDEST = 48
+
+
+def status_text(status: Status | None) -> Text:
+    """A status in its colour."""
+    return Text("") if status is None else Text(status.value, COLOURS[status])
+
+
+def graph(tasks: tuple[TaskLine, ...] | list[TaskLine], now: int, *, spinning: bool = False) -> list[Text]:
+    """One line per task."""
+    width = min(_WIDEST, max((len(_head(task)) for task in tasks), default=0))
+    return [_row(task, now, width, spinning) for task in tasks]
+
+
+def summary(standing: RunStanding, now: int) -> Text:
+    """The run on one line: what it is, how it stands, how far it is."""
+    run = standing.run
+    text = Text.assemble((run.workflow_name, "bold"), "  ", status_text(run.status))
+    text.append(f"  {standing.ended}/{len(standing.tasks)} tasks")
+    allowed = standing.allowed_failures
+    counts = standing.counts - Counter({Status.FAILED: allowed})
+    for status in (Status.RUNNING, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELLED):
+        if counts[status]:
+            text.append(f", {counts[status]} {status.value.lower()}", COLOURS[status])
+    if allowed:
+        text.append(f", {allowed} failed (allowed)", _ALLOWED)
+    took = standing.duration_ms(now)
+    if took is not None:
+        text.append(f"  {duration(took)}", "dim")
+    if run.attempt > 1:
+        text.append(f"  attempt {run.attempt}", "yellow")
+    return text
+
+
+def _head(task: TaskLine) -> str:
+    return f"{task.guide}x {task.task_id}"
+
+
+def colour_of(task: TaskLine) -> str:
+    """The colour of where a task stands."""
+    if task.failure_allowed:
+        return _ALLOWED
+    return "dim" if task.status is None else COLOURS[task.status]
+
+
+def _row(task: TaskLine, now: int, width: int, spinning: bool) -> Text:
+    colour = colour_of(task)
+    text = Text.assemble((task.guide, "dim"), (_mark(task, now, spinning), colour), " ")
+    text.append(task.task_id, "bold" if task.status is Status.RUNNING else colour if _is_dim(task) else "")
+    text.append(" " * max(0, width - text.cell_len))
+    took = task.duration_ms(now)
+    text.append(f"  {duration(took) if took is not None else '':>9}", "dim")
+    text.append_text(_notes(task))
+    text.rstrip()
+    return text
+
+
+def _is_dim(task: TaskLine) -> bool:
+    return task.status in (None, Status.SKIPPED)
+
+
+def _mark(task: TaskLine, now: int, spinning: bool) -> str:
+    if task.status is Status.RUNNING and spinning:
+        return _FRAMES[now // 100 % len(_FRAMES)]
+    if task.failure_allowed:
+        return _ALLOWED_MARK
+    return _UNTOUCHED if task.status is None else _MARKS[task.status]
+
+
+def _notes(task: TaskLine) -> Text:
+    text = Text()
+    if task.status in (Status.SKIPPED, Status.CANCELLED, Status.CRASHED):
+        word = task.status.value.lower()
+        text.append("" if word in task.error.lower() else f"  {word}", COLOURS[task.status])
+    if task.attempt > 1:
+        text.append(f"  attempt {task.attempt}", "yellow")
+    if task.error:
+        text.append(f"  {shortened(task.error)}", "" if task.status is None else colour_of(task))
+    elif task.exit_code:
+        text.append(f"  exit code {task.exit_code}", colour_of(task))
+    if task.failure_allowed:
+        text.append(" (allowed)", _ALLOWED)
+    if task.joins:
+        text.append(f"  ⇠ {', '.join(task.joins)}", "dim")
+    if task.name != task.task_id and not task.error:
+        text.append(f"  {shortened(task.name, 30)}", "dim")
+    return text
+
 
 _BAR_WIDTH = 32
 _MARGIN_LINES = 4

@@ -1,17 +1,49 @@
-"""What every answer carries, and how much a request may."""
+"""Around the pages and the API: headers of every response, limits of a request, and what failed unexpectedly.
+
+The answers here ask nothing of the store, which may be what is broken.
+"""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
 
 from anyio import move_on_after
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
-from afl.dashboard.outside import answer
+from afl.dashboard.api.requests import is_api, refusal
+from afl.dashboard.rendering import ENVIRONMENT, theme_of
+from afl.kernel.errors import AgentFlowError
 from afl.operations.http_client import VERSION_HEADER
-from afl.operations.problems import Problem
+from afl.operations.problems import Problem, problem_of
+
+METRICS = "/metrics"
+
+
+def refuse(request: Request, error: AgentFlowError) -> Response:
+    """A deliberate error; whoever is not known is told how to say who it is."""
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+    return answer(request, problem_of(error), error.status, headers)
+
+
+def answer(
+    request: Request, problem: Problem, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem as whoever asks can read it: a page for browsers, a text for scrapers, JSON for programs."""
+    if request.scope["path"] == METRICS:
+        return PlainTextResponse(f"{problem.message}\n", status, headers)
+    if is_api(request.scope["path"]) or "text/html" not in request.headers.get("Accept", ""):
+        return refusal(problem, status, dict(headers or {}))
+    template = ENVIRONMENT.get_template("broken.html")
+    return HTMLResponse(
+        template.render(theme=theme_of(request), problem=problem, status=status), status, headers
+    )
+
 
 _REST_SECONDS = 10.0
 _REST_LIMITS = 2
@@ -124,3 +156,48 @@ class PayloadLimit:
             problem = Problem("too-large", text)
             refused = answer(Request(scope), problem, 413, {"Connection": "close"})
             await refused(scope, receive, noted)
+
+
+_log = logging.getLogger(__name__)
+_LONGEST_PLACE = 200
+_DEFECT = Problem("defect", "the server failed; its log says where")
+
+
+class Defects:
+    """Answers what fails behind it, as long as nothing has been answered yet.
+
+    Starlette has a place for that outside of all middleware, where an answer gets no headers and a body that was not
+    read breaks the connection.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        request = Request(scope)
+        place = (request.method, scope["path"][:_LONGEST_PLACE])
+        try:
+            await self._app(scope, receive, noted)
+        except TooLarge:
+            raise
+        except ClientDisconnect:
+            _log.info("%s %s: the client left, or was too slow, in the middle of its request", *place)
+        except AgentFlowError as error:
+            if begun:
+                raise
+            await refuse(request, error)(scope, receive, send)
+        except Exception as error:
+            if begun:
+                raise
+            _log.error("%s %s failed", *place, exc_info=error)
+            await answer(request, _DEFECT, 500)(scope, receive, send)

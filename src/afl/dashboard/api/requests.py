@@ -1,4 +1,4 @@
-"""From a request to the arguments of an operation."""
+"""Requests and responses of the API: arguments of an operation, results and errors as JSON."""
 
 from __future__ import annotations
 
@@ -9,16 +9,52 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations import serialization
-from afl.operations.catalogue import NOTHING
+from afl.operations.catalogue import API, NOTHING
 from afl.operations.http_client import KEY_HEADER
 from afl.operations.operation import Operation
+from afl.operations.problems import Problem, Refusal, problem_of
+
+DOCS = f"{API}/docs"
+_JSON = "application/json"
+_WORDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+
+
+def is_api(path: str) -> bool:
+    """Whether programs ask there, and get JSON; the page for people is none of it."""
+    return (path == API or path.startswith(f"{API}/")) and path != DOCS
+
+
+def success(result: object) -> Response:
+    """A result."""
+    return Response(serialization.encode(result), media_type=_JSON)
+
+
+def refusal(problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:
+    """A problem."""
+    return Response(serialization.encode(Refusal(problem)), status, headers, _JSON)
+
+
+def refused(error: AgentFlowError) -> Response:
+    """A deliberate error; whoever is not known is told how to say who it is."""
+    status = error.status
+    return refusal(problem_of(error), status, {"WWW-Authenticate": "Bearer"} if status == 401 else None)
+
+
+def refused_by_http(error: HTTPException) -> Response:
+    """An error of the router."""
+    code = _WORDS.get(error.status_code, f"http-{error.status_code}")
+    headers = dict(error.headers) if error.headers else None
+    hint = "/api/v1/openapi.json lists what there is."
+    return refusal(Problem(code, str(error.detail), hint), error.status_code, headers)
+
 
 LONGEST_KEY = 200
-_JSON = "application/json"
 
 
 class RequestError(
