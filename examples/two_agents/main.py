@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from afl.language import compile_source
+from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.run.run_log import read_log
 from afl.operations.run.waiting import wait
