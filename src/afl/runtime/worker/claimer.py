@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from afl.kernel import crashpoint, telemetry
-from afl.kernel.clock import wall_ms
+from afl.kernel import crashpoint
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.held_claims import claiming
@@ -25,7 +24,7 @@ class Claimer:
         self._handlers = handlers
         self._options = options
         self.wanted = True
-        self._notified = False
+        self.notified = False  # since the last claim
         self._next_due: float | None = (
             None  # when the first delayed task may be claimed, on the monotonic clock
         )
@@ -33,7 +32,7 @@ class Claimer:
 
     def notify(self) -> None:
         """A task was committed."""
-        self.wanted = self._notified = True
+        self.wanted = self.notified = True
 
     def timeout(self, room: int) -> float | None:
         """In how many seconds there is a reason to claim; None without any."""
@@ -51,8 +50,6 @@ class Claimer:
             crashpoint.reach("claim.after")
             self.wanted = len(tasks) == room
             self._next_due_is_known = self.wanted
-            self.measure(tasks, notified=self._notified)
-            self._notified = False
         if not self._next_due_is_known:
             self._look_up_next_due()
         return tasks
@@ -71,19 +68,6 @@ class Claimer:
         wait = self._store.next_due(self._options.task_list)
         self._next_due = None if wait is None else time.monotonic() + wait / 1000
         self._next_due_is_known = True
-
-    def measure(self, tasks: list[TaskDefinition], *, notified: bool = False) -> None:
-        """Record how many were claimed, and how long they waited for their first claim."""
-        if not tasks or not telemetry.is_metering():
-            return
-        task_list, now = self._options.task_list, wall_ms()
-        telemetry.count("afl.claims", len(tasks), list=task_list)
-        for task in tasks:
-            if task.deliveries <= 1:
-                waited = max(0, now - task.created) / 1000
-                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
-                if notified:
-                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
 
 
 def seconds_until_due(store: PersistenceAPI, handlers: Handlers, workflow_id: str) -> float | None:

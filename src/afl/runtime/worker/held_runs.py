@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from itertools import islice
 from typing import Any
 
 from afl.kernel import crashpoint, telemetry
@@ -29,7 +30,7 @@ from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.program import paths
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.worker.results import Report, Reports, Stored, TaskResult
+from afl.runtime.worker.results import Report, ResultsWithoutRun, Stored, TaskResult
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ class HeldRuns:
         self._expects = expects
         self._sessions: dict[str, tuple[Session, float]] = {}  # by run, with the time of the last change
         self._to_release: list[RunDefinition] = []
-        self._reports = Reports(evaluator, stored)
+        self._reports: dict[str, list[Report]] = {}  # by run; what is not stored yet, as far as is known
+        self._without_run = ResultsWithoutRun(evaluator, stored)
         self._delivered: dict[str, list[tuple[Report, Outcome]]] = {}  # by run; what the next commit stores
         self._evaluating: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []
@@ -80,7 +82,8 @@ class HeldRuns:
 
     def unstored_tasks(self) -> list[TaskDefinition]:
         """Tasks whose results are not stored, as far as is known, and those claimed at creation; from any thread."""
-        return [*self.claimed, *self._reports.tasks()]
+        groups = list(self._reports.values())
+        return [*self.claimed, *(report.result.task for group in groups for report in list(group))]
 
     @property
     def holds_anything(self) -> bool:
@@ -109,20 +112,25 @@ class HeldRuns:
         result = self.reporting
         assert result is not None, "a worker says which result it reports"
         known = result.error_type if result.error is not None else "AgentError"
-        self._reports.add(Report(result, value, None if failure is None else (failure, error_type or known)))
+        report = Report(result, value, None if failure is None else (failure, error_type or known))
+        self._reports.setdefault(result.task.workflow_id, []).append(report)
 
     def store(self) -> None:
         """Store all reported results and advance their runs. What could not be stored is kept for the next call."""
-        reports = self._reports
-        while reports:
-            batch = reports.batch(_RUNS_PER_COMMIT)
-            stored = self._advance(batch)
-            for run in stored:
-                reports.remove(run, batch.pop(run))
+        while self._reports:
+            batch = {run: [*group] for run, group in islice(self._reports.items(), _RUNS_PER_COMMIT)}
+            for run in self._advance(batch):
+                self._remove(run, batch.pop(run))
             for run, group in batch.items():
-                reports.leave(run, group)
-                reports.remove(run, group)
+                self._without_run.store(run, group)
+                self._remove(run, group)
             self._advance({run: [] for run in batch})  # if its holder has released it meanwhile
+
+    def _remove(self, run: str, group: list[Report]) -> None:
+        """These are stored. Others may have come for the same run meanwhile, and stand behind them."""
+        rest = self._reports.pop(run)[len(group) :]
+        if rest:
+            self._reports[run] = rest
 
     # -- holding -------------------------------------------------------------------------------------------------
 
@@ -243,7 +251,7 @@ class HeldRuns:
         for report in group:
             step = session.context.require_step(StepId(report.result.task.step_id))
             if step.state != StepState.EVENT_TRANSMIT:
-                self._reports.ignore(report)
+                self._without_run.ignore(report)
             else:
                 delivered.append((report, report.outcome(session.context.program, step)))
         if delivered:
@@ -283,7 +291,7 @@ class HeldRuns:
         session.stored()
         self.claimed += session.tasks
         for report, outcome in self._delivered.pop(run, []):
-            self._reports.tell(report, outcome)
+            self._without_run.tell(report, outcome)
         self._sessions.pop(run, None)
         if keep and not session.run.is_over:
             self._sessions[run] = session, time.monotonic()  # the last: the order is that of the last change

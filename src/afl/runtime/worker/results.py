@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from afl.kernel import crashpoint
@@ -94,39 +93,15 @@ class Report:
         return outcome
 
 
-class Reports:
-    """By run, in the order in which they came. `stored` is told of each once it is stored, and of what was wrong."""
+class ResultsWithoutRun:
+    """Stores results whose run another evaluator has. `stored` is called with each result once it is stored."""
 
     def __init__(self, evaluator: Evaluator, stored: Stored) -> None:
         self._evaluator = evaluator
         self._store = evaluator.persistence
         self._stored = stored
-        self._by_run: dict[str, list[Report]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._by_run)
-
-    def add(self, report: Report) -> None:
-        """This one is to be stored."""
-        self._by_run.setdefault(report.result.task.workflow_id, []).append(report)
-
-    def batch(self, runs: int) -> dict[str, list[Report]]:
-        """The reports of so many runs, at most."""
-        return {run: [*group] for run, group in islice(self._by_run.items(), runs)}
-
-    def remove(self, run: str, group: list[Report]) -> None:
-        """These are stored. Others may have come for the same run meanwhile, and stand behind them."""
-        rest = self._by_run.pop(run)[len(group) :]
-        if rest:
-            self._by_run[run] = rest
-
-    def tasks(self) -> list[TaskDefinition]:
-        """Their tasks; from any thread."""
-        return [report.result.task for group in list(self._by_run.values()) for report in list(group)]
-
-    # -- storing without the run ------------------------------------------------------------------------------
-
-    def leave(self, run: str, group: list[Report]) -> None:
+    def store(self, run: str, group: list[Report]) -> None:
         """Another evaluator has the run, or it is over or damaged: store the results without it, as marks."""
         steps = {s.id: s for s in self._store.get_steps([StepId(r.result.task.step_id) for r in group])}
         try:
@@ -171,7 +146,7 @@ class Reports:
         self._stored(report.result, "its result came too late: nobody waits for it any more")
 
     def tell(self, report: Report, outcome: Outcome) -> None:
-        """The outcome is stored."""
+        """The outcome is stored: call those who observe it."""
         closed = outcome.task or report.result.task
         problem = closed.error["message"] if closed.error else None
         tracing.task_ended(closed, problem)

@@ -214,8 +214,24 @@ class Worker:
     # -- claiming ---------------------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        self._start(self._claimer.claim(self.in_flight.room))
+        tasks = self._claimer.claim(self.in_flight.room)
+        self._measure(tasks, notified=self._claimer.notified)
+        self._claimer.notified = False
+        self._start(tasks)
         self._run_system_tasks()
+
+    def _measure(self, tasks: list[TaskDefinition], *, notified: bool = False) -> None:
+        """Record how many were claimed, and how long they waited for their first claim."""
+        if not tasks or not telemetry.is_metering():
+            return
+        task_list, now = self._options.task_list, wall_ms()
+        telemetry.count("afl.claims", len(tasks), list=task_list)
+        for task in tasks:
+            if task.deliveries <= 1:
+                waited = max(0, now - task.created) / 1000
+                telemetry.record("afl.claim.wait.seconds", waited, list=task_list)
+                if notified:
+                    telemetry.record("afl.doorbell.lag.seconds", waited, list=task_list)
 
     def _start(self, tasks: list[TaskDefinition]) -> None:
         """Run the handlers of claimed tasks; tasks of the system are put aside for this thread."""
@@ -231,7 +247,7 @@ class Worker:
     def _start_claimed(self) -> None:
         """Run the handlers of tasks that were claimed at their creation."""
         tasks = self.runs.take_claimed()
-        self._claimer.measure(tasks)
+        self._measure(tasks)
         self._start(tasks)
 
     def _run_system_tasks(self) -> None:
