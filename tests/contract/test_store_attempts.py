@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from store_records import (
-    KINDS,
-    MANY,
     RUN,
     OpenStore,
     a_run,
@@ -65,7 +63,6 @@ def logged(store: PersistenceAPI) -> list[tuple[str, int, str]]:
     return [(each.note_type, each.attempt, each.message) for each in store.get_logs_by_runner(RUN)]
 
 
-@pytest.mark.parametrize("open_store", [*KINDS, MANY], indirect=True)
 @pytest.mark.parametrize("by", ["commit", "close_tasks"])
 def test_a_task_that_is_done_is_the_record_of_its_attempt(store: PersistenceAPI, by: str) -> None:
     run = begin(store)
