@@ -6,7 +6,7 @@ from store_records import LONG, a_run, a_task
 
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.persistence.pulses import TaskCount
+from afl.runtime.persistence.inspection import TaskCount
 
 
 def test_an_empty_store_has_nothing(store: PersistenceAPI) -> None:

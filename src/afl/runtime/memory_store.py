@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.kernel.database import connect
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.sql_store import SqlStore
-from afl.runtime.stores.sql_store.step_rows import step_from
+from afl.runtime.stores.sql_store.rows import step_from
 from afl.runtime.stores.sql_store.tables import Q
 
 

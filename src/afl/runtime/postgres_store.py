@@ -9,9 +9,8 @@ from afl.kernel import codec
 from afl.kernel.database import Schema, Transaction, connect
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.stores.sql_store import SqlStore
-from afl.runtime.stores.sql_store.run_rows import run_params
+from afl.runtime.stores.sql_store.rows import EVENT_COLUMNS, STEP_VALUES, run_params
 from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
-from afl.runtime.stores.sql_store.step_rows import EVENT_COLUMNS, STEP_VALUES
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 

@@ -14,7 +14,7 @@ from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.stores.mongo.indexes import INDEXES
+from afl.runtime.stores.mongo.collections import INDEXES
 from afl.runtime.types import StepId, WorkflowId
 
 Database = Any

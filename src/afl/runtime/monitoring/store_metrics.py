@@ -13,7 +13,7 @@ from afl.kernel.errors import StoreError
 from afl.kernel.metrics import Labels, Sample, render
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.persistence.pulses import TaskCount
+from afl.runtime.persistence.inspection import TaskCount
 
 _RUNS = (
     RunnerState.CREATED,

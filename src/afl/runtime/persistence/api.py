@@ -18,18 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from afl.runtime.persistence.attempts import AttemptStore
 from afl.runtime.persistence.changes import IterationChanges
-from afl.runtime.persistence.claims import ClaimStore
-from afl.runtime.persistence.elsewhere import ElsewhereStore
-from afl.runtime.persistence.flows import FlowStore
-from afl.runtime.persistence.inspection import InspectionStore
-from afl.runtime.persistence.pulses import CensusStore, PulseStore
-from afl.runtime.persistence.retention import RetentionStore
-from afl.runtime.persistence.runs import ControlStore, RunnerStore, RunStore
-from afl.runtime.persistence.servers import LockStore, LogStore, ServerStore
+from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
+from afl.runtime.persistence.runs import ControlStore, RetentionStore, RunnerStore, RunStore
+from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
 from afl.runtime.persistence.steps import EventStore, StepStore
-from afl.runtime.persistence.tasks import TaskStore
+from afl.runtime.persistence.tasks import AttemptStore, ClaimStore, ElsewhereStore, TaskStore
 
 if TYPE_CHECKING:
     from afl.kernel.errors import AgentFlowError

@@ -1,10 +1,65 @@
-"""What a store can say about its own rows."""
+"""What a store tells those who watch it, keep figures of it, or look after it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
+
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.step import StepLine
+from afl.runtime.types import StepId, WorkflowId
+
+
+class PulseStore(Protocol):
+    """Cheap looks for those who watch: a value that differs when what it is about has changed."""
+
+    def run_pulse(self, workflow_id: WorkflowId) -> tuple[Any, ...] | None:
+        """Of a run, its steps, tasks and log; None if there is no such run."""
+
+    def runs_pulse(self) -> tuple[Any, ...]:
+        """Of the newest runs, and of those that are open."""
+
+    def tasks_pulse(self) -> tuple[Any, ...]:
+        """Of the queue: what is in it, and what is being worked on."""
+
+    def log_end(self, runner_id: str) -> int:
+        """The position of the newest log entry of a runner (or run); 0 without one."""
+
+    def count_open_runs(self) -> int:
+        """How many runs are created or running."""
+
+    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
+        """All steps of a run without their values: thousands of them cost little. Oldest first."""
+
+    def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
+        """The steps of a run whose tasks somebody works on."""
+
+    def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
+        """All tasks of a step, in creation order: one more for each time an operator had it retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCount:
+    """Open tasks that are alike, and when the oldest of them was created (wall clock, ms)."""
+
+    task_list: str
+    name: str
+    state: str
+    hold: str
+    via: str
+    count: int
+    oldest: int
+
+
+class CensusStore(Protocol):
+    """Figures of the whole store."""
+
+    def count_tasks(self) -> list[TaskCount]:
+        """Open tasks by list, name, state, hold and `via`."""
+
+    def count_runs(self) -> dict[str, int]:
+        """Runs by state; a state that none has may be missing."""
 
 
 class OrphanKind(StrEnum):

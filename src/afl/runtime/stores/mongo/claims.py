@@ -19,8 +19,8 @@ from afl.kernel.ids import random_id
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.stores.mongo.collections import OLDEST_FIRST, Collections, counted, lease, literal
 from afl.runtime.stores.mongo.connection import NOW, Document
-from afl.runtime.stores.mongo.locks import locked_by_others
 from afl.runtime.stores.mongo.records import task_from
+from afl.runtime.stores.mongo.servers import locked_by_others
 from afl.runtime.stores.mongo.tasks import CLAIM_ORDER
 
 _WINDOW = 100  # how many pending tasks a claimer looks at, at least; others may be faster with the first ones

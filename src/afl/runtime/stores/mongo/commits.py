@@ -13,11 +13,8 @@ from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, Payl
 from afl.runtime.entities import RunDefinition, RunnerState, TaskState, ended_attempts
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
-from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
 from afl.runtime.stores.mongo.connection import Document, Ticket
-from afl.runtime.stores.mongo.elsewhere import new_elsewhere
-from afl.runtime.stores.mongo.logs import append_logs, log_document
 from afl.runtime.stores.mongo.outcomes import closing
 from afl.runtime.stores.mongo.records import (
     event_document,
@@ -26,6 +23,8 @@ from afl.runtime.stores.mongo.records import (
     step_document,
     task_document,
 )
+from afl.runtime.stores.mongo.servers import append_logs, log_document
+from afl.runtime.stores.mongo.tasks import new_elsewhere, write_attempts
 
 
 class CommitCollection(Collections):

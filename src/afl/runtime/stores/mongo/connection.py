@@ -15,21 +15,32 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.int64 import Int64
 from pymongo import MongoClient, ReadPreference, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
-from pymongo.errors import PyMongoError
+from pymongo.errors import (
+    PyMongoError,
+)
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.errors import StoreConflict, StoreError
+from afl.kernel.errors import (
+    InputError,
+    MissingExtraError,
+    StoreConflict,
+    StoreError,
+    pip_install,
+)
 from afl.kernel.ids import sortable_id
+from afl.kernel.notify import Notifier
+from afl.kernel.notify.transport import Transport
 from afl.kernel.presence import Process
+from afl.kernel.setting_kinds import mask_url
 from afl.runtime.stores.mongo.errors import (
     DRIVER_ERRORS,
     failure,
@@ -37,6 +48,44 @@ from afl.runtime.stores.mongo.errors import (
     not_a_replica_set,
     unreadable,
 )
+
+
+def open_notifier_of(place: str, url: str) -> Notifier:
+    """The notifier of a database, named by its place; `url` as in AFL_DOORBELL."""
+    if url.startswith(("nats://", "tls://")):
+        return Notifier(_nats_transport(url), lambda transport: transport.close())
+    if url not in ("auto", "none"):
+        raise InputError(
+            f"doorbell {mask_url(url)!r}: expected auto, none or an address nats://... or tls://..."
+        )
+    with _guard:
+        transport = _local_transports.get(place)
+        if transport is None:
+            transport = _local_transports[place] = Transport(f"local:{place}")
+    return Notifier(transport, lambda _: None)  # it has neither thread nor connection: nothing to end
+
+
+def _nats_transport(url: str) -> Transport:
+    try:
+        from afl.kernel.notify.nats import NatsTransport  # noqa: PLC0415  needs an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the notifier needs {error.name}, which is not installed; `{pip_install('nats')}`"
+        ) from error
+    return NatsTransport(url)
+
+
+_guard = threading.Lock()
+_local_transports: WeakValueDictionary[str, Transport] = WeakValueDictionary()
+
+
+def _forked() -> None:
+    global _guard
+    _guard = threading.Lock()  # the copied one may be held by a thread that does not exist here
+
+
+os.register_at_fork(after_in_child=_forked)
+
 
 T = TypeVar("T")
 Document = dict[str, Any]

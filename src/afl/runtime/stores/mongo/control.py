@@ -13,12 +13,11 @@ from afl.kernel.clock import wall_ms
 from afl.runtime.entities import AttemptOutcome, RunnerState, TaskHold, TaskState, attempt_of
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
-from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, counted, literal
 from afl.runtime.stores.mongo.commits import runner_end
 from afl.runtime.stores.mongo.connection import NOW, Document
-from afl.runtime.stores.mongo.elsewhere import UNTOLD, begins, elsewhere_or
 from afl.runtime.stores.mongo.records import task_from
+from afl.runtime.stores.mongo.tasks import UNTOLD, begins, elsewhere_or, write_attempts
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]

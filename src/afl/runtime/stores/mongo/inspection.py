@@ -1,4 +1,4 @@
-"""Rows that refer to what is not there, in MongoDB, and what its server says of itself."""
+"""What the MongoDB store tells those who watch it, keep figures of it, or look after it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,137 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
-from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.persistence.inspection import OrphanKind, Orphans
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, TaskCount
+from afl.runtime.step import StepLine
+from afl.runtime.stores.mongo.collections import OLDEST_FIRST, Collections
 from afl.runtime.stores.mongo.connection import Document
-from afl.runtime.stores.mongo.locks import LockCollection
+from afl.runtime.stores.mongo.records import task_from
+from afl.runtime.stores.mongo.servers import LockCollection, counter_key
 from afl.runtime.stores.round_trip import is_received
+from afl.runtime.types import StepId, WorkflowId
+
+_NEWEST = 100  # about what a person sees of a list at a time
+_ACTIVE_RUN = {"state": {"$in": [RunnerState.CREATED, RunnerState.RUNNING]}}
+_RUN = {"_id": 0, "state": 1, "iterations": 1, "waiting": 1, "updated": 1, "settled": 1, "reason": 1}
+_STEP = ("uuid", "object_type", "state", "facet_name", "started", "ended")
+_FIRST_STARTED = [("started", 1), ("uuid", 1)]
+_LINE = {"_id": 0, "uuid": 1, "state": 1, "updated": 1, "waiting": 1}
+
+
+class PulseCollection(Collections):
+    """The PulseStore protocol."""
+
+    def run_pulse(self, workflow_id: WorkflowId) -> tuple[Any, ...] | None:
+        def look(database: Database[Document]) -> tuple[Any, ...] | None:
+            run = database.runs.find_one({"uuid": workflow_id}, _RUN)
+            if run is None:
+                return None
+            tasks = database.tasks.aggregate([{"$match": {"workflow_id": workflow_id}}, _sums()])
+            return (*_values(run), *(value for each in tasks for value in _values(each)))
+
+        found = self.connection.call(look)
+        return None if found is None else (*found, self.log_end(workflow_id))
+
+    def runs_pulse(self) -> tuple[Any, ...]:
+        def look(database: Database[Document]) -> tuple[Any, ...]:
+            newest = database.runs.find({}, _LINE, sort=[("uuid", -1)], limit=_NEWEST)
+            opened = database.runs.find(_ACTIVE_RUN, _LINE, sort=[("updated", -1)], limit=_NEWEST)
+            return tuple(_values(each) for each in (*newest, *opened))
+
+        return self.connection.call(look)
+
+    def tasks_pulse(self) -> tuple[Any, ...]:
+        def look(database: Database[Document]) -> tuple[Any, ...]:
+            newest = database.tasks.find_one({}, {"uuid": 1}, sort=[("_id", -1)])
+            counts = [
+                database.tasks.count_documents({"state": TaskState.PENDING, "hold": ""}),
+                database.tasks.count_documents({"state": TaskState.PENDING, "hold": {"$ne": ""}}),
+                database.tasks.count_documents({"state": TaskState.RUNNING}),
+            ]
+            return (newest["uuid"] if newest is not None else "", *counts)
+
+        return self.connection.call(look)
+
+    def log_end(self, runner_id: str) -> int:
+        found = self.connection.call(lambda db: db.counters.find_one({"_id": counter_key(runner_id)}))
+        return int(found["seq"]) if found is not None else 0
+
+    def count_open_runs(self) -> int:
+        return self.connection.call(lambda db: db.runs.count_documents(_ACTIVE_RUN))
+
+    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
+        fields = {"_id": 0, **dict.fromkeys(_STEP, 1)}
+        found = self._all("steps", {"workflow_id": workflow_id}, projection=fields, sort=_FIRST_STARTED)
+        return [_step_line(each) for each in found]
+
+    def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
+        query = {"workflow_id": workflow_id, "state": TaskState.RUNNING}
+        found = self._all("tasks", query, projection={"step_id": 1})
+        return {StepId(each["step_id"]) for each in found if each["step_id"]}
+
+    def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
+        found = self._all("tasks", {"step_id": {"$eq": step_id, "$ne": ""}}, sort=OLDEST_FIRST)
+        return [task_from(each) for each in found]
+
+
+def _step_line(document: Document) -> StepLine:
+    facet = document["facet_name"] or ""
+    return StepLine(
+        document["uuid"],
+        document["object_type"],
+        document["state"],
+        facet,
+        document["started"],
+        document["ended"],
+    )
+
+
+def _sums() -> Document:
+    pending = {"$cond": [{"$eq": ["$state", TaskState.PENDING]}, 1, 0]}
+    held = {"$cond": [{"$gt": ["$hold", ""]}, 1, 0]}
+    return {
+        "$group": {
+            "_id": None,
+            "tasks": {"$sum": 1},
+            "epochs": {"$sum": "$epoch"},
+            "latest": {"$max": "$updated"},
+            "pending": {"$sum": pending},
+            "held": {"$sum": held},
+            "failures": {"$sum": "$failures"},
+        }
+    }
+
+
+def _values(document: Document) -> tuple[Any, ...]:
+    return tuple(value for _, value in sorted(document.items()))
+
+
+_ALIKE = {"task_list": "$task_list_name", "name": "$name", "state": "$state", "hold": "$hold", "via": "$via"}
+
+
+class CensusCollection(Collections):
+    """The CensusStore protocol."""
+
+    def count_tasks(self) -> list[TaskCount]:
+        group = {"_id": _ALIKE, "count": {"$sum": 1}, "oldest": {"$min": "$created"}}
+        found = self.connection.call(
+            lambda database: list(database.tasks.aggregate([{"$match": _OPEN_TASK}, {"$group": group}]))
+        )
+        return [
+            TaskCount(
+                **{name: each["_id"].get(name, "") for name in _ALIKE},
+                count=each["count"],
+                oldest=each["oldest"],
+            )
+            for each in found
+        ]
+
+    def count_runs(self) -> dict[str, int]:
+        group = {"_id": "$state", "count": {"$sum": 1}}
+        found = self.connection.call(lambda database: list(database.runs.aggregate([{"$group": group}])))
+        return {each["_id"]: each["count"] for each in found}
+
 
 _OPEN_TASK: Document = {"state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}
 _OF_A_RUN: Document = {**_OPEN_TASK, "name": {"$not": {"$regex": "^afl:"}}}

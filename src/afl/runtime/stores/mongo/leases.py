@@ -21,7 +21,6 @@ from afl.runtime.entities import (
 )
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, tasks_topic
 from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
-from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import (
     Collections,
     counted,
@@ -32,10 +31,8 @@ from afl.runtime.stores.mongo.collections import (
     past,
 )
 from afl.runtime.stores.mongo.connection import NOW, Document
-from afl.runtime.stores.mongo.elsewhere import begins, elsewhere_or
-from afl.runtime.stores.mongo.records import task_from
-from afl.runtime.stores.mongo.tasks import held_by_its_claim
-from afl.runtime.stores.mongo.values import map_value
+from afl.runtime.stores.mongo.records import map_value, task_from
+from afl.runtime.stores.mongo.tasks import begins, elsewhere_or, held_by_its_claim, write_attempts
 
 _PAUSED_OR_FREE: Document = {"$cond": [{"$eq": ["$paused", True]}, TaskHold.PAUSED, elsewhere_or("")]}
 

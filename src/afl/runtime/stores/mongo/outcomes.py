@@ -18,14 +18,11 @@ from afl.runtime.events import mark_of
 from afl.runtime.persistence.changes import Outcome, leaves_word
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, logs_topic
 from afl.runtime.states import StepState
-from afl.runtime.stores.mongo.attempts import write_attempts
 from afl.runtime.stores.mongo.collections import Collections, literal
 from afl.runtime.stores.mongo.connection import Document
-from afl.runtime.stores.mongo.elsewhere import UNTOLD, still_elsewhere
-from afl.runtime.stores.mongo.logs import append_logs, log_document
-from afl.runtime.stores.mongo.records import event_document, failure_fields
-from afl.runtime.stores.mongo.tasks import held_by_its_claim
-from afl.runtime.stores.mongo.values import attribute_documents, map_value
+from afl.runtime.stores.mongo.records import attribute_documents, event_document, failure_fields, map_value
+from afl.runtime.stores.mongo.servers import append_logs, log_document
+from afl.runtime.stores.mongo.tasks import UNTOLD, held_by_its_claim, still_elsewhere, write_attempts
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
 _CLAIM = ("state", "owner", "epoch", "hold", "via")

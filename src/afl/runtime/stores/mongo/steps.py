@@ -1,4 +1,4 @@
-"""Steps in MongoDB."""
+"""Steps and events in MongoDB."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.events import mark_of_saved
-from afl.runtime.persistence.changes import STEP_CONTINUE
+from afl.runtime.events import event_of, mark_of_saved
+from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.mongo.collections import Collections
 from afl.runtime.stores.mongo.connection import Document
-from afl.runtime.stores.mongo.records import event_document, step_document, step_from
-from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
+from afl.runtime.stores.mongo.records import event_document, event_from, step_document, step_from, task_from
+from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
 _OLDEST_FIRST = [("started", 1), ("uuid", 1)]
 _CLOSED = [StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR]
@@ -116,3 +116,36 @@ def _joined(collection: str, field: str, foreign: str, match: Document, *, wante
         },
         {"$match": {"partner": {"$ne": []} if wanted else []}},
     ]
+
+
+class EventCollection(Collections):
+    """The EventStore protocol. An open task is its own event; what is stored is how it ended, and marks."""
+
+    def get_event(self, event_id: EventId) -> EventDefinition | None:
+        found = self._one("events", {"uuid": event_id})
+        if found is not None:
+            return event_from(found)
+        task = self._one("tasks", {"uuid": event_id, "step_id": {"$gt": ""}})
+        return event_of(task_from(task)) if task is not None else None
+
+    def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]:
+        query = {"workflow_id": workflow_id}
+        events = {each["uuid"]: event_from(each) for each in self._all("events", query)}
+        for each in self._all("tasks", {**query, "step_id": {"$gt": ""}}):
+            events.setdefault(each["uuid"], event_of(task_from(each)))
+        return [events[uuid] for uuid in sorted(events)]
+
+    def get_marks(self, workflow_id: WorkflowId, limit: int = 1000) -> list[EventDefinition]:
+        if limit < 1:
+            return []
+        query = {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}
+        return [event_from(each) for each in self._all("events", query, limit=limit)]
+
+    def get_marks_of(self, workflow_ids: Sequence[WorkflowId], limit: int = 10_000) -> list[EventDefinition]:
+        query = {"workflow_id": {"$in": list(workflow_ids)}, "event_type": STEP_CONTINUE}
+        return [event_from(each) for each in self._all("events", query, limit=limit)]
+
+    def save_event(self, event: EventDefinition) -> None:
+        self._save("events", event_document(event))
+        if event.event_type == STEP_CONTINUE:
+            self._notify([RUNS_TOPIC])

@@ -13,28 +13,19 @@ from afl.config import MongoDBConfig
 from afl.kernel.file_lock import LockHolder
 from afl.kernel.presence import Life
 from afl.kernel.setting_kinds import mask_url
-from afl.runtime.stores.mongo.attempts import AttemptCollection
-from afl.runtime.stores.mongo.census import CensusCollection
 from afl.runtime.stores.mongo.claims import ClaimCollection
+from afl.runtime.stores.mongo.collections import create_all
 from afl.runtime.stores.mongo.commits import CommitCollection
 from afl.runtime.stores.mongo.connection import Client, Connection
 from afl.runtime.stores.mongo.control import ControlCollection
-from afl.runtime.stores.mongo.elsewhere import ElsewhereCollection
 from afl.runtime.stores.mongo.errors import unreadable
-from afl.runtime.stores.mongo.events import EventCollection
-from afl.runtime.stores.mongo.flows import FlowCollection
-from afl.runtime.stores.mongo.indexes import create_all
-from afl.runtime.stores.mongo.inspection import InspectionCollection
+from afl.runtime.stores.mongo.inspection import CensusCollection, InspectionCollection, PulseCollection
 from afl.runtime.stores.mongo.leases import LeaseCollection
-from afl.runtime.stores.mongo.locks import LockCollection
-from afl.runtime.stores.mongo.logs import LogCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
-from afl.runtime.stores.mongo.pulses import PulseCollection
-from afl.runtime.stores.mongo.retention import RetentionCollection
-from afl.runtime.stores.mongo.runs import RunCollection
-from afl.runtime.stores.mongo.servers import ServerCollection
-from afl.runtime.stores.mongo.steps import StepCollection
-from afl.runtime.stores.mongo.tasks import TaskCollection
+from afl.runtime.stores.mongo.runs import RetentionCollection, RunCollection
+from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
+from afl.runtime.stores.mongo.steps import EventCollection, StepCollection
+from afl.runtime.stores.mongo.tasks import AttemptCollection, ElsewhereCollection, TaskCollection
 
 _DEFAULT_ADDRESS = MongoDBConfig().url
 _DEFAULT_DATABASE = "afl"

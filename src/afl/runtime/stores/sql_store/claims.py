@@ -13,10 +13,9 @@ from afl.kernel.presence import Life, Process
 from afl.runtime.entities import AttemptDefinition, AttemptOutcome, TaskDefinition, attempt_of
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
-from afl.runtime.stores.sql_store.attempts import write_attempts
-from afl.runtime.stores.sql_store.concurrency import promote
 from afl.runtime.stores.sql_store.tables import Q, Tables
-from afl.runtime.stores.sql_store.task_rows import task_from
+from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
+from afl.runtime.stores.sql_store.tasks import promote
 from afl.runtime.types import WorkflowId
 
 _QUIET_SECONDS = 0.005

@@ -1,13 +1,75 @@
-"""Rows that refer to what is not there, in SQL."""
+"""What the SQL stores tell those who watch them, keep figures of them, or look after them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import separate_notifier
-from afl.runtime.persistence.inspection import OrphanKind, Orphans
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, TaskCount
+from afl.runtime.step import StepLine
 from afl.runtime.stores.round_trip import is_received
 from afl.runtime.stores.sql_store.servers import LockTables
-from afl.runtime.stores.sql_store.tables import Q
+from afl.runtime.stores.sql_store.tables import Q, Tables
+from afl.runtime.stores.sql_store.task_rows import task_from
+from afl.runtime.types import StepId, WorkflowId
+
+_NEWEST = 100  # about what a person sees of a list at a time
+
+
+class PulseTables(Tables):
+    """The PulseStore protocol."""
+
+    def run_pulse(self, workflow_id: WorkflowId) -> tuple[Any, ...] | None:
+        rows = self.database.select(Q.run_pulse, workflow_id=workflow_id)
+        return _values(rows[0]) if rows else None
+
+    def runs_pulse(self) -> tuple[Any, ...]:
+        def look(tx: Transaction) -> tuple[Any, ...]:
+            newest = tx.all(Q.newest_runs_pulse, limit=_NEWEST)
+            return tuple(_values(row) for row in (*newest, *tx.all(Q.open_runs_pulse)))
+
+        return self.database.read(look)
+
+    def tasks_pulse(self) -> tuple[Any, ...]:
+        return _values(self.database.select(Q.tasks_pulse)[0])
+
+    def log_end(self, runner_id: str) -> int:
+        return int(self.database.select(Q.log_end, runner_id=runner_id)[0]["found"])
+
+    def count_open_runs(self) -> int:
+        return int(self.database.select(Q.count_open_runs)[0]["found"])
+
+    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
+        return [
+            StepLine(*_values(row)) for row in self.database.select(Q.step_lines, workflow_id=workflow_id)
+        ]
+
+    def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
+        rows = self.database.select(Q.running_steps, workflow_id=workflow_id)
+        return {StepId(row["step_id"]) for row in rows}
+
+    def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.get_tasks_by_step, step_id=step_id)]
+
+
+def _values(row: Any) -> tuple[Any, ...]:
+    return tuple(row[column] for column in row.keys())  # noqa: SIM118  a row of SQLite yields values
+
+
+class CensusTables(Tables):
+    """The CensusStore protocol."""
+
+    def count_tasks(self) -> list[TaskCount]:
+        return [
+            TaskCount(*(row[name] for name in TaskCount.__slots__))
+            for row in self.database.select(Q.count_tasks)
+        ]
+
+    def count_runs(self) -> dict[str, int]:
+        return {row["state"]: row["count"] for row in self.database.select(Q.count_runs)}
+
 
 _QUERIES = {
     OrphanKind.TASK_RUN: Q.tasks_without_run,

@@ -1,20 +1,25 @@
-"""Runs and runner records in SQL."""
+"""Runs in SQL: who holds them, what operators do to them, and when they are removed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 from afl.kernel import codec
-from afl.kernel.database import Transaction
+from afl.kernel.clock import wall_ms
+from afl.kernel.database import Query, Transaction
 from afl.kernel.errors import HeldError
 from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life
-from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState
-from afl.runtime.persistence.runs import ANY_RUN, RunFilter
-from afl.runtime.persistence.topics import RUNS_TOPIC
-from afl.runtime.stores.sql_store.run_rows import read_inputs, run_from, run_params, runner_from
+from afl.runtime.entities import AttemptOutcome, RunDefinition, RunnerDefinition, RunnerState, attempt_of
+from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
+from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params, runner_from
 from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables
+from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
+from afl.runtime.stores.sql_store.tasks import lock_keys, promote
+from afl.runtime.stores.sql_store.usage import forget
 from afl.runtime.types import WorkflowId
 
 
@@ -133,3 +138,121 @@ def _anywhere(text: str) -> str:
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{text.lower()}%"
+
+
+class ControlTables(Tables):
+    """The ControlStore protocol."""
+
+    def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        return self.notifying(partial(_pause, workflow_id=workflow_id, reason=reason))
+
+    def unpause_run(self, workflow_id: WorkflowId) -> bool:
+        return self.notifying(partial(_unpause, workflow_id=workflow_id))
+
+    def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
+        return self.notifying(partial(_cancel, workflow_id=workflow_id, reason=reason))
+
+
+def _pause(tx: Transaction, notifications: Notifications, *, workflow_id: str, reason: str) -> bool:
+    row = tx.one(Q.pause_run, workflow_id=workflow_id, reason=reason, updated=wall_ms())
+    if row is None:
+        return False
+    tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
+    keys = _keys(tx, workflow_id)
+    lock_keys(tx, keys)
+    tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
+    promote(tx, keys, notifications)
+    notifications.add(tx, run_topic(workflow_id))
+    return True
+
+
+def _unpause(tx: Transaction, notifications: Notifications, *, workflow_id: str) -> bool:
+    row = tx.one(Q.unpause_run, workflow_id=workflow_id, updated=wall_ms())
+    if row is None:
+        return False
+    tx.run(Q.update_runner_state, uuid=row["runner_id"], state=row["state"])
+    lock_keys(tx, _keys(tx, workflow_id))
+    for row in tx.all(Q.unpause_tasks, workflow_id=workflow_id, updated=wall_ms()):
+        if not row["via"]:
+            notifications.add(tx, tasks_topic(row["task_list_name"]))
+    promote(tx, _keys(tx, workflow_id), notifications)
+    notifications.add(tx, RUNS_TOPIC)
+    notifications.add(tx, ELSEWHERE_TOPIC)
+    return True
+
+
+def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, reason: str) -> bool:
+    error = codec.encode({"message": reason, "error_type": "Cancelled"})
+    changed = {"workflow_id": workflow_id, "error": error, "updated": wall_ms()}
+    row = tx.one(Q.cancel_run, reason=reason, **changed)
+    if row is None:
+        return False
+    keys = _keys(tx, workflow_id)
+    lock_keys(tx, keys)
+    running = [task_from(row) for row in tx.all(Q.running_tasks_of_run, workflow_id=workflow_id)]
+    tx.run(Q.cancel_tasks, **changed)
+    write_attempts(
+        tx,
+        notifications,
+        [attempt_of(task, AttemptOutcome.CANCELED, ended=wall_ms(), error=reason) for task in running],
+    )
+    tx.run(Q.delete_marks, workflow_id=workflow_id)
+    if row["runner_id"]:
+        ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}
+        tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
+    promote(tx, keys, notifications)
+    notifications.add(tx, CANCEL_TOPIC)
+    notifications.add(tx, run_topic(workflow_id))
+    return True
+
+
+def _keys(tx: Transaction, workflow_id: str) -> list[str]:
+    return [row["concurrency_key"] for row in tx.all(Q.open_keys, workflow_id=workflow_id)]
+
+
+class RetentionTables(Tables):
+    """The RetentionStore protocol."""
+
+    def delete_runs(self, ended_before: int, limit: int) -> int:
+        return self.database.write(partial(_delete_runs, before=ended_before, limit=limit))
+
+    def delete_tasks(self, ended_before: int, limit: int) -> int:
+        return self.database.write(partial(_delete_loose_tasks, before=ended_before, limit=limit))
+
+    def delete_logs(self, written_before: int, limit: int) -> int:
+        return self._delete(Q.delete_loose_logs, written_before, limit)
+
+    def count_old_tasks(self, ended_before: int) -> int:
+        found: int = self.database.select(Q.count_loose_tasks, before=ended_before)[0]["found"]
+        return found
+
+    def _delete(self, query: Query, before: int, limit: int) -> int:
+        return len(self.database.atomic(query, before=before, limit=limit))
+
+
+def _delete_loose_tasks(tx: Transaction, *, before: int, limit: int) -> int:
+    deleted = tx.all(Q.delete_loose_tasks, before=before, limit=limit)
+    tx.many(
+        Q.delete_task_attempts, [{"workflow_id": row["workflow_id"], "uuid": row["uuid"]} for row in deleted]
+    )
+    return len(deleted)
+
+
+def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
+    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
+    ids = [row["workflow_id"] for row in ended]
+    if ids:
+        for query in (
+            Q.delete_run_steps,
+            Q.delete_run_events,
+            Q.delete_run_tasks,
+            Q.delete_run_attempts,
+            Q.delete_run_logs,
+            Q.delete_run_inputs,
+            Q.delete_runs,
+        ):
+            tx.run(query, ids=ids)
+        tx.run(Q.delete_expired_locks)
+        forget(tx, ids)
+        tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
+    return len(ids)

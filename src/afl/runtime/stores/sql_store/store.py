@@ -12,25 +12,22 @@ from afl.kernel.notify import Notifications
 from afl.runtime.entities import RunDefinition, TaskState, ended_attempts, failure_logs
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
-from afl.runtime.stores.sql_store.attempts import AttemptTables, attempt_row
-from afl.runtime.stores.sql_store.census import CensusTables
 from afl.runtime.stores.sql_store.claims import ClaimTables
-from afl.runtime.stores.sql_store.concurrency import promote
-from afl.runtime.stores.sql_store.control import ControlTables
-from afl.runtime.stores.sql_store.elsewhere import ElsewhereTables
-from afl.runtime.stores.sql_store.events import EventTables
-from afl.runtime.stores.sql_store.flows import FlowTables
-from afl.runtime.stores.sql_store.inspection import InspectionTables
-from afl.runtime.stores.sql_store.pulses import PulseTables
-from afl.runtime.stores.sql_store.retention import RetentionTables
-from afl.runtime.stores.sql_store.run_rows import run_params
-from afl.runtime.stores.sql_store.runs import RunTables
-from afl.runtime.stores.sql_store.servers import LockTables, LogTables, ServerTables, log_row
-from afl.runtime.stores.sql_store.step_rows import event_row, step_row, step_values
-from afl.runtime.stores.sql_store.steps import StepTables
+from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
+from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
+from afl.runtime.stores.sql_store.runs import ControlTables, RetentionTables, RunTables
+from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
+from afl.runtime.stores.sql_store.steps import EventTables, StepTables
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
-from afl.runtime.stores.sql_store.task_rows import closing_params, new_elsewhere, new_policy, task_params
-from afl.runtime.stores.sql_store.tasks import TaskTables, close_all
+from afl.runtime.stores.sql_store.task_rows import (
+    AttemptTables,
+    attempt_row,
+    closing_params,
+    new_elsewhere,
+    new_policy,
+    task_params,
+)
+from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, close_all, promote
 from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
 
 _log = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
-"""The task queue in SQL."""
+"""The task queue in SQL: storing and finding tasks, concurrency keys, and work that goes on elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -24,10 +24,8 @@ from afl.runtime.persistence.changes import Outcome, leaves_word
 from afl.runtime.persistence.tasks import ANY_TASK, TaskFilter
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.states import StepState
-from afl.runtime.stores.sql_store.attempts import write_attempts
-from afl.runtime.stores.sql_store.concurrency import promote
+from afl.runtime.stores.sql_store.rows import error_data, event_row, extra_text, values_text
 from afl.runtime.stores.sql_store.servers import append_logs, log_row
-from afl.runtime.stores.sql_store.step_rows import error_data, event_row, extra_text, values_text
 from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
 from afl.runtime.stores.sql_store.task_rows import (
     bridge_text,
@@ -36,8 +34,32 @@ from afl.runtime.stores.sql_store.task_rows import (
     policy_params,
     task_from,
     task_params,
+    write_attempts,
 )
 from afl.runtime.types import StepId, WorkflowId
+
+
+def lock_keys(tx: Transaction, keys: Iterable[str]) -> None:
+    """Before tasks of several keys are written: whoever promotes has the key first and the tasks then."""
+    for key in sorted({key for key in keys if key}):
+        tx.one(Q.lock_key, key=key)
+
+
+def promote(tx: Transaction, keys: Iterable[str], notifications: Notifications) -> None:
+    """Let the first ones that wait for these keys be claimed, as far as there is room.
+
+    It only counts and fills, so it may be called once too often; never calling it again would leave a slot empty.
+    """
+    for key in sorted(
+        {key for key in keys if key}
+    ):  # in one order, so that two of these cannot block each other
+        tx.one(Q.lock_key, key=key)
+        standing = tx.one(Q.key_standing, key=key)
+        assert standing is not None  # it counts
+        free = 0 if standing["allowed"] is None else standing["allowed"] - standing["active"]
+        if free > 0:
+            for row in tx.all(Q.promote, key=key, free=free, updated=wall_ms()):
+                notifications.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))
 
 
 class TaskTables(Tables):
@@ -211,3 +233,43 @@ def _queries(wanted: TaskFilter) -> list[Query]:
     if wanted.state == TaskState.PENDING:
         return [Q.find_held_tasks] if wanted.hold else [Q.find_held_tasks, Q.find_pending_tasks]
     return [Q.find_tasks_named if wanted.prefix else Q.find_tasks]
+
+
+class ElsewhereTables(Tables):
+    """The ElsewhereStore protocol."""
+
+    def hand_over(
+        self, task: TaskDefinition, via: str, bridge: dict[str, Any] | None = None, *, patience_ms: int = 0
+    ) -> bool:
+        text = None if bridge is None else codec.encode(bridge, what=f"the bridge of task {task.uuid}")
+
+        def work(tx: Transaction, notifications: Notifications) -> bool:
+            claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
+            place = {"via": via, "bridge": text, "patience_ms": patience_ms}
+            done = bool(tx.run(Q.hand_over, **claim, **place, updated=wall_ms()))
+            if done:
+                notifications.add(tx, ELSEWHERE_TOPIC)
+            return done
+
+        return self.notifying(work)
+
+    def get_unanswered(self, limit: int = 100) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.unanswered, limit=limit)]
+
+    def ask_next(self, task: TaskDefinition, via: str) -> bool:
+        def work(tx: Transaction, notifications: Notifications) -> bool:
+            stands = {"uuid": task.uuid, "via": task.via, "epoch": task.epoch}
+            asked = {"next": via, "bridge": bridge_text(task), "patience_ms": task.patience_ms}
+            done = bool(tx.run(Q.ask_next, **stands, **asked, updated=wall_ms()))
+            if done:
+                notifications.add(tx, ELSEWHERE_TOPIC)
+            return done
+
+        return self.notifying(work)
+
+    def ended_elsewhere(self, kind: str, limit: int = 100) -> list[TaskDefinition]:
+        rows = self.database.select(Q.ended_elsewhere, **via_range(kind), limit=limit)
+        return [task_from(row) for row in rows]
+
+    def told(self, task: TaskDefinition) -> bool:
+        return bool(self.database.write(lambda tx: tx.run(Q.told, uuid=task.uuid)))
