@@ -10,10 +10,10 @@ _AGAIN_SECONDS = 1.0
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait until they have ended; what they raise stays with them, and is not complained of.
+    """Cancel tasks and wait until they have ended; what they raise stays with them and is not logged.
 
-    A cancellation may get lost on the way, in a library that catches it at the wrong moment, and whoever had asked once
-    would wait for ever. So they are asked again.
+    A cancellation may get lost on the way, in a library that catches it at the wrong moment, and a caller that
+    canceled once would wait for ever. So the tasks are canceled again.
     """
     every = set(tasks)
     left = {task for task in every if not task.done()}
@@ -23,4 +23,4 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Future[Any]]) -> None:
         _, left = await asyncio.wait(left, timeout=_AGAIN_SECONDS)
     for task in every:
         if not task.cancelled():
-            task.exception()  # asyncio logs what nobody has looked at
+            task.exception()  # asyncio logs exceptions that were never retrieved

@@ -15,9 +15,9 @@ AgentFlowError
 │   └── StoreConflict     a constraint of the schema refused a row
 ├── CorruptRow            a stored row is missing, or cannot be read
 ├── FencedError           the caller no longer holds what it wrote to; the write had no effect
-├── HeldError             somebody else, still alive, holds it
+├── HeldError             another live process holds it
 ├── CapabilityError       this kind of store does not offer it; nothing was stored
-├── AccessError           whoever asks may not
+├── AccessError           the caller has no right to this
 │   ├── Unauthenticated   it is not known who asks
 │   ├── Forbidden         it is known, and the role does not allow it; or the request came from elsewhere
 │   └── Throttled         too many wrong tokens
@@ -140,7 +140,7 @@ class StoreConflict(
 
 class FencedError(
     AgentFlowError,
-    hint="Nothing to repair: somebody else took the work over, and the result of that one counts.",
+    hint="Nothing to repair: another worker took the work over, and its result counts.",
     status=409,
 ):
     """The caller's hold ended; its write had no effect."""
@@ -149,7 +149,7 @@ class FencedError(
 class HeldError(
     AgentFlowError, hint="Wait until the holder ends or dies; the text says who it is.", status=409
 ):
-    """Somebody else, still alive, holds it."""
+    """Another live process holds it."""
 
 
 class CapabilityError(
@@ -161,7 +161,7 @@ class CapabilityError(
 class AccessError(
     AgentFlowError, hint="Ask whoever runs the server for a token or another role.", status=403
 ):
-    """Whoever asks may not; nothing was done."""
+    """The caller has no right to this; nothing was done."""
 
 
 class Unauthenticated(

@@ -85,7 +85,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A process that holds the lock, and what it does meanwhile, such as `stopped`; empty if nobody can tell."""
+    """A process that holds the lock, and what it does meanwhile, such as `stopped`; empty if unknown."""
 
     pid: int
     command: str = ""

@@ -1,4 +1,4 @@
-"""Children that somebody's function forked: one that comes back from it must not go on as if it were us."""
+"""Children that a function of the user forked: one that returns from it must not go on as the worker."""
 
 from __future__ import annotations
 

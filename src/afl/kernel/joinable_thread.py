@@ -13,7 +13,7 @@ class JoinableThread(threading.Thread):
     """A daemon thread that can always be joined.
 
     Ctrl-C may come while the main thread starts another one. Python then refuses to join it, though it runs, and
-    whoever cleans up would end with an error that nobody understands.
+    a cleanup would end with an obscure error.
     """
 
     def __init__(self, target: Callable[..., object], name: str, *args: Any) -> None:

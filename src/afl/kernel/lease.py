@@ -1,4 +1,4 @@
-"""Who holds what, and when somebody else may take it: one rule for runs, tasks, turns, DAG runs and messages.
+"""Leases: who holds what, and when another may take it; one rule for runs, tasks, turns, DAG runs and messages.
 
 All times are the store's own (`Database.now()`), never a client's.
 """
@@ -16,7 +16,7 @@ MAX_DELIVERIES = 5  # how many holders may die on one thing
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A claim on one thing. The epoch fences: whoever takes over counts it up, and older ones miss."""
+    """A claim on one thing. The epoch fences: each takeover increments it, and writes under an older one miss."""
 
     owner: str
     epoch: int
@@ -35,17 +35,17 @@ class Hold:
         return replace(self, until=max(self.until, now + lease_ms))
 
     def taken_by(self, owner: str, now: int, lease_ms: int = LEASE_MS) -> Hold:
-        """The hold of whoever takes over."""
+        """The hold of the next owner."""
         return Hold(owner, self.epoch + 1, now + lease_ms)
 
 
 def first_hold(owner: str, now: int, lease_ms: int = LEASE_MS) -> Hold:
-    """The hold on what nobody held before."""
+    """The hold on what was never held before."""
     return Hold(owner, 1, now + lease_ms)
 
 
 def is_free(hold: Hold | None, now: int, life: Life = Life.UNKNOWN) -> bool:
-    """Whether anyone may take it: nobody holds it, its lease ended, or its holder is proven dead.
+    """Whether anyone may take it: it is not held, its lease ended, or its holder is proven dead.
 
     A holder that is ALIVE gains nothing by that: a lease that ended has ended.
     """

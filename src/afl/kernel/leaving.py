@@ -57,5 +57,5 @@ def _insist(code: int) -> None:
     try:
         print(f"Warning: left behind, since they do not end: {', '.join(names)}", file=sys.stderr, flush=True)
         sys.stdout.flush()
-    finally:  # whoever read our output may be gone
+    finally:  # the reader of our output may be gone
         os._exit(code)

@@ -57,7 +57,7 @@ RUNNER = (
     _row("afl_runner_tasks_total", COUNTER, "facet outcome", "Tasks worked on, by facet and outcome."),
 )
 
-# What the store holds; the same whoever is asked.
+# What the store holds; the same in every process.
 STORE = (
     _row(
         "afl_tasks",
@@ -175,7 +175,7 @@ _own = Meters()
 
 
 def process_meters() -> Meters:
-    """The meters of this process; it keeps figures from the first time that somebody asks for them."""
+    """The meters of this process; it keeps figures from the first call on."""
     if not telemetry.is_metering():
         telemetry.meter(_own)
     return _own

@@ -1,4 +1,4 @@
-"""The known name that somebody may have meant, for messages about one that is not known."""
+"""The known name nearest to an unknown one, for error messages."""
 
 from __future__ import annotations
 

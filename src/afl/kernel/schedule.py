@@ -1,4 +1,4 @@
-"""Schedules: rows that come due by a cron expression, each fired once by whoever sees it first.
+"""Schedules: rows that come due by a cron expression, each fired once, by the first process that sees it due.
 
 Firing and its effect are one transaction: the row moves on to its next time in the transaction that does the work,
 so no time fires twice and none is lost, whatever dies. Each schedule is fired by itself. One whose expression cannot
@@ -36,7 +36,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class CatchUp(StrEnum):
-    """What becomes of times that passed while nobody was there."""
+    """What becomes of times that passed while no process was there."""
 
     NONE = "none"  # they are dropped; a time at most a minute ago still counts as now
     LATEST = "latest"  # the last of them fires once
@@ -164,7 +164,7 @@ class Schedules:
         def work(tx: Transaction) -> bool:
             row = tx.one(_Q.claim, part=part, name=name, moment=moment)
             if row is None:
-                return False  # somebody else has fired it, or fires it now
+                return False  # another process has fired it, or is firing it
             claimed[:] = [row]
             due, following = _times(row, moment)
             tx.run(

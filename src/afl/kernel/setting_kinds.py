@@ -39,7 +39,7 @@ class Kind(ABC):
         return repr(value)
 
     def secret(self, value: Any) -> str:
-        """What of the value nobody may see; empty if there is nothing."""
+        """The secret part of the value; empty if there is none."""
         return ""
 
 

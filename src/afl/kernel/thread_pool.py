@@ -17,14 +17,14 @@ _log = logging.getLogger(__name__)
 
 
 class Threads(Protocol):
-    """Whoever runs jobs on threads."""
+    """Runs jobs on threads."""
 
     def run(self, job: Job) -> None:
         """Run a job, which raises nothing, on some thread."""
 
 
 class ThreadPool:
-    """A thread for each job that finds none idle: whoever brings jobs decides how many run at a time.
+    """A thread for each job that finds none idle: the caller decides how many jobs run at a time.
 
     That way a handler which hangs takes a thread and no more; its slot can be given to another.
     """
@@ -38,7 +38,7 @@ class ThreadPool:
         self._closed = False
 
     def run(self, job: Job) -> None:
-        """Run a job on a thread of the pool. A future would cost more than the rest, and nobody waits for one."""
+        """Run a job on a thread of the pool. There is no future, since none would be awaited."""
         with self._guard:
             if self._closed:
                 raise RuntimeError("the pool is closed")
@@ -49,7 +49,7 @@ class ThreadPool:
                 thread = JoinableThread(self._work, name)
                 self._threads.append(thread)
                 thread.start()
-            self._jobs.put(job)  # within the guard: behind the last word of `shutdown` nobody would find it
+            self._jobs.put(job)  # within the lock: after `shutdown` no thread would take it
 
     def shutdown(self, wait: bool = True, *, patience: float | None = None) -> None:
         """End the threads as their jobs end; `wait` waits for that, at most `patience` seconds if given."""

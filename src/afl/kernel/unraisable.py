@@ -1,7 +1,7 @@
-"""What a function may raise on a thread, and no future can hand to whoever waits for it.
+"""What a function may raise on a thread, and no future can deliver.
 
-`Future.set_exception` refuses StopIteration, and whoever waits would wait for ever. GeneratorExit, SystemExit and the
-like come through, and end the coroutine or the loop that waits instead of being a failure of the function.
+`Future.set_exception` refuses StopIteration, and the waiting thread would wait for ever. GeneratorExit, SystemExit and
+the like come through, and end the coroutine or the loop that waits instead of being a failure of the function.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def _name(function: Callable[..., object]) -> str:
 
 
 async def to_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`asyncio.to_thread` for somebody's function."""
+    """`asyncio.to_thread` for a function of the user."""
     return await asyncio.to_thread(failing(function), *args, **kwargs)

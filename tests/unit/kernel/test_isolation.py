@@ -50,7 +50,7 @@ def test_what_fails_together_is_done_one_by_one(caplog: pytest.LogCaptureFixture
             raise InputError("2 is bad")
         done.extend(some)
 
-    asyncio.run(isolation.together([1, 3], work, str))
-    asyncio.run(isolation.together([1, 2, 3], work, str))
+    asyncio.run(isolation.batch([1, 3], work, str))
+    asyncio.run(isolation.batch([1, 2, 3], work, str))
     assert done == [1, 3, 1, 3]
     assert lines(caplog) == ["the loop leaves 2: InputError('2 is bad')"]

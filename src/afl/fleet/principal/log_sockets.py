@@ -61,7 +61,7 @@ class LogReceiver:
         while True:
             left = [block for block in blocks if block not in stored] if stored else blocks
             try:
-                await self._isolation.together(left, store, _whose)
+                await self._isolation.batch(left, store, _whose)
                 return stored
             except StoreUnavailable as error:
                 _log.error("log lines wait for the store: %s", error)

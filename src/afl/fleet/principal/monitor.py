@@ -125,7 +125,7 @@ class Monitor:
             for expired_run in expired_runs:
                 self._log_expired(expired_run)
 
-        await self._isolation.together(run_ids, decide, lambda run_id: f"run {run_id}")
+        await self._isolation.batch(run_ids, decide, lambda run_id: f"run {run_id}")
         return count
 
     async def _save_agents(self) -> None:
@@ -135,7 +135,7 @@ class Monitor:
             await self._context.change(lambda change: self._context.registry.save(change, some))
 
         if due:
-            await self._isolation.together(due, save, lambda agent: f"agent {agent.agent_id}")
+            await self._isolation.batch(due, save, lambda agent: f"agent {agent.agent_id}")
         for agent in due:
             agent.saved = agent.last_seen
 

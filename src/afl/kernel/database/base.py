@@ -2,7 +2,7 @@
 
 A transition is a plain function that is given a Transaction. It may be run again from its start when the
 store asks for that (a deadlock, a lost connection before the commit), so it has no effect but through its
-transaction. The first statement that fails ends the transaction on every dialect: whoever catches that error
+transaction. The first statement that fails ends the transaction on every dialect: a transition that catches that error
 cannot commit the rest.
 """
 
@@ -57,11 +57,11 @@ class Transaction(ABC):
 
     @abstractmethod
     def run(self, query: Query, /, **params: Any) -> int:
-        """How many rows the statement hit."""
+        """How many rows the statement returned or changed."""
 
     @abstractmethod
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
-        """The statement once per row of parameters (a tuple: in the order of the text); rows hit in all."""
+        """The statement once per row of parameters (a tuple: in the order of the text); how many rows in all."""
 
 
 class Database(ABC):
@@ -78,7 +78,7 @@ class Database(ABC):
         _databases.add(self)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What `work` returns, run on one unchanging picture of the store."""
+        """What `work` returns, run on one snapshot of the store."""
         thread = self._enter()
         try:
             return self._read(work)
@@ -107,7 +107,7 @@ class Database(ABC):
         return self.read(lambda tx: tx.all(query, **params))
 
     async def run(self, verb: Literal["read", "write"], work: Callable[[Transaction], T]) -> T:
-        """`read` or `write` from asyncio. What has begun runs to its end; a cancellation comes after it."""
+        """`read` or `write` from asyncio. A transition that has begun ends before a cancellation is raised."""
         call = self.read if verb == "read" else self.write
         future = self._threads().submit(copy_context().run, failing(call), work)
         outcome = asyncio.wrap_future(future)
@@ -131,13 +131,13 @@ class Database(ABC):
         return wall_ms()
 
     def write_lock(self) -> LockHolder | None:
-        """The process that keeps all others from writing, if there is one; asks, and waits for nothing."""
+        """The process that keeps all others from writing, if there is one. Does not wait."""
         return None
 
     @property
     @abstractmethod
     def presence(self) -> Presence:
-        """How this process proves to the others that it lives."""
+        """The liveness lock of this process, and those of others."""
 
     @abstractmethod
     def _read(self, work: Callable[[Transaction], T]) -> T: ...
@@ -150,10 +150,10 @@ class Database(ABC):
 
     @abstractmethod
     def _after_fork(self) -> None:
-        """In the child: forget what belongs to the parent without closing it."""
+        """In a forked child: forget the parent's connections without closing them."""
 
     def close(self) -> None:
-        """Give back every connection. Transitions under way end first; a second call does nothing."""
+        """Close every connection. Transitions under way end first; a second call does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -194,7 +194,7 @@ class Database(ABC):
 
 
 async def _settle(outcome: asyncio.Future[Any]) -> None:
-    """Wait for the end of a transition whatever is cancelled meanwhile, and take note of its error."""
+    """Wait for the end of a transition whatever is cancelled meanwhile, and retrieve its exception."""
     while not outcome.done():
         try:
             await asyncio.wait([outcome])

@@ -12,14 +12,14 @@ Q = queries("afl.kernel.database", "sql")
 
 
 def ensure(database: Database, schema: Schema) -> None:
-    """Bring the tables of a part to the version this code knows, whoever else does so at the same time."""
+    """Bring the tables of a part to the version this code knows; several processes may do so at the same time."""
     wanted = schema.version
     if database.read(lambda tx: _version(tx, schema, wanted, database)) != wanted:
         database.write(lambda tx: _advance(tx, schema, database))
 
 
 def is_made(database: Database, schema: Schema) -> bool:
-    """Whether a store has the tables of a part, of whatever version: for those who only look, and make none."""
+    """Whether a store has the tables of a part, of any version; makes none."""
     return database.read(lambda tx: _version(tx, schema, schema.version, database)) > 0
 
 

@@ -75,14 +75,14 @@ _ALWAYS = {"client_encoding": "UTF8"}  # as JSON is; a server's or a URL's own w
 
 
 class PostgresDatabase(Database):
-    """Pooled connections for transitions; `new_connection` gives one that is nobody else's."""
+    """Pooled connections for transitions; `new_connection` gives one outside the pool."""
 
     dialect = "postgres"
 
     def __init__(self, url: str) -> None:
         self.name = safe_url(url)
         self._settings = _settings(url, self.name)
-        self.pooled = True  # until proven otherwise: what is set on a pooler's session reaches strangers
+        self.pooled = True  # until it is known: settings of a pooler's session would reach other clients
         self.pooled = self._behind_pooler()
         self._pool = Pool(self.new_connection, POOL_SIZE)
         self._presence = SessionPresence(self)
@@ -166,7 +166,7 @@ class PostgresDatabase(Database):
             self._inside.discard(thread)
 
     def _repeat(self, attempt: Callable[[Session], T]) -> T:
-        """Run it on a connection of the pool, and again for as long as the server asks for that."""
+        """Run it on a session of the pool, and again after a deadlock or a lost connection."""
         for tried in range(1, ATTEMPTS + 1):
             session = self._pool.take()
             try:
@@ -181,7 +181,7 @@ class PostgresDatabase(Database):
                 self._pool.give(session)
             time.sleep(
                 random.uniform(0, 0.01 * 2**tried)
-            )  # apart, so that two in a deadlock do not meet again
+            )  # a random time, so that two in a deadlock do not meet again
         raise AssertionError("unreachable")
 
     def _transact(self, session: Session, begin: str, work: Callable[[Transaction], T]) -> T:
@@ -214,7 +214,7 @@ class PostgresDatabase(Database):
             raise failure(error, "commit", self.name) from error
 
     def _behind_pooler(self) -> bool:
-        """Whether a pooler stands in between: it greets with a process number that is not the backend's."""
+        """Whether there is a pooler in between: its process id is not the backend's."""
         connection = self.new_connection()
         try:
             row = connection.execute("select pg_backend_pid() as pid").fetchone()
@@ -226,7 +226,7 @@ class PostgresDatabase(Database):
 
 
 class _AgainError(Exception):
-    """The server undid the transaction, or the connection broke before the commit: run it again."""
+    """The server rolled the transaction back, or the connection was lost before the commit: run it again."""
 
     def __init__(self, problem: Exception, reason: BaseException | None) -> None:
         super().__init__(str(problem))

@@ -30,7 +30,7 @@ _GOING_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectN
 
 
 def lost(error: Exception, connection: psycopg.Connection[dict[str, object]]) -> bool:
-    """Whether the connection is gone, and with it whatever was not committed."""
+    """Whether the connection is lost, and with it every uncommitted statement."""
     return connection.closed or isinstance(error, _GOING_AWAY)
 
 
@@ -244,14 +244,14 @@ class PostgresTransaction(Transaction):
             self._fail("begin", error)
 
     def check(self) -> None:
-        """The server will not commit after a failed statement, and says so only in passing."""
+        """After a failed statement the server rolls back at COMMIT without an error, so this raises one."""
         if self.failed:
             raise StoreError(
                 "a statement failed and its error was caught: such a transaction cannot be committed"
             )
 
     def end(self) -> None:
-        """From now on nobody can use this transaction by mistake."""
+        """Every later use of this transaction is an error."""
         self._session = None
 
     def _open(self) -> Session:

@@ -141,7 +141,7 @@ class SqliteFile:
     def _prepare(self) -> None:
         """Make sure the file is ours, and find how its clock relates to this boot of the machine.
 
-        Whoever only reads must not have to wait for a writer, so the lock is taken only for what is not there yet.
+        A process that only reads must not wait for a writer, so the lock is taken only for what does not exist yet.
         """
         clock = self.read(lambda tx: _known_clock(tx, self.path)) if _has_content(self.path) else None
         if clock is not None:
@@ -155,7 +155,7 @@ class SqliteFile:
         self._inode = os.stat(self.path).st_ino
 
     def _refresh_clock(self, lock: FileLock) -> None:
-        """Note that the time has gone on, unless somebody else is writing, who will do so as well."""
+        """Store the current time, unless another process is writing, which does so as well."""
         limit, lock.limit = lock.limit, 0.0
         try:
             self.writer.write(lambda tx: _set_clock(tx, self.path))
@@ -165,7 +165,7 @@ class SqliteFile:
             lock.limit = limit
 
     def check(self) -> None:
-        """SQLite goes on writing to a file that was deleted under it; nobody would find that again."""
+        """SQLite would go on writing to a deleted file, and those writes would be lost."""
         if not os.path.exists(self.path) or os.stat(self.path).st_ino != self._inode:
             raise StoreUnavailable(
                 f"{self.path} was deleted or replaced while this process has it open; close it first"
@@ -256,7 +256,7 @@ class _Clock:
 
 
 def _has_content(path: str) -> bool:
-    """Whether somebody has begun to use the file: a new one must be made ready under the lock."""
+    """Whether the file is in use already: a new one must be initialized under the lock."""
     try:
         return os.stat(path).st_size > 0
     except FileNotFoundError:

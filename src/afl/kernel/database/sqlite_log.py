@@ -2,7 +2,7 @@
 
 A log is a header and frames; each frame has a checksum over all before it, and the last one of a commit is marked.
 SQLite takes the frames up to the first whose checksum is wrong, and says nothing of those behind it. That is right for
-a commit that was cut off when the machine lost power: nobody was told that it is stored. A second commit behind it
+a commit that was cut off when the machine lost power: no process was told that it is stored. A second commit behind it
 shows that the first was stored, and that its bytes were damaged later. The format:
 https://sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -56,7 +56,7 @@ class _Frame:
 
 
 def read_log(path: str) -> LogState:
-    """The log of the database at a path. Somebody may be writing to it: what is damaged stays so at another look."""
+    """The log of the database at a path. While a process writes to it, only damage that stays counts."""
     for _ in range(_LOOKS - 1):
         state = _look(path)
         if not state.lost_commits:

@@ -2,7 +2,7 @@
 
 SQLite reads a database with a write-ahead log only together with the log and its index (-wal, -shm), and makes both
 when they are not there. Where it cannot, two cases are left. Without a log everything is in the database itself, and
-nobody can be writing: it is opened as immutable. With a log and without its index it is not opened at all: what the
+no process can be writing: it is opened as immutable. With a log and without its index it is not opened at all: what the
 log has would be missing without a word.
 """
 
@@ -45,7 +45,7 @@ def _problem(address: str) -> sqlite3.Error | None:
         connection.execute("select 1 from sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         return error
-    except sqlite3.Error:  # it is no database: whoever reads it says so
+    except sqlite3.Error:  # it is no database: the first read says so
         return None
     finally:
         connection.close()
@@ -60,7 +60,7 @@ def _has_log(path: str) -> bool:
 
 
 class ReadOnlyWriter:
-    """Stands where the writer of a file stands, and refuses."""
+    """Takes the place of a Writer and refuses every write."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -74,7 +74,7 @@ class SqliteTransaction(Transaction):
             raise failure(error, self._path, "commit") from error
 
     def end(self) -> None:
-        """From now on nobody can use this transaction by mistake."""
+        """Every later use of this transaction is an error."""
         self._connection = None
 
     def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:

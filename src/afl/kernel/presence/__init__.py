@@ -1,4 +1,4 @@
-"""Who lives: each process holds a lock that only its death releases."""
+"""Presence: each process holds a lock that only its end releases."""
 
 from afl.kernel.presence.base import Life, LonePresence, Presence, Process
 

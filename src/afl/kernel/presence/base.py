@@ -36,7 +36,7 @@ class Process(NamedTuple):
 
 
 class Presence(ABC):
-    """This process's sign of life in one store, and how to read those of others."""
+    """The liveness lock of this process in one store, and those of others."""
 
     _id: str | None = None
 
@@ -66,11 +66,11 @@ class Presence(ABC):
 
     @abstractmethod
     def forked(self) -> None:
-        """In a forked child: forget the parent's sign of life without touching it."""
+        """In a forked child: forget the parent's lock without releasing it."""
 
 
 class LonePresence(Presence):
-    """For a store that nobody else can see."""
+    """For a store of one process."""
 
     @property
     def id(self) -> str:

@@ -43,7 +43,7 @@ class Card:
 
 
 class FilePresence(Presence):
-    """Signs of life in one folder."""
+    """The locked files of the processes in one folder."""
 
     def __init__(self, folder: str, mode: int = FILE_MODE) -> None:
         self._folder = folder
@@ -124,7 +124,7 @@ class FilePresence(Presence):
         return name
 
     def _sweep(self) -> None:
-        """Remove the files of those long dead. Who has only just died keeps its file: it is the proof."""
+        """Remove the files of processes that ended long ago. A recent file stays: it is the proof of death."""
         oldest = time.time() - KEEP_SECONDS
         for entry in os.scandir(self._folder):
             if _ID.fullmatch(entry.name) is None or entry.name == self._id:

@@ -1,4 +1,4 @@
-"""Presence on PostgreSQL: a session that is nobody else's holds an advisory lock while its process lives.
+"""Presence on PostgreSQL: a session of its own holds an advisory lock while its process lives.
 
 The server releases the lock when the session ends. A session may also end without a death: the server
 restarts, an administrator ends it, a network breaks. So a free lock is proof only when all of this holds:
@@ -8,7 +8,7 @@ restarts, an administrator ends it, a network breaks. So a free lock is proof on
 - the looks fell into one session of our own, so we were not cut off ourselves meanwhile; after a cut we first
   wait as long as a lease, since what broke our session may have broken others.
 
-Behind a connection pooler locks belong to nobody in particular, and everything is UNKNOWN.
+Behind a connection pooler locks belong to no particular process, and everything is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class SessionPresence(Presence):
 
 
 class HeldSession:
-    """The session that holds our lock. `number` counts how often it had to be made anew."""
+    """The session that holds our lock. `number` counts how often it was replaced."""
 
     def __init__(self, database: SessionDatabase, owner: str, clock: Callable[[], float]) -> None:
         self._database = database
@@ -159,7 +159,7 @@ class HeldSession:
         self._thread.start()
 
     def settled(self, now: float) -> bool:
-        """Whether the session stands, and has stood long enough to judge others by it."""
+        """Whether the session is open, and has been for long enough to judge others by it."""
         settled_at = self._settled_at
         return settled_at is not None and now >= settled_at
 
@@ -214,7 +214,7 @@ class HeldSession:
         while True:
             try:
                 self._connection = self._open()
-            except StoreError:  # the server is still away; whoever needs it now is told so by its own call
+            except StoreError:  # the server is still away; calls that need it raise by themselves
                 if self._idle(None, RETRY_SECONDS):
                     return False
             else:
