@@ -69,6 +69,16 @@ def test_all_that_a_dead_process_held_is_free(scene: DiagnosticSnapshot) -> None
     assert scene.store.describe(scene.dead)
 
 
+def test_the_attempt_of_a_dead_process_is_recorded(scene: DiagnosticSnapshot) -> None:
+    assert eventually(scene.store.reclaim) == 2
+    (attempt,) = scene.store.get_failed_attempts(RUN)
+    assert (attempt.number, attempt.outcome, attempt.worker) == (1, "died", scene.dead)
+    assert 0 < attempt.started <= attempt.ended
+    assert scene.store.describe(scene.dead) == f"process {attempt.pid} on {attempt.host}"
+    (line,) = scene.store.get_logs_by_runner(RUN)
+    assert (line.attempt, line.message) == (1, "attempt 1 was lost: its worker died")
+
+
 def test_a_task_that_kills_its_workers_is_poisoned(scene: DiagnosticSnapshot) -> None:
     scene.store.max_deliveries = 1
     eventually(scene.store.reclaim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from typing import Any
@@ -94,6 +95,19 @@ def test_poll_once_does_the_work_and_goes_on_with_the_run(store: MemoryStore) ->
     assert event is not None
     assert event.state == EventState.COMPLETED
     assert poller.poll_once() == 0
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_logging_of_callbacks_is_captured_only_if_asked_for(store: MemoryStore, captures: bool) -> None:
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        logging.getLogger("their").warning("as the callback says")
+        return double(payload)
+
+    run, before = begin(store), logging.getLogger().handlers[:]
+    assert poller_on(store, AgentPollerConfig(capture_logging=captures), Double=work).poll_once() == 1
+    lines = [(line.note_type, line.message, line.attempt) for line in store.get_logs_by_runner(run)]
+    assert lines == ([(NoteType.WARNING, "as the callback says", 1)] if captures else [])
+    assert logging.getLogger().handlers == before
 
 
 def test_the_callback_gets_the_payload_and_its_answer_becomes_returns(store: MemoryStore) -> None:

@@ -257,6 +257,10 @@ def test_an_exception_of_a_handler_fails_the_step(lab: Lab) -> None:
     result = lab.run(ASK, tool_registry=registry)
     assert (result.status, result.success) == (ExecutionStatus.ERROR, False)
     assert "not in the book" in str(result.error)
+    (attempt,) = lab.store.get_failed_attempts(result.workflow_id)
+    assert (attempt.number, attempt.outcome, attempt.error_type) == (1, "failed", "LookupError")
+    assert 'raise LookupError("not in the book")' in attempt.traceback
+    assert attempt.location.endswith(" in broken")
 
 
 def test_a_failure_can_be_caught_by_the_workflow(lab: Lab) -> None:
