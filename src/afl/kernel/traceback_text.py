@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -37,9 +38,21 @@ def traceback_text(error: BaseException) -> TracebackText:
         found = traceback.TracebackException.from_exception(error, limit=-_FRAMES)
         for each in _all(found):
             each.stack = traceback.StackSummary.from_list(_below_ours(each.stack))
-        return TracebackText(_stored("".join(found.format())), _location(found))
+        return TracebackText(_stored("".join(found.format())), _location(_guilty(found).stack))
     except Exception as problem:  # of an exception class of the user's
         return TracebackText(f"{type(error).__name__} (no traceback: {type(problem).__name__})", "")
+
+
+def stack_text(thread: int) -> TracebackText | None:
+    """Where a thread is right now, from the first line of the user's own code on; None if it is in no such code."""
+    frame = sys._current_frames().get(thread)
+    frames = [] if frame is None else list(traceback.extract_stack(frame))
+    first = next((number for number, each in enumerate(frames) if _is_own(each.filename)), None)
+    if first is None:
+        return None
+    called = traceback.StackSummary.from_list(frames[first:])
+    text = "Stack (most recent call last):\n" + "".join(called.format())
+    return TracebackText(_stored(text), _location(called))
 
 
 def _all(found: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
@@ -63,13 +76,15 @@ def _below_ours(frames: traceback.StackSummary) -> list[traceback.FrameSummary]:
     return list(frames)[position:]
 
 
-def _location(found: traceback.TracebackException) -> str:
+def _guilty(found: traceback.TracebackException) -> traceback.TracebackException:
     """A member of a group says more than the place that gathered them."""
     members = getattr(found, "exceptions", None)
-    if members:
-        return _location(members[0])
-    own = [frame for frame in found.stack if _is_own(frame.filename)]
-    last = own[-1] if own else found.stack[-1] if found.stack else None
+    return _guilty(members[0]) if members else found
+
+
+def _location(frames: traceback.StackSummary) -> str:
+    own = [frame for frame in frames if _is_own(frame.filename)]
+    last = own[-1] if own else frames[-1] if frames else None
     return "" if last is None else f"{last.filename}:{last.lineno} in {last.name}"
 
 

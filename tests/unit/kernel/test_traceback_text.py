@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -89,6 +91,28 @@ def test_the_location_is_the_last_line_of_the_users_own_code() -> None:
     assert handled(guilty).location.endswith(" in guilty")
 
 
+def test_a_handler_whose_time_is_up_shows_where_it_was() -> None:
+    source = """
+    event facet F() => (n: Long)
+    workflow W() => (n: Long) andThen { f = F() with Timeout(ms = 100) yield W(n = f.n) }
+    """
+    released = threading.Event()
+
+    def hanging() -> None:
+        released.wait()  # the line it hangs at
+
+    with pytest.raises(afl.RunFailed) as failed:
+        try:
+            afl.run(source, handlers={"F": hanging}, store="memory://")
+        finally:
+            released.set()
+    (attempt,) = failed.value.report.attempts
+    assert (attempt.error_type, attempt.error) == ("Timeout", "not done after 100 ms")
+    assert "released.wait()  # the line it hangs at" in attempt.traceback
+    assert "executor.py" not in attempt.traceback
+    assert attempt.location.endswith(" in hanging")
+
+
 def test_causes_and_groups_and_notes_are_shown() -> None:
     found = handled(with_a_cause)
     assert "ValueError: the cause" in found.text
@@ -128,7 +152,7 @@ def test_a_long_one_keeps_its_head_and_its_tail() -> None:
 
 def test_a_cut_shows_no_half_of_a_secret() -> None:
     redact("half-of-a-secret")
-    texts = (raised(lambda n=n: guilty("x" * n + "half-of-a-secret" * 2_000)).text for n in range(40))
+    texts = (raised(partial(guilty, "x" * n + "half-of-a-secret" * 2_000)).text for n in range(40))
     assert not any("half" in text or "secret" in text for text in texts)
 
 

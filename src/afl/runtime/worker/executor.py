@@ -38,6 +38,7 @@ class Execution:
     context: HandlerContext
     ends: float | None = None  # on the monotonic clock, when its time is up
     began: bool = False
+    thread: int = 0
     over: bool = False
     abandoned: bool = False
 
@@ -144,7 +145,7 @@ class HandlerExecutor:
         Should we die now, a suspect is to be charged; should we hang, others must see when its time was up.
         """
         task = execution.task
-        task.started = wall_ms()
+        task.started, execution.thread = wall_ms(), threading.get_ident()
         task.host, task.pid = Process.this()
         if task.timeout_ms:
             execution.context.start_clock(task.timeout_ms)

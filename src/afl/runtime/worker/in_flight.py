@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 from queue import Empty
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.thread_pool import Threads
+from afl.kernel.traceback_text import stack_text
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.held_claims import Claim
@@ -179,6 +181,7 @@ class InFlightTasks:
                 for each in list(self._executions.values())
                 if each.ends is not None and each.ends <= now and not each.over
             ]
+        stacks = {each.task.uuid: stack_text(each.thread) for each in late}
         for each in late:
             del self._executions[each.task.uuid, each.task.epoch]
             each.context.cancel("its time is up")
@@ -188,7 +191,13 @@ class InFlightTasks:
             self._executor.timed = any(each.ends is not None for each in list(self._executions.values()))
         limit = "not done after {} ms"
         return [
-            TaskResult(each.task, error=HandlerTimeout(limit.format(each.task.timeout_ms))) for each in late
+            TaskResult(
+                each.task,
+                error=HandlerTimeout(limit.format(each.task.timeout_ms)),
+                ended=wall_ms(),
+                raised_at=stacks[each.task.uuid],
+            )
+            for each in late
         ]
 
     # -- claims that are lost ----------------------------------------------------------------------------------
