@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from afl.cli import options
-from afl.cli.clients import client_for
-from afl.cli.console import COLOURS, Table, duration, output, print_json, shortened
+from afl.cli.console import COLOURS, Table, duration, output, shortened
 from afl.cli.failures import failure_text
+from afl.cli.operation_command import operation_command
 from afl.operations.run.attempts import AttemptView, last_failure, short_location
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run
@@ -36,32 +34,51 @@ _MARKS = {
 }
 
 
-def show(
-    run_id: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
-    ] = None,
-    store: options.Store = None,
-    server: options.Server = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Show a run as a tree of its steps: state, duration, attempts, progress and error.
+def plain(view: RunView) -> dict[str, Any]:
+    """The run and its tree as plain data."""
+    tree = view.tree
+    return {
+        **asdict(view.line),
+        "outputs": tree.run.outputs,
+        "steps": tree.steps,
+        "usage": _plain_or_none(tree.usage),
+        "budget": _plain_or_none(tree.budget),
+        "tree": _node(tree.root, tree.seen),
+        "attempts": [asdict(each) for each in view.attempts],
+    }
 
-    Attempts that failed or were lost follow, one line each, with the traceback of the last.
 
-    Steps of a foreach are folded into one line with their number.
+def _plain_or_none(value: UsageTotal | Budget | Work | None) -> dict[str, Any] | None:
+    return asdict(value) if value is not None else None
 
-    [bold]Examples[/bold]
 
-      afl show            the latest run
-      afl show 01jd3v     by the beginning of its id
-      afl show --json | jq .state
-    """
-    with client_for(store, server) as client:
-        found = client.call(show_run, run_id or "")
-    if as_json:
-        print_json(plain(found))
-        return
+def _node(node: StepNode, now: int) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "path": node.path,
+        "name": node.name,
+        "facet": node.facet,
+        "state": node.counts.state,
+        "counts": asdict(node.counts),
+        "duration_ms": node.duration_ms(now),
+        "error": node.error.to_dict() if node.error is not None else None,
+        "caught": node.caught,
+        "work": _plain_or_none(node.work),
+        "usage": _plain_or_none(node.usage),
+    }
+    return {**data, "children": [_node(child, now) for child in node.children]}
+
+
+@operation_command(
+    show_run,
+    run="RUN",
+    data=plain,
+    examples="""
+        afl show            the latest run
+        afl show 01jd3v     by the beginning of its id
+        afl show --json | jq .state
+    """,
+)
+def show(found: RunView) -> None:
     run = found.tree.run
     console = output()
     console.print(render(View(found.tree, found.owners)))
@@ -98,40 +115,6 @@ def print_attempts(console: Console, attempts: Sequence[AttemptView]) -> None:
     if len(attempts) > _ATTEMPTS:
         console.print(Text(f"{len(attempts) - _ATTEMPTS:,} earlier attempts are in afl show --json", "dim"))
     table.print(console)
-
-
-def plain(view: RunView) -> dict[str, Any]:
-    """The run and its tree as plain data."""
-    tree = view.tree
-    return {
-        **asdict(view.line),
-        "outputs": tree.run.outputs,
-        "steps": tree.steps,
-        "usage": _plain_or_none(tree.usage),
-        "budget": _plain_or_none(tree.budget),
-        "tree": _node(tree.root, tree.seen),
-        "attempts": [asdict(each) for each in view.attempts],
-    }
-
-
-def _plain_or_none(value: UsageTotal | Budget | Work | None) -> dict[str, Any] | None:
-    return asdict(value) if value is not None else None
-
-
-def _node(node: StepNode, now: int) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "path": node.path,
-        "name": node.name,
-        "facet": node.facet,
-        "state": node.counts.state,
-        "counts": asdict(node.counts),
-        "duration_ms": node.duration_ms(now),
-        "error": node.error.to_dict() if node.error is not None else None,
-        "caught": node.caught,
-        "work": _plain_or_none(node.work),
-        "usage": _plain_or_none(node.usage),
-    }
-    return {**data, "children": [_node(child, now) for child in node.children]}
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class RunView:
 def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
     """Show a run as a tree of its steps: state, duration, attempts, progress and error.
 
+    Attempts that failed or were lost follow, one line each, with the traceback of the last.
+
     Steps of a foreach are folded into one line with their number.
     """
     found = run_store.find(store, run or None)
