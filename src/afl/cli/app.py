@@ -62,6 +62,18 @@ COMMANDS = {
     "down": Entry("servers_command", "down", "Stop the local servers."),
     "status": Entry("servers_command", "status", "Show the local servers."),
 }
+_PANELS = {
+    "Run": ("run", "resume", "submit", "wait"),
+    "Inspect": ("list", "show", "logs", "why", "tasks", "ps"),
+    "Operate": (
+        *("retry", "cancel", "pause", "unpause", "approvals", "flows"),
+        *("schedule", "schedules", "doctor", "prune"),
+    ),
+    "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),
+    "Develop": ("check", "compile", "fmt"),
+    "Other parts": ("coord", "fleet", "turns"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OWN_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -70,11 +82,13 @@ class LazyGroup(TyperGroup):
     """Knows every command by its line; the command itself is imported when it is the one to run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return sorted(COMMANDS, key=list(_PANEL_OF).index)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         entry = COMMANDS.get(cmd_name)
-        return None if entry is None else TyperCommand(cmd_name, help=entry.summary)
+        if entry is None:
+            return None
+        return TyperCommand(cmd_name, help=entry.summary, rich_help_panel=_PANEL_OF[cmd_name])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
