@@ -125,7 +125,7 @@ def remove(
 
 
 try:
-    from afl.mcp.serving import serve_http, serve_stdio
+    from afl.mcp.server import serve_http, serve_stdio
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in (
         "mcp",

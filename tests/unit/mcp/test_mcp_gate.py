@@ -14,9 +14,9 @@ from starlette.types import Receive, Scope, Send
 
 from afl.kernel.errors import AccessError, AgentFlowError, Unauthenticated
 from afl.kernel.settings import load_settings
-from afl.mcp import serving
+from afl.mcp import server
 from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
-from afl.mcp.gate import Gate
+from afl.mcp.server import Gate
 from afl.operations.access import RateLimiter, Role, TokenCheck, User, Users, hash_token, network_of
 from afl.operations.client import StoreClient
 from afl.operations.run.run_list import list_runs
@@ -125,12 +125,12 @@ def test_another_server_is_asked_with_the_token_of_whoever_asks(
         made.append(clients)
         raise Made
 
-    monkeypatch.setattr(serving, "make_server", make)
-    monkeypatch.setattr(serving, "load_users", lambda settings: users)
+    monkeypatch.setattr(server, "make_server", make)
+    monkeypatch.setattr(server, "load_users", lambda settings: users)
     url = f"http://127.0.0.1:{other.server_port}"
     settings = load_settings({"server": url, "token": "ours"}, environ={})
     with pytest.raises(Made):
-        serving.serve_http(settings, "127.0.0.1", 0, lambda url: None)
+        server.serve_http(settings, "127.0.0.1", 0, lambda url: None)
     with pytest.raises(AgentFlowError):
         made[0].of({"authorization": "Bearer right"}).call(list_runs)
     assert other.tokens == [f"Bearer {token}"]

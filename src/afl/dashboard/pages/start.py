@@ -1,4 +1,4 @@
-"""Starting a workflow: one that is known, or one of a source; a typed form, and one run however often it is sent."""
+"""Pages that start workflows, and pages of flows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from starlette.routing import Route
 
 from afl.dashboard.pages.parts import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, page
-from afl.dashboard.wording import run_url
+from afl.dashboard.wording import flow_url, run_url, with_query
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, AgentFlowError, InputError
 from afl.kernel.ids import random_id
 from afl.language.diagnostics import render
 from afl.operations.parameters import LONGEST_SOURCE
 from afl.operations.people.forms import Form, FormError, parse
+from afl.operations.program.flows import FlowView, list_flows, show_flow
 from afl.operations.program.library import SourceForm, list_workflows, source_form, workflow_form
 from afl.operations.program.submission import Submitted, start_workflow, submit_source
 
@@ -130,8 +131,45 @@ async def _submit(
     return await ask(request, start_workflow, workflow, values, task_list=task_list, key=key)
 
 
+_PAGE = 50
+_VIEWS = {"source": "Source", "json": "Compiled JSON"}
+
+
+async def flow_list(request: Request) -> Response:
+    before = request.query_params.get("before", "")
+    found = await ask(request, list_flows, before=before, limit=_PAGE)
+    context: dict[str, Any] = {
+        "flows": found.flows,
+        "first": "/flows" if before else "",
+        "next": with_query("/flows", before=found.next) if found.next else "",
+    }
+    return await page(request, "flows.html", active="flows", **context)
+
+
+async def flow(request: Request) -> Response:
+    """The page of a flow; the view is part of its address, so that it works without scripts."""
+    view = request.query_params.get("view", "source")
+    view = view if view in _VIEWS else "source"
+    found = await ask(request, show_flow, request.path_params["flow"], with_program=view == "json")
+    here = flow_url(found.line.id)
+    context: dict[str, Any] = {
+        "flow": found,
+        "view": view,
+        "views": [(name, text, with_query(here, view=name)) for name, text in _VIEWS.items()],
+        "findings": _findings(found),
+    }
+    return await page(request, "flow.html", active="flows", **context)
+
+
+def _findings(found: FlowView) -> list[tuple[Any, str]]:
+    text = found.sources[0].content if found.sources else ""
+    return [(each, render(each, text)) for each in found.findings]
+
+
 routes = [
     Route("/start", start),
     Route("/start/source", read_source, methods=["POST"]),
     Route("/start/run", submit, methods=["POST"]),
+    Route("/flows", flow_list),
+    Route("/flows/{flow:path}", flow),
 ]

@@ -1,7 +1,8 @@
-"""Tasks: who works on what, what waits and why."""
+"""Pages of tasks and of servers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -14,8 +15,10 @@ from afl.dashboard.pages.parts import number_of
 from afl.dashboard.rendering import ask, fragment, page
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
+from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.reason.why import why
 from afl.operations.work.task_queue import TaskLine, list_tasks, show_task
+from afl.operations.work.workers import Liveness, Server, servers
 from afl.runtime.entities import TaskHold, TaskState
 
 PAGE = 50
@@ -108,9 +111,68 @@ def skipped(request: Request, most: int = 100_000) -> int:
     return number_of(request.query_params.get("skip", ""), most)
 
 
+_HELD = 50
+_ENDED = (Liveness.STOPPED, Liveness.DEAD)
+_ENDED_SHOWN = 20
+
+
+async def server_list(request: Request) -> Response:
+    return await page(request, "servers.html", active="servers", **await _all(request))
+
+
+async def server_rows(request: Request) -> Response:
+    return await fragment(request, "servers_list.html", **await _all(request))
+
+
+async def server(request: Request) -> Response:
+    return await page(request, "server.html", active="servers", **await _one_server(request))
+
+
+async def server_facts(request: Request) -> Response:
+    return await fragment(request, "server_facts.html", **await _one_server(request))
+
+
+async def _all(request: Request) -> dict[str, Any]:
+    """Those that live or need a look first; of those that ended, the latest."""
+    found = await ask(request, servers)
+    group = request.query_params.get("group", "")
+    groups = sorted({each.group for each in found if each.group})
+    chosen = [each for each in found if group in ("", each.group)]
+    ended = [each for each in chosen if each.liveness in _ENDED]
+    ended.sort(key=lambda each: each.ping_age_ms)
+    return {
+        "open": [each for each in chosen if each.liveness not in _ENDED],
+        "ended": ended[:_ENDED_SHOWN],
+        "more_ended": max(0, len(ended) - _ENDED_SHOWN),
+        "counts": Counter(each.liveness for each in chosen),
+        "groups": groups,
+        "group": group,
+    }
+
+
+async def _one_server(request: Request) -> dict[str, Any]:
+    wanted = request.path_params["server"]
+    found = _named(await ask(request, servers), wanted)
+    held = []
+    if found.owner:
+        held = await ask(request, list_tasks, state=TaskState.RUNNING, owner=found.owner, limit=_HELD)
+    return {"server": found, "held": held, "reason": await ask(request, why, found.id)}
+
+
+def _named(found: list[Server], wanted: str) -> Server:
+    server = next((each for each in found if each.id == wanted), None)
+    if server is None:
+        raise UnknownSubject(f"there is no server {wanted!r} in this store; `afl ps` lists them")
+    return server
+
+
 routes = [
     Route("/tasks", tasks),
     Route("/tasks/fragment/list", task_list),
     Route("/tasks/{task}", task),
     Route("/tasks/{task}/fragment/facts", task_facts),
+    Route("/servers", server_list),
+    Route("/servers/fragment/list", server_rows),
+    Route("/servers/{server}", server),
+    Route("/servers/{server}/fragment/facts", server_facts),
 ]

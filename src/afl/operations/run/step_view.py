@@ -15,12 +15,11 @@ from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, step_attempts
-from afl.operations.run.excerpts import Excerpt, excerpt
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
 from afl.operations.run.run_store import shelf
-from afl.operations.run.run_summary import get_usage
+from afl.operations.run.run_summary import Excerpt, excerpt, get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
