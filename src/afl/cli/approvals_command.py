@@ -20,7 +20,6 @@ from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
 from afl.operations.spans import ago, span
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 _HELP = """What waits for a person: steps with [bold]with Human("finance")[/bold].
 
 Without a command, the open ones are listed.
@@ -34,13 +33,7 @@ Without a command, the open ones are listed.
   afl approvals reject 01jd3v --feedback "too much"
 """
 
-approvals = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    add_completion=False,
-    invoke_without_command=True,
-)
+approvals = options.command_group(_HELP, runs_alone=True)
 
 _Id = Annotated[
     str,

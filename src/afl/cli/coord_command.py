@@ -18,7 +18,6 @@ from afl.operations.message import coordination
 from afl.operations.message.coordination import BreakerLine, Where, agent_text
 from afl.operations.spans import ago, date, span
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 _STATES = {"closed": "green", "open": "red", "half_open": "yellow"}
 
 _HELP = """Look at messages, agents and circuit breakers, and set them right.
@@ -37,19 +36,8 @@ _DLQ_HELP = """Dead letters: messages that will not be tried again.
   afl coord dlq show writer:1 m-000017
 """
 
-coord = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    add_completion=False,
-    no_args_is_help=True,
-)
-dlq = typer.Typer(
-    help=_DLQ_HELP,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    no_args_is_help=True,
-)
+coord = options.command_group(_HELP)
+dlq = options.command_group(_DLQ_HELP)
 coord.add_typer(dlq, name="dlq")
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="type, or type:instance.")]

@@ -24,8 +24,6 @@ from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.spans import ago, date
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning or end.")]
 _HELP = """Run DAGs of processes on a fleet of agents.
 
 A [bold]principal[/bold] keeps workflow files, runs, statuses and log lines; [bold]agents[/bold], on this machine or on
@@ -40,13 +38,7 @@ others, fetch runs and start their processes. No line is lost when one of them g
   afl fleet ui
 """
 
-fleet = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="rich",
-    context_settings=CONTEXT,
-    add_completion=False,
-    no_args_is_help=True,
-)
+fleet = options.command_group(_HELP)
 fleet.command("init")(init)
 fleet.command("check")(check)
 fleet.command("principal")(principal)
@@ -123,27 +115,15 @@ def status(
 
 
 @fleet.command("cancel")
-def cancel(
-    run_id: Run,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Kept with the run.")] = "",
-    host: options.Host = None,
-    port: options.Port = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """End a run: its processes, with everything they started.
-
-    [bold]Examples[/bold]
-
-      afl fleet cancel 01jd3v --reason "wrong table"
-    """
-    with operations.connected(settings_for(host, port)) as client:
-        view = operations.cancel(client, operations.find_run(client, run_id), reason)
-    if as_json:
-        print_json(msgspec.to_builtins(view))
-    elif view.status.is_final:
-        say(f"run {view.run_id} is {view.status.value}")
-    else:
-        say(f"run {view.run_id} will be ended by agent {view.agent_id}")
+@operation_command(
+    operations.cancel,
+    run_id="RUN",
+    reason="--reason TEXT",
+    examples='afl fleet cancel 01jd3v --reason "wrong table"',
+)
+def cancel(view: RunView) -> None:
+    outcome = f"is {view.status.value}" if view.status.is_final else f"will be ended by agent {view.agent_id}"
+    say(f"run {view.run_id} {outcome}")
 
 
 @fleet.command("agents")

@@ -20,7 +20,6 @@ from afl.operations.program.library import publish_source
 from afl.operations.program.sources import SignatureField, read_file
 from afl.operations.spans import date
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 _HELP = """Flows: sources that the store keeps, so that their workflows can be started by name.
 
 Without a command, they are listed, newest first.
@@ -33,13 +32,7 @@ Without a command, they are listed, newest first.
   afl flows show 5b1e --source           its source
 """
 
-flows = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    add_completion=False,
-    invoke_without_command=True,
-)
+flows = options.command_group(_HELP, runs_alone=True)
 
 
 @flows.command("list")

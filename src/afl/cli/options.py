@@ -7,6 +7,20 @@ from typing import Annotated
 
 import typer
 
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def command_group(text: str | None, *, runs_alone: bool = False) -> typer.Typer:
+    """A group of commands; one that `runs_alone` has a callback that works without a command."""
+    return typer.Typer(
+        help=text,
+        rich_markup_mode="rich",
+        context_settings=CONTEXT,
+        add_completion=False,
+        invoke_without_command=runs_alone,
+        no_args_is_help=not runs_alone,
+    )
+
 
 def checked_pairs(given: list[str] | None) -> list[str] | None:
     """Refuse an input that is not written name=value, as wrong usage."""

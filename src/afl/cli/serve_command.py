@@ -16,11 +16,7 @@ from afl.kernel.settings import load_settings
 from afl.operations import access
 from afl.operations.access import Role
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
-
-dashboard = typer.Typer(
-    rich_markup_mode="rich", context_settings=_CONTEXT, add_completion=False, invoke_without_command=True
-)
+dashboard = options.command_group(None, runs_alone=True)
 _USER_HELP = """Who may use the dashboard and the HTTP API.
 
 [bold]Examples[/bold]
@@ -28,7 +24,7 @@ _USER_HELP = """Who may use the dashboard and the HTTP API.
   afl dashboard user add ada --role operator
   afl dashboard user list
 """
-user = typer.Typer(help=_USER_HELP, rich_markup_mode="rich", context_settings=_CONTEXT, no_args_is_help=True)
+user = options.command_group(_USER_HELP)
 dashboard.add_typer(user, name="user")
 
 ConfigFile = Annotated[

@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from afl import devstack as servers
 from afl.cli import options
 from afl.cli.console import errors, output, print_json, say
-from afl.operations import servers
 
 _FOLDER = typer.Option("--folder", metavar="DIR", help="Where the servers and their data live.")
 _COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "died": "red"}

@@ -110,7 +110,6 @@ def _print_delivered(delivered: Delivered, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 _HELP = """Agents that converse and call tools: ask them, watch them, read what they did.
 
 [bold]Examples[/bold]
@@ -121,13 +120,7 @@ _HELP = """Agents that converse and call tools: ask them, watch them, read what 
   afl turns show
 """
 
-turns = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    add_completion=False,
-    no_args_is_help=True,
-)
+turns = options.command_group(_HELP)
 turns.command("worker")(worker)
 turns.command("chat")(chat)
 turns.command("send")(send)

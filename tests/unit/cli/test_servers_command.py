@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.command_line import Afl
 
+from afl import devstack as servers
 from afl.kernel.errors import ServerError
-from afl.operations import servers
 
 
 class Recorded:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from afl.fleet.client import Client
 from afl.fleet.errors import PrincipalAway, RequestRefused, suggestion
@@ -27,7 +27,7 @@ from afl.fleet.workflow_json import from_data
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.fleet.fleet_dag import RunStanding, standing
-from afl.operations.parameters import Limit
+from afl.operations.parameters import Limit, about
 
 _PAGE = 1_000
 _HASTE_MS = 1_500
@@ -139,12 +139,17 @@ def show_run(client: Client, run_id: str) -> RunStanding:
     return standing(client.call(GetRun(run_id)))
 
 
-def cancel(client: Client, run_id: str, reason: str = "") -> RunView:
-    """Ask for the end of a run; an agent that has it ends its processes first."""
-    run = show_run(client, run_id).run
+def cancel(
+    client: Client,
+    run_id: Annotated[str, about("The run's id, or enough of its beginning or end.")],
+    reason: Annotated[str, about("Kept with the run.")] = "",
+) -> RunView:
+    """End a run: its processes, with everything they started."""
+    found = find_run(client, run_id)
+    run = show_run(client, found).run
     if run.status.is_final:
-        raise InputError(f"run {run_id} is {run.status.value} already; there is nothing to cancel")
-    return client.call(CancelRun(run_id, reason.replace("\x01", " ")), retry=True)
+        raise InputError(f"run {found} is {run.status.value} already; there is nothing to cancel")
+    return client.call(CancelRun(found, reason.replace("\x01", " ")), retry=True)
 
 
 def agents(client: Client) -> list[AgentView]:
