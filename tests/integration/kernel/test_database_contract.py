@@ -103,6 +103,36 @@ def test_a_constraint_refuses_by_name(database: Database, values: dict[str, obje
     assert ids(database) == [1]
 
 
+def test_queued_statements_are_executed_before_the_next_result_and_the_commit(database: Database) -> None:
+    def work(tx: Transaction) -> list[int]:
+        tx.queue(ADD, id=1, text="a")
+        tx.queue(ADD, id=2, text="b")
+        seen = [row["id"] for row in tx.all(ALL)]
+        tx.queue(ADD, id=3, text="c")
+        tx.many(ADD, [(4, "d")])
+        tx.queue(SET, id=4, text="e")
+        return seen
+
+    assert database.write(work) == [1, 2]
+    assert ids(database) == [1, 2, 3, 4]
+    assert [dict(row)["text"] for row in database.select(ALL)] == ["a", "b", "c", "e"]
+    database.write(lambda tx: tx.queue(ADD, id=5, text="f"))
+    assert ids(database) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("then", [None, ALL])
+def test_a_queued_statement_that_fails_undoes_the_transaction(database: Database, then: Query | None) -> None:
+    def work(tx: Transaction) -> None:
+        tx.queue(ADD, id=1, text="a")
+        tx.queue(ADD, id=1, text="b")
+        if then is not None:
+            tx.all(then)
+
+    with pytest.raises(StoreConflict):
+        database.write(work)
+    assert ids(database) == []
+
+
 def test_a_failed_statement_cannot_be_swallowed(database: Database) -> None:
     def work(tx: Transaction) -> None:
         tx.run(ADD, id=1, text="a")

@@ -190,22 +190,24 @@ class PostgresDatabase(Database):
             tx.begin(begin)
             result = work(tx)
             tx.check()
+            if begin is _WRITE:
+                self._commit(session.connection, tx)
+        except _AgainError:
+            raise
         except Exception as error:
             if tx.again:
                 raise _AgainError(error, error.__cause__) from error
             raise
         finally:
             tx.end()
-        if begin is _WRITE:
-            self._commit(session.connection)
-        else:
+        if begin is _READ:
             with suppress(psycopg.Error):  # the rows are read already
                 session.connection.commit()
         return result
 
-    def _commit(self, connection: Connection) -> None:
+    def _commit(self, connection: Connection, tx: PostgresTransaction) -> None:
         try:
-            connection.commit()
+            tx.commit()
         except psycopg.Error as error:
             if isinstance(error, TRY_AGAIN):
                 raise _AgainError(failure(error, "commit", self.name), error) from error

@@ -88,23 +88,34 @@ class Session:
 
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
         """Every row the statement gives."""
-        cursor = self._cursor.execute(query.postgres, params)
-        result = cursor.pgresult
-        rows: list[Row] = cursor.fetchall() if result is not None and result.nfields else []  # type: ignore[assignment]
-        return rows
-
-    def run(self, query: Query, params: Mapping[str, Any]) -> int:
-        """How many rows the statement returned or changed."""
-        return max(0, self._cursor.execute(query.postgres, params).rowcount)
+        self._cursor.execute(query.postgres, params)
+        return self._rows()
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> int:
         """The statement once per row of parameters, in one pipeline; how many rows were changed in all."""
         self._cursor.executemany(query.postgres, rows)
         return self._cursor.rowcount
 
+    def pipeline(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+        """Several statements in one round trip; the rows of the last one."""
+        with self.connection.pipeline():
+            for text, params in statements:
+                self._cursor.execute(text, params)
+        return self._rows()
+
     def begin(self, statement: str) -> None:
         """Begin a transaction; `connection.commit` or `connection.rollback` ends it."""
         self._cursor.execute(statement)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the last statement returned or changed."""
+        return max(0, self._cursor.rowcount)
+
+    def _rows(self) -> list[Row]:
+        result = self._cursor.pgresult
+        rows: list[Row] = self._cursor.fetchall() if result is not None and result.nfields else []  # type: ignore[assignment]
+        return rows
 
     @property
     def is_usable(self) -> bool:
@@ -200,39 +211,37 @@ _ERRORS = (psycopg.Error, UnicodeEncodeError)
 class PostgresTransaction(Transaction):
     """A transaction of one session. `again`: it failed for a reason that a second run may not meet."""
 
-    __slots__ = ("_session", "_store", "again", "failed")
+    __slots__ = ("_queued", "_session", "_store", "again", "failed")
 
     dialect = "postgres"
 
     def __init__(self, session: Session, store: str) -> None:
         self._session: Session | None = session
         self._store = store
+        self._queued: list[tuple[str, Mapping[str, Any]]] = []
         self.failed = self.again = False
 
     def all(self, query: Query, /, **params: Any) -> list[Row]:
-        try:
-            return self._open().all(query, params)
-        except _ERRORS as error:
-            self._fail(query.name, error)
+        return self._rows(query, params)
 
     def one(self, query: Query, /, **params: Any) -> Row | None:
-        try:
-            rows = self._open().all(query, params)
-            return rows[0] if rows else None
-        except _ERRORS as error:
-            self._fail(query.name, error)
+        rows = self._rows(query, params)
+        return rows[0] if rows else None
 
     def run(self, query: Query, /, **params: Any) -> int:
-        try:
-            return self._open().run(query, params)
-        except _ERRORS as error:
-            self._fail(query.name, error)
+        self._rows(query, params)
+        return self._open().row_count
+
+    def queue(self, query: Query, /, **params: Any) -> None:
+        self._queued.append((query.postgres, params))
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
         named = [_named(query, row) for row in rows]
         if not named:
             return 0
         try:
+            if self._queued:
+                self._open().pipeline(self._take_queued())
             return self._open().many(query, named)
         except _ERRORS as error:
             self._fail(query.name, error)
@@ -242,6 +251,26 @@ class PostgresTransaction(Transaction):
             self._open().begin(statement)
         except psycopg.Error as error:
             self._fail("begin", error)
+
+    def commit(self) -> None:
+        """Commit, in one round trip with what is queued; raises the driver's error."""
+        if self._queued:
+            self._open().pipeline([*self._take_queued(), ("COMMIT", {})])
+        else:
+            self._open().connection.commit()
+
+    def _rows(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
+        """The rows of the statement, in one round trip with what is queued."""
+        try:
+            if not self._queued:
+                return self._open().all(query, params)
+            return self._open().pipeline([*self._take_queued(), (query.postgres, params)])
+        except _ERRORS as error:
+            self._fail(query.name, error)
+
+    def _take_queued(self) -> list[tuple[str, Mapping[str, Any]]]:
+        queued, self._queued = self._queued, []
+        return queued
 
     def check(self) -> None:
         """After a failed statement the server rolls back at COMMIT without an error, so this raises one."""

@@ -43,6 +43,10 @@ class SqliteDatabase(Database):
     def now(self) -> int:
         return steady_ms() + self._file.shift
 
+    async def fetch(self, query: Query, /, **params: Any) -> list[Row]:
+        """In the event loop's thread: a few rows by an index take less time than a change of thread."""
+        return self.select(query, **params)
+
     def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]:
         thread = self._enter()
         try:

@@ -20,7 +20,7 @@ from afl.kernel.notify import Notifier, open_notifier
 from afl.kernel.notify import Subscription as NotifierSubscription
 from afl.turns.bus.base import Bus, Callback, Published, Subscription, WakeupSubscription, checked_concurrency
 from afl.turns.bus.cursor import Cursor
-from afl.turns.bus.outbox import OutboxRow, Q, following
+from afl.turns.bus.outbox import OutboxRow, Q
 from afl.turns.errors import SubjectError
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import matches, parse_subject
@@ -99,10 +99,12 @@ class LocalBus(Bus):
 
     async def following(self, after: int, limit: int) -> list[OutboxRow]:
         """What was published behind a sequence, in order."""
-        return await self._database.run("read", lambda tx: following(tx, after, limit))
+        return [
+            OutboxRow.of(row) for row in await self._database.fetch(Q.following, after=after, limit=limit)
+        ]
 
     async def _last_sequence(self) -> int:
-        rows = await self._database.run("read", lambda tx: tx.all(Q.last_sequence))
+        rows = await self._database.fetch(Q.last_sequence)
         last: int = rows[0]["sequence"]
         return last
 

@@ -63,10 +63,8 @@ def store_commands(
 
 def store(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows made by `out_row`."""
-    if len(rows) == 1:
-        tx.run(Q.store, **rows[0])
-    elif rows:
-        tx.many(Q.store, rows)
+    for row in rows:
+        tx.queue(Q.store, **row)
 
 
 def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> OutboxRow | None:
@@ -93,7 +91,8 @@ def record(tx: Transaction, published: Sequence[OutboxRow], lease: Lease, *, lim
     """
     if tx.one(Q.lock_relay, **lease._asdict()) is None:
         raise FencedError("another relay has taken over")
-    tx.many(Q.record, [{"position": row.position, "sequence": row.sequence} for row in published])
+    for row in published:
+        tx.queue(Q.record, position=row.position, sequence=row.sequence)
     return unpublished(tx, limit)
 
 

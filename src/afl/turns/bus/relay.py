@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +16,11 @@ from afl.kernel.lease import RUN_LEASE_MS
 from afl.kernel.notify import Notifier, Subscription, open_notifier
 from afl.kernel.presence.base import Life
 from afl.turns.bus.base import Bus
-from afl.turns.bus.outbox import TOPIC, Lease, OutboxRow, Q, last_sequences, prune, record, unpublished
+from afl.turns.bus.outbox import TOPIC, Lease, OutboxRow, Q, last_sequences, prune, record
 
 NAME = "turns"
 _POLL_SECONDS = 1.0  # a notification may be lost
+_SPACING_SECONDS = 0.005
 _CLOSE_SECONDS = 2.0
 _KEPT_MS = 24 * 3600 * 1000  # for published commands, as long as a server would keep them
 _PRUNE_SECONDS = 600.0
@@ -46,6 +48,7 @@ class Relay:
         self._owner = ""
         self._subscription: Subscription | None = None
         self._task: asyncio.Task[None] | None = None
+        self._written = asyncio.Event()  # this process wrote to the outbox
         self._epoch: int | None = None  # of the lease, while this relay has it
         self._last: dict[str, int] = {}  # the last sequence of each subject
         self._renew_at = self._prune_at = 0.0
@@ -80,6 +83,7 @@ class Relay:
     def notify(self) -> None:
         """A transaction that wrote to the outbox has committed."""
         if self._epoch is not None and self._subscription is not None:
+            self._written.set()
             self._subscription.wake()
         elif self._notifier is not None:
             self._notifier.notify(TOPIC)
@@ -99,7 +103,14 @@ class Relay:
             except Exception as error:  # whatever it is, the loop must go on
                 _log.exception("the relay failed")
                 delay = self._failed(error)
-            await self._subscription.wait_async(delay)
+            if await self._subscription.wait_async(delay):
+                await self._space()
+            self._written.clear()
+
+    async def _space(self) -> None:
+        """On SQLite every commit wakes the relay, and most commits write nothing to the outbox."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._written.wait(), _SPACING_SECONDS)
 
     def _failed(self, error: Exception) -> float:
         """How long to wait; logged as a warning once per outage."""
@@ -143,7 +154,7 @@ class Relay:
 
     async def _publish_all(self) -> None:
         """Publish until the outbox is empty or the lease is lost."""
-        rows = await self._database.run("read", lambda tx: unpublished(tx, _BATCH))
+        rows = [OutboxRow.of(row) for row in await self._database.fetch(Q.unpublished, limit=_BATCH)]
         while rows:
             rows = await self._publish(rows)
             self._failures = 0

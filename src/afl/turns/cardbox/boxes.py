@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import FencedError
-from afl.turns.cardbox.card_store import Q, card_of, card_row, save_rows
+from afl.turns.cardbox.card_store import Q, card_of, card_row, queue_all, save_rows
 from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.model import Limits
@@ -117,7 +117,7 @@ def acquire(tx: Transaction, project_id: str, box_id: str, turn_id: str) -> str:
 def _insert_box(
     tx: Transaction, project_id: str, box_id: str, kind: BoxKind, length: int, writer: str = ""
 ) -> None:
-    tx.run(
+    tx.queue(
         Q.create_box,
         project=project_id,
         box=box_id,
@@ -134,7 +134,4 @@ def _put(tx: Transaction, project_id: str, box_id: str, turn_id: str, cards: lis
         {"project": project_id, "box": box_id, "position": first + place, "card": card, "turn": turn_id}
         for place, card in enumerate(cards)
     ]
-    if len(rows) == 1:
-        tx.run(Q.put_card, **rows[0])
-    elif rows:
-        tx.many(Q.put_card, rows)
+    queue_all(tx, Q.put_card, rows)

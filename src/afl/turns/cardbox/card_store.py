@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from afl.kernel.codec import decode, encode
-from afl.kernel.database import Row, Transaction, queries
+from afl.kernel.database import Query, Row, Transaction, queries
 from afl.kernel.errors import StoreConflict
 from afl.turns.cardbox.cards import Card, NewCard, check_card, encoded, role_of
 from afl.turns.model import Limits
 
 Q = queries("afl.turns.store", "sql/cards")
+_FEW = 12  # with more rows `many` takes less time
 _COLUMNS = (
     "card_id",
     "type",
@@ -41,10 +42,16 @@ def save_cards(
 
 def save_rows(tx: Transaction, rows: Sequence[dict[str, Any]]) -> None:
     """Store cards that were checked."""
-    if len(rows) == 1:
-        tx.run(Q.save_card, **rows[0])
-    elif rows:
-        tx.many(Q.save_card, rows)
+    queue_all(tx, Q.save_card, rows)
+
+
+def queue_all(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Execute a statement once per row, without results."""
+    if len(rows) > _FEW:
+        tx.many(query, rows)
+        return
+    for row in rows:
+        tx.queue(query, **row)
 
 
 def save_result(tx: Transaction, project_id: str, card: NewCard, limits: Limits | None = None) -> Card:

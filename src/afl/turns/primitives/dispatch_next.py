@@ -36,7 +36,7 @@ def dispatch_next(tx: Transaction, project_id: str, agent_id: str, *, locked: bo
     leased = lease_turn(tx, context, message.inbox_id, message.payload, message.context_headers)
     if leased is None:
         return busy(f"agent {agent_id} was leased by another transaction")
-    tx.run(inbox.Q.promote, project=project_id, inbox=message.inbox_id, epoch=leased.turn_epoch)
+    tx.queue(inbox.Q.promote, project=project_id, inbox=message.inbox_id, epoch=leased.turn_epoch)
     wakeup = dispatch_wakeup(context, leased, message.worker_target)
     return accepted({"dispatched": message.agent_turn_id} | leased.leased, signals=(wakeup,))
 

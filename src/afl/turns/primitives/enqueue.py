@@ -32,7 +32,7 @@ from afl.turns.statuses import (
     WakeupReason,
 )
 from afl.turns.store import inbox
-from afl.turns.store.edges import add_edge
+from afl.turns.store.edges import Q as EDGES
 from afl.turns.store.heads import lock_or_create_head
 from afl.turns.transitions.running import enter_running
 
@@ -106,7 +106,7 @@ def _begin(tx: Transaction, turn: NewTurn, epoch: int, slot: FreeSlot | None) ->
 def _put(tx: Transaction, turn: NewTurn, status: InboxStatus, epoch: int) -> bool:
     if not inbox.put(tx, turn.message(status, epoch)):
         return False
-    add_edge(tx, turn.edge())
+    tx.queue(EDGES.add_edge, **turn.edge())
     return True
 
 

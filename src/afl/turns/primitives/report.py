@@ -28,7 +28,7 @@ from afl.turns.statuses import (
 )
 from afl.turns.store import inbox
 from afl.turns.store.edges import Q as HEADS
-from afl.turns.store.edges import add_edge, edge_row
+from afl.turns.store.edges import edge_row
 
 
 def report(tx: Transaction, context: TurnContext, intent: ReportIntent) -> L0Result:
@@ -85,9 +85,9 @@ def _write(
     )
     if not inbox.put(tx, row):  # another transaction reported it meanwhile
         return accepted({"duplicate": True})
-    add_edge(tx, _edge(context, intent, about))
+    tx.queue(HEADS.add_edge, **_edge(context, intent, about))
     call = {name: row[name] for name in ("project", "agent", "turn", "epoch")}
-    tx.run(HEADS.mark_received, **call, call=intent.correlation_id, card=payload["tool_result_card_id"])
+    tx.queue(HEADS.mark_received, **call, call=intent.correlation_id, card=payload["tool_result_card_id"])
     notify = wakeup_message(target, about["worker_target"], turn.agent_id, WakeupReason.REPORT, inbox_id)
     return accepted({"inbox_id": inbox_id, "turn_epoch": epoch}, signals=(notify,))
 

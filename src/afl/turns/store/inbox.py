@@ -78,19 +78,19 @@ def claim_due(
     return sorted((InboxRow.of(row) for row in found), key=lambda row: (row.next_retry_at, row.position))
 
 
-def consume(tx: Transaction, project_id: str, inbox_id: str) -> bool:
-    """The message is done; False when it was already."""
-    return _close(tx, project_id, inbox_id, InboxStatus.CONSUMED, None)
+def consume(tx: Transaction, project_id: str, inbox_id: str) -> None:
+    """The message is done. One that was closed before stays as it is, here and in `refuse` and `skip`."""
+    _close(tx, project_id, inbox_id, InboxStatus.CONSUMED, None)
 
 
-def refuse(tx: Transaction, project_id: str, inbox_id: str, error: str) -> bool:
-    """The message cannot be understood."""
-    return _close(tx, project_id, inbox_id, InboxStatus.ERROR, error)
+def refuse(tx: Transaction, project_id: str, inbox_id: str, error: str) -> None:
+    """The message cannot be handled."""
+    _close(tx, project_id, inbox_id, InboxStatus.ERROR, error)
 
 
-def skip(tx: Transaction, project_id: str, inbox_id: str, reason: str) -> bool:
+def skip(tx: Transaction, project_id: str, inbox_id: str, reason: str) -> None:
     """The message is withdrawn."""
-    return _close(tx, project_id, inbox_id, InboxStatus.SKIPPED, reason)
+    _close(tx, project_id, inbox_id, InboxStatus.SKIPPED, reason)
 
 
 def defer(tx: Transaction, project_id: str, inbox_id: str, delay_ms: int, reason: str) -> InboxRow | None:
@@ -122,12 +122,6 @@ def claimers(tx: Transaction) -> list[str]:
     return [row["claimed_by"] for row in tx.all(Q.claimers)]
 
 
-def is_due(tx: Transaction, targets: Sequence[str]) -> bool:
-    """Whether there is a message to claim."""
-    row = tx.one(Q.is_due, targets=list(targets))
-    return row is not None and bool(row["due"])
-
-
 def read_row(tx: Transaction, project_id: str, inbox_id: str) -> InboxRow | None:
     row = tx.one(Q.read_row, project=project_id, inbox=inbox_id)
     return InboxRow.of(row) if row is not None else None
@@ -157,5 +151,5 @@ def has_open_inbox(tx: Transaction, project_id: str, agent_id: str, excluding: s
     return row is not None and row["open"] > 0
 
 
-def _close(tx: Transaction, project_id: str, inbox_id: str, status: InboxStatus, error: str | None) -> bool:
-    return bool(tx.run(Q.close, project=project_id, inbox=inbox_id, status=str(status), error=error))
+def _close(tx: Transaction, project_id: str, inbox_id: str, status: InboxStatus, error: str | None) -> None:
+    tx.queue(Q.close, project=project_id, inbox=inbox_id, status=str(status), error=error)

@@ -62,7 +62,7 @@ class Step:
 
 def open_step(tx: Transaction, head: Head, step_id: str) -> None:
     """A step of the active turn begins; its number is the head's count of steps."""
-    tx.run(
+    tx.queue(
         Q.open_step,
         project=head.project_id,
         agent=head.agent_id,
@@ -92,12 +92,12 @@ def close_step(tx: Transaction, head: Head, end: StepEnd | None) -> None:
     """Write down what became of a step of the head's turn."""
     if end is not None:
         whose = {"project": head.project_id, "agent": head.agent_id, "turn": head.active_agent_turn_id}
-        tx.run(Q.close_step, **whose, **step_row(end))
+        tx.queue(Q.close_step, **whose, **step_row(end))
 
 
 def close_open_steps(tx: Transaction, project_id: str, turn_id: str, error: str) -> None:
     """Whoever worked on them will not come back."""
-    tx.run(Q.close_open_steps, project=project_id, turn=turn_id, error=error)
+    tx.queue(Q.close_open_steps, project=project_id, turn=turn_id, error=error)
 
 
 def read_steps(tx: Transaction, project_id: str, turn_id: str) -> list[Step]:

@@ -127,10 +127,7 @@ class ToolService:
             "turn": context.agent_turn_id,
             "call": context.tool_call_id,
         }
-        ends_sooner = await self._engine.database.run(
-            "read", lambda tx: tx.one(Q.ends_sooner, **call, ms=wanted_ms - _SLACK_MS)
-        )
-        if ends_sooner is not None:
+        if await self._engine.database.fetch(Q.ends_sooner, **call, ms=wanted_ms - _SLACK_MS):
             await self._engine.database.run("write", lambda tx: self._extend(tx, context, wanted_ms))
 
     def _extend(self, tx: Transaction, context: TurnContext, wanted_ms: int) -> None:

@@ -128,8 +128,8 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
 def _clean_up(tx: Transaction, head: Head, ending: Ending, error: str, *, ended_by_worker: bool) -> None:
     """The wait set, steps and messages that the turn leaves."""
     project, turn = head.project_id, head.active_agent_turn_id or ""
-    tx.run(Q.forget_waits, project=project, agent=head.agent_id, turn=turn)
-    tx.run(Q.point_to_output, project=project, agent=head.agent_id, box=head.output_box_id)
+    tx.queue(Q.forget_waits, project=project, agent=head.agent_id, turn=turn)
+    tx.queue(Q.point_to_output, project=project, agent=head.agent_id, box=head.output_box_id)
     if not ended_by_worker:
         close_open_steps(tx, project, turn, error)
     unread = head.active_inbox_id

@@ -51,8 +51,10 @@ def apply(tx: Transaction, head: Head, transition: Transition, limits: Limits | 
     if cards:
         turn, box = head.active_agent_turn_id or "", head.output_box_id or ""
         boxes.append(tx, head.project_id, box, turn, cards, last=transition.closes_box)
-    tx.many(Q.add_new_edge, list(transition.edges))
-    tx.many(Q.wait_for, [{**turn_key(head), **wait} for wait in transition.waits])
+    for edge in transition.edges:
+        tx.queue(Q.add_new_edge, **edge)
+    for wait in transition.waits:
+        tx.queue(Q.wait_for, **turn_key(head), **wait)
     outbox.store(tx, transition.outbox)
     close_step(tx, head, transition.close_step)
     if transition.open_step is not None:

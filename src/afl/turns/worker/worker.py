@@ -165,7 +165,8 @@ class Worker:
             self._handle_all(await self._services.write(self._claim_stops))
             return False
         # A read first: on SQLite every commit wakes this loop, and a claim would block other writers.
-        if not await self._engine.database.run("read", lambda tx: inbox.is_due(tx, self.targets)):
+        (found,) = await self._engine.database.fetch(inbox.Q.is_due, targets=list(self.targets))
+        if not found["due"]:
             return False
         claimed = await self._claim(room)
         for turn in claimed.turns:
