@@ -18,7 +18,7 @@ from afl.devstack import Stack
 from afl.kernel.database import Database, Transaction, connect
 from afl.turns.bus import outbox
 from afl.turns.bus.nats import STREAMS
-from afl.turns.bus.nats_listening import MESSAGE_ID
+from afl.turns.bus.nats_subscriptions import MESSAGE_ID
 from afl.turns.cardbox.boxes import create_box, read_box
 from afl.turns.cardbox.card_store import result_card_of, save_cards
 from afl.turns.cardbox.cards import Card, NewCard, text

@@ -37,7 +37,7 @@ from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import TARGET, Worker
 
 USER = "sys.user"
-_LOOK_SECONDS = 1.0  # an end that nobody told us of
+_POLL_SECONDS = 1.0  # the event of an end may be lost
 
 AnyTool = Callable[..., Any] | PythonTool | LocalTool
 
@@ -54,7 +54,7 @@ async def open_agents(
     worker_limits: WorkerLimits | None = None,
     models: Mapping[str, Model] | None = None,
 ) -> AsyncIterator[Agents]:
-    """Agents on a store. With a model their turns are worked on here; without one, by workers elsewhere.
+    """Agents on a store. With a model a worker of this process runs their turns; without one, other workers do.
 
     `bus` is `local` (the default: no server is needed) or the address of a NATS server.
     """
@@ -89,7 +89,7 @@ class Agents:
         self._listener = EventListener(engine, project)
 
     async def listen(self) -> None:
-        """Hear of the ends of turns; before anything is sent."""
+        """Subscribe to the ends of turns; before anything is sent."""
         await self._listener.start(words=False)
 
     async def close(self) -> None:
@@ -171,7 +171,7 @@ class Agents:
             return self._turn(agent_id, await self.engine.send(context, agent_id, given))
         try:
             return self._turn(agent_id, await self.engine.run(work))
-        except ProtocolViolation:  # somebody may have sent the same while we did
+        except ProtocolViolation:  # another process may have sent the same
             known = await self.engine.database.run(
                 "read", lambda tx: self._known(tx, agent_id, correlation_id)
             )
@@ -180,7 +180,7 @@ class Agents:
             return self._turn(agent_id, known)
 
     def _boxes(self, tx: Transaction, given: Sequence[NewCard], history: Sequence[str]) -> dict[str, str]:
-        """The boxes of a new turn: what it is told, after what was said before; and an empty one."""
+        """The boxes of a new turn: the cards of `history` and then `given`; and an empty output box."""
         if not history:
             context, output = open_boxes(tx, self.project, given, self.engine.limits)
             return {"context_box_id": context, "output_box_id": output}
@@ -209,38 +209,38 @@ class Agents:
                 found = await self.engine.database.run("read", lambda tx: self._delivered(tx, turn))
                 if found is not None:
                     return found
-                await asyncio.wait([received()], timeout=_LOOK_SECONDS)
+                await asyncio.wait([received()], timeout=_POLL_SECONDS)
 
     async def ask(
         self, agent_id: str, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any
     ) -> Delivered:
-        """`send`, then `wait`; `on_text` is given the agent's words while they come."""
+        """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed."""
         async with self.words(agent_id, on_text):
             return await self.wait(await self.send(agent_id, text, **options))
 
     @asynccontextmanager
     async def words(self, agent_id: str, on_text: Callable[[str], None] | None) -> AsyncIterator[None]:
-        """Give the words of an agent to a function, while the block lasts."""
+        """Call a function with the streamed text of an agent while the block lasts."""
         if on_text is not None:
             await self._listener.subscribe_text()
         with self._listener.text_of(agent_id, on_text):
             yield
 
     async def stop(self, turn: TurnRef, reason: str = "stopped") -> L0Result:
-        """Ask a turn, and all that it set off, to end."""
+        """Stop a turn, and all turns that it enqueued."""
         intent = AddressIntent(turn, MessageType.STOP, {"reason": reason})
         context = TurnContext.root(self.project, USER)
         return await self.engine.run(lambda tx: self.engine.stop(tx, context, intent))
 
     def conversation(self, agent_id: str, *, after: TurnRef | None = None) -> Conversation:
-        """Turns that read what was said before; `after`: going on from an earlier one."""
+        """Turns that read the earlier ones of the conversation; `after`: continue after this turn."""
         return Conversation(self, agent_id, after)
 
     def _named(self, tool: AnyTool | str) -> str:
         return tool if isinstance(tool, str) else self.toolbox.add(local_tool(tool)).name
 
     def _known(self, tx: Transaction, agent_id: str, correlation_id: str | None) -> L0Result | None:
-        """What was sent under this name before; to another agent it is something else, and L0 refuses it."""
+        """The turn that was sent with this correlation_id to this agent before."""
         if correlation_id is None:
             return None
         row = tx.one(
@@ -264,7 +264,7 @@ class Agents:
 
 
 class Conversation:
-    """One turn after another with an agent that remembers: each reads what the last one read and wrote."""
+    """Turns with one agent: each reads the cards that the last one read and wrote."""
 
     def __init__(self, agents: Agents, agent_id: str, last: TurnRef | None) -> None:
         self._agents = agents

@@ -179,7 +179,7 @@ def context_of_head(head: Head, step_id: str = "") -> TurnContext:
         parent_agent_id=head.context_headers.get(names.PARENT_AGENT, ""),
         parent_agent_turn_id=head.context_headers.get(names.PARENT_TURN, ""),
         parent_step_id=head.parent_step_id or "",
-        traceparent=head.context_headers[names.TRACE],  # what it sets off belongs to the turn
+        traceparent=head.context_headers[names.TRACE],  # its children are in the turn's span
         tracestate=head.context_headers.get(names.TRACE_STATE, ""),
     )
 

@@ -126,7 +126,7 @@ class L0Engine:
             self.tell(state_event(ended.head, before=ended.before, error=ended.error))
 
     def tell(self, *messages: Message) -> None:
-        """Best effort: `evt.*.state`, `evt.*.step`, wake-ups."""
+        """Publish messages outside of the outbox, best effort: `evt.*.state`, `evt.*.step`, wake-ups."""
         for message in messages:
             self.bus.publish(message)
 

@@ -7,7 +7,7 @@ InputError
 StoreError
 └── BusUnavailable        the server behind the bus does not answer
 
-A write of somebody who no longer holds the turn raises the kernel's FencedError, and has no effect.
+A write by a worker that no longer holds the turn raises the kernel's FencedError, and has no effect.
 """
 
 from __future__ import annotations
@@ -69,4 +69,4 @@ class SubjectError(ProtocolViolation, hint="Use letters, digits, `_` and `-` in 
 class BusUnavailable(
     StoreUnavailable, hint="Start NATS or correct AFL_BUS; turns go on meanwhile, and nothing is lost."
 ):
-    """The server behind the bus does not answer; what is stored is published when it does."""
+    """The server of the bus does not answer; the outbox is published when it does."""

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is published. Identity stands in the headers, never only in the payload."""
+    """Identity is in the headers, never only in the payload."""
 
     subject: str
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a worker must still hold for a write of its to have an effect."""
+    """The values that a write is fenced by."""
 
     project_id: str
     agent_id: str
@@ -78,7 +78,7 @@ class Head:
 
     @property
     def leased(self) -> dict[str, Any]:
-        """What whoever asked for the turn is told of it once it has its agent."""
+        """What the result of enqueue says of a turn that was leased."""
         return {"turn_epoch": self.turn_epoch, "output_box_id": self.output_box_id}
 
     @property

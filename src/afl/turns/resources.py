@@ -1,4 +1,4 @@
-"""What a project has: agents (the roster), tools and profiles."""
+"""The resources of a project: agents (the roster), tools and profiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Q = queries("afl.turns.store", "sql/resources")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of the roster; `worker_target` is where its notifier notifies."""
+    """A row of the roster; the workers of `worker_target` run its turns."""
 
     project_id: str
     agent_id: str
@@ -59,7 +59,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an agent is like: the sys.profile card of its box."""
+    """A profile: the sys.profile card of its box."""
 
     project_id: str
     profile_box_id: str

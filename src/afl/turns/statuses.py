@@ -37,7 +37,7 @@ class MessageType(StrEnum):
 
 
 class WaitStatus(StrEnum):
-    """What became of a tool call that a turn waits for."""
+    """The state of a tool call that a turn waits for."""
 
     WAITING = "waiting"
     RECEIVED = "received"
@@ -69,7 +69,7 @@ class ActionStatus(StrEnum):
 
 
 class StepPhase(StrEnum):
-    """What `evt.agent.*.step` tells."""
+    """The phases in `evt.agent.*.step`."""
 
     STARTED = "started"
     PLANNING = "planning"
@@ -136,7 +136,7 @@ class ResultStatus(StrEnum):
 
 
 class WakeupReason(StrEnum):
-    """Why a notifier rings; for people who read the stream."""
+    """The reason of a wake-up, for people who read the stream."""
 
     ENQUEUE = "enqueue"
     REPORT = "report"
@@ -168,7 +168,7 @@ class CardType(StrEnum):
 
 
 class BoxKind(StrEnum):
-    """Who writes a box: an output box the turn that holds it, the others nobody once they are made."""
+    """The kinds of boxes. The turn that holds an output box writes to it; the others never change."""
 
     PROFILE = "profile"
     CONTEXT = "context"

@@ -1,6 +1,6 @@
-"""Turns as parts of a trace: a turn belongs to whatever set it off, its steps to the turn, and their calls to them.
+"""Turns in a trace: a turn is a child of its cause, its steps are children of the turn, and their calls of the steps.
 
-The traceparent in a turn's headers is the turn's own place; that of its parent stands beside it.
+The traceparent in a turn's headers is that of the turn itself; its parent's is a header of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from afl.turns.protocol.ids import begins_trace
 
 
 def turn_ended(head: Head, status: str, problem: str | None) -> Ended | None:
-    """What is to be told once the end of the turn is committed; None if nobody wants to know."""
+    """The span of a turn, to be recorded once its end is committed; None without telemetry."""
     if not telemetry.is_tracing() and not telemetry.is_metering():
         return None
     now, turn = wall_ms(), head.active_agent_turn_id or ""

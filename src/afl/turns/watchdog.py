@@ -1,7 +1,7 @@
-"""The watchdog: looks for what nobody moves, and moves it. Any worker runs it, and several may at once.
+"""The watchdog: finds turns and messages that no worker advances. Any worker runs it, several may at once.
 
-Every single thing it finds is a transaction of its own: one that cannot be helped is told in the log, and does not
-keep the others waiting.
+Every item it finds is a transaction of its own: an error is logged, and the other items are processed all the
+same.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Watchdog:
         self._apart = Isolation(_log, "the watchdog")
 
     async def sweep(self) -> None:
-        """Everything but what was lost with a worker; that goes on in a worker's hands (`lost_turns`)."""
+        """Everything but the turns of lost workers: a worker takes those over (`lost_turns`)."""
         dead = await self.dead_owners()
-        with self._apart.item("messages that were claimed and forgotten"):
+        with self._apart.item("stale claims"):
             await self._requeue(dead)
         await self._each(stale_turns.expired_waits, self._time_out)
         await self._each(stale_turns.idle_with_queue, self._dispatch)
@@ -76,13 +76,13 @@ class Watchdog:
         await self._each(ripe_batches, self._join)
 
     async def lost_turns(self, limit: int) -> list[Head]:
-        """Running turns of our targets whose worker is gone."""
+        """Running turns of these targets whose lease ended or whose worker is dead."""
         dead = await self.dead_owners()
         found = await self._read(lambda tx: stale_turns.unleased_turns(tx, dead, max(1, limit)))
         return [head for head in found if await self._is_ours(head)][:limit]
 
     async def dead_owners(self) -> list[str]:
-        """Workers that hold something and are proven dead; their leases need not be waited for."""
+        """Workers that hold a lease or a claim and are proven dead."""
 
         def holders(tx: Transaction) -> set[str]:
             running = {head.owner for head in stale_turns.running_of_others(tx, self._owner)}
@@ -92,7 +92,7 @@ class Watchdog:
         return [owner for owner in found if await asyncio.to_thread(self._is_dead, owner)]
 
     async def guarded(self, work: Callable[[A], Awaitable[T]], thing: A) -> T | None:
-        """One thing; when it cannot be helped, the next one is looked at all the same."""
+        """One item; an error is logged, and the next item is processed all the same."""
         found: T | None = None
         with self._apart.item(repr(thing)):
             found = await work(thing)
@@ -101,7 +101,7 @@ class Watchdog:
     async def _each(
         self, find: Callable[[Transaction], Sequence[A]], work: Callable[[Transaction, A], L0Result | None]
     ) -> None:
-        """Look, then a transaction for each thing found, and its signals after the commit."""
+        """A read, then a transaction for each item found, and its signals after the commit."""
 
         async def one(thing: A) -> None:
             result = await self._engine.database.run("write", lambda tx: work(tx, thing))
@@ -122,10 +122,10 @@ class Watchdog:
         agent = await self._read(lambda tx: get_agent(tx, head.project_id, head.agent_id))
         return agent is not None and agent.worker_target in self._targets
 
-    # -- what is done -----------------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------------------
 
     async def _requeue(self, dead: Sequence[str]) -> None:
-        """Messages that were claimed and forgotten go back."""
+        """Requeue messages whose claim is too old or whose claimer is dead."""
 
         def work(tx: Transaction) -> list[Message]:
             rows = inbox.requeue_stale(tx, older_ms=STALE_MS, dead_owners=dead)
@@ -136,11 +136,11 @@ class Watchdog:
         self._engine.tell(*await self._engine.database.run("write", work))
 
     def _time_out(self, tx: Transaction, wait: ExpiredWait) -> L0Result | None:
-        """A call whose time is up is reported so; if its result is there and only the report was lost, with that."""
+        """Report the timeout of a call; if its result card exists and only the report was lost, report that."""
         project, call = wait.turn.project_id, wait.tool_call_id
         head = heads.read_head(tx, project, wait.turn.agent_id, lock=True)
         if head is None or not wait.is_of(head):
-            return None  # it moved on since we looked
+            return None  # it changed since the read
         late = self._timeout_card(tx, wait)
         card = save_result(tx, project, late)
         kind = MessageType.TIMEOUT if card.card_id == late.card_id else MessageType.TOOL_RESULT
@@ -178,7 +178,7 @@ class Watchdog:
         return wakeup(tx, agent.project_id, agent.agent_id, WakeupReason.WATCHDOG_PENDING)
 
     def _undispatched(self, tx: Transaction, found: Head) -> L0Result | None:
-        """A turn that nobody enters: its message is there, and somebody is told; or it is not, and the turn fails."""
+        """A turn that no worker enters: its workers are woken; if its message is gone, the turn fails."""
         head = heads.read_head(tx, found.project_id, found.agent_id, lock=True)
         if head is None or head.gate != found.gate:
             return None
@@ -189,7 +189,7 @@ class Watchdog:
         return fail_turn(tx, head, error=why, error_code="dispatch_lost")
 
     def _unanswered(self, tx: Transaction, found: Head) -> L0Result | None:
-        """A turn that waits for what can never come: no call's time runs any more, and no message is on its way."""
+        """A turn that waits in vain: none of its calls is waiting, and no message is open."""
         head = heads.read_head(tx, found.project_id, found.agent_id, lock=True)
         if head is None or head.gate != found.gate:
             return None

@@ -22,7 +22,7 @@ from afl.turns.bus import outbox
 from afl.turns.bus.base import Published
 from afl.turns.bus.local import LocalBus
 from afl.turns.bus.nats import NatsBus
-from afl.turns.bus.nats_listening import MESSAGE_ID
+from afl.turns.bus.nats_subscriptions import MESSAGE_ID
 from afl.turns.bus.outbox import OutboxRow
 from afl.turns.bus.relay import NAME, Relay
 from afl.turns.message import Message

@@ -1,7 +1,7 @@
-"""The bus as everyone sees it: in process on the kernel's notifier, or NATS JetStream.
+"""The interface of the bus: in process on the kernel's notifier, or NATS JetStream.
 
 What must arrive (`cmd.*`, `evt.agent.*.task`) goes through the outbox and the relay, which alone calls `store`.
-Everything else (wake-ups, `evt.*.state`, `evt.*.step`, `str.*`) is told once and lost if nobody listens.
+Everything else (wake-ups, `evt.*.state`, `evt.*.step`, `str.*`) is published once, and lost without a subscriber.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from afl.kernel.errors import InputError
 from afl.turns.bus.outbox import OutboxRow
@@ -42,11 +41,11 @@ class Subscription(ABC):
 
 
 class WakeupSubscription(ABC):
-    """Hears the notifier of some worker targets. Losing a notification costs latency, never work."""
+    """Receives the wake-ups of some worker targets. A lost wake-up costs latency, never work."""
 
     @abstractmethod
     async def wait(self, timeout: float | None = None) -> bool:
-        """Whether it rang, at once or within `timeout` seconds; what rang before is remembered."""
+        """Whether there was a wake-up since the last call, or is one within `timeout` seconds."""
 
     @abstractmethod
     def wake(self) -> None:
@@ -59,8 +58,6 @@ class WakeupSubscription(ABC):
 class Bus(ABC):
     """Used from one event loop. `start` it before anything else."""
 
-    is_lasting: ClassVar[bool] = False  # it knows what it has taken: that may be recorded later
-
     @abstractmethod
     async def start(self) -> None: ...
 
@@ -69,7 +66,7 @@ class Bus(ABC):
 
     @abstractmethod
     def publish(self, message: Message) -> None:
-        """Tell whoever listens. Never waits and never fails."""
+        """Publish to the current subscribers. Never waits and never fails."""
 
     @abstractmethod
     async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
@@ -84,13 +81,13 @@ class Bus(ABC):
 
     @abstractmethod
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
-        """Hear what is published from now on; what is published while away is missed."""
+        """Receive what is published from now on, while subscribed."""
 
     @abstractmethod
     async def consume(
         self, durable: str, patterns: Iterable[str], callback: Callback, *, concurrency: int = 1
     ) -> Subscription:
-        """Hear everything that went through the outbox, at least once, also what was published while away.
+        """Receive everything that goes through the outbox at least once, also what was published before.
 
         Consumers of one name share the messages. A callback that raises is given the message again, at most
         MAX_DELIVER times. It is called for up to `concurrency` messages at once; the others stay with the bus, for
@@ -99,4 +96,4 @@ class Bus(ABC):
 
     @abstractmethod
     async def listen(self, targets: Iterable[str]) -> WakeupSubscription:
-        """A subscription for the notifier of worker targets; it hears from now on."""
+        """A subscription to the wake-ups of worker targets, from now on."""

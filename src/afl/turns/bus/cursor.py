@@ -1,4 +1,4 @@
-"""How far a durable consumer has read in the outbox: a row that one process at a time moves on."""
+"""The position of a durable consumer in the outbox: a row that one process at a time holds and advances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class Cursor:
     """One consumer by name. Messages begin in order, up to `concurrency` at once.
 
-    The place that is kept is before the first message that is not done: whoever reads on from there misses none.
+    The stored position is before the first message that is not done, so that the next process misses none.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Cursor:
         self._held = False
         self._read = 0  # the last message that was begun, or is not for us
         self._attempts: dict[int, int] = {}  # that failed, of each message under way, in order
-        self._kept = (0, 0)  # the place as the store has it
+        self._kept = (0, 0)  # the position as the store has it
         self._kept_at = 0.0
         self._keeping = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -53,7 +53,7 @@ class Cursor:
         await self._database.run("write", lambda tx: tx.run(Q.open_cursor, consumer=self._name))
 
     async def close(self) -> None:
-        """What is under way is cancelled, and comes again."""
+        """Messages that are being handled are cancelled, and will be delivered again."""
         await cancel_and_wait(list(self._tasks))
         await self._keep_if_possible()
         await self._database.run(
@@ -61,7 +61,7 @@ class Cursor:
         )
 
     async def advance(self) -> bool:
-        """Begin what there is, as soon as there is room; whether there may be more."""
+        """Start to handle what was published, as far as there is room; whether there may be more."""
         await self._keep()
         if not await self._database.run("read", self._peek) or not await self._take():
             return False
@@ -82,7 +82,7 @@ class Cursor:
         return bool(following(tx, after, 1))
 
     async def _take(self) -> bool:
-        """Whether it is this process that reads on. It begins anew where another one was meanwhile."""
+        """Take or renew the lease; whether it was free. After another holder, reading starts at its position."""
         async with self._keeping:
             row = await self._database.run(
                 "write",
@@ -114,7 +114,7 @@ class Cursor:
         task.add_done_callback(self._tasks.discard)
 
     async def _handle(self, row: OutboxRow, sequence: int) -> None:
-        """Give a message to the callback until it takes it, or has failed too often."""
+        """Call the callback until it succeeds, or has failed MAX_DELIVER times."""
         while not await self._is_taken(row):
             self._attempts[sequence] += 1
             if (attempts := self._attempts[sequence]) >= MAX_DELIVER:
@@ -134,15 +134,15 @@ class Cursor:
         return True
 
     async def _keep_if_possible(self) -> bool:
-        """`_keep`; with the store away `advance` does it later."""
+        """`_keep`; while the store is unreachable `advance` does it later."""
         try:
             await self._keep()
         except StoreError as error:
-            _log.warning("consumer %s: its place is kept later: %s", self._name, error)
+            _log.warning("consumer %s: its position is stored later: %s", self._name, error)
         return self._held
 
     async def _keep(self) -> None:
-        """Keep the place, and the lease while messages are under way."""
+        """Store the position, and renew the lease while messages are being handled."""
         async with self._keeping:
             place = self._place
             fresh = not self._attempts or time.monotonic() - self._kept_at < LEASE_MS / 3000
@@ -171,7 +171,7 @@ class Cursor:
         )
 
     def _lose(self) -> None:
-        """Another process reads on: what is under way here is under way there, or will be."""
+        """Another process has the lease, and handles the messages that are being handled here."""
         self._held = False
         self._attempts.clear()
         for task in self._tasks - {asyncio.current_task()}:

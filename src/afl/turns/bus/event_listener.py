@@ -1,4 +1,4 @@
-"""Hearing of the ends of turns and of words while they come. A hint: the store says what is true."""
+"""Listens for the ends of turns and for text while a model streams it. Both are hints: the store is the truth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.turns.protocol.subjects import chunk_subject, event_subject, parse_subj
 
 
 class EventListener:
-    """Listens to one project."""
+    """For one project."""
 
     def __init__(self, engine: L0Engine, project: str) -> None:
         self._engine = engine
@@ -24,14 +24,14 @@ class EventListener:
         self._receives_text = False
 
     async def start(self, *, words: bool = True) -> None:
-        """Begin to hear of ends, and of words if they are wanted from the beginning."""
+        """Subscribe to the ends of turns, and with `words` to streamed text."""
         subject = event_subject(self._project, "*", "*", "task")
         self._subscriptions.append(await self._engine.bus.subscribe([subject], self._on_end))
         if words:
             await self.subscribe_text()
 
     async def subscribe_text(self) -> None:
-        """Begin to hear of words: there are many of them, so they are not listened to before somebody asks."""
+        """Subscribe to streamed text. These messages are many, so only a caller that needs them subscribes."""
         if not self._receives_text:
             self._receives_text = True
             subject = chunk_subject(self._project, "*", "*")
@@ -43,7 +43,7 @@ class EventListener:
 
     @contextmanager
     def end_of(self, turn_id: str) -> Iterator[Callable[[], asyncio.Future[bool]]]:
-        """A function that gives something to wait for: that the turn is said to have ended."""
+        """A function that returns a future for the next event that the turn ended."""
         event = self._ends.setdefault(turn_id, asyncio.Event())
         waiting: list[asyncio.Future[bool]] = []
 
@@ -62,7 +62,7 @@ class EventListener:
 
     @contextmanager
     def text_of(self, agent_id: str, on_text: Callable[[str], None] | None) -> Iterator[None]:
-        """Give the words of an agent to a function while the block lasts; after `hear_words`."""
+        """Call a function with the streamed text of an agent while the block lasts; after `subscribe_text`."""
         if on_text is None:
             yield
             return

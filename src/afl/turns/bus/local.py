@@ -1,7 +1,7 @@
-"""The bus without a server: the notifier notifies workers, the outbox itself is the stream.
+"""The bus without a server: the notifier wakes workers, the outbox itself is the stream.
 
-The relay numbers what it publishes; followers in this process and in others read on from the last number they have
-seen. What does not go through the outbox is heard in this process only.
+The relay numbers what it publishes; followers in this process and in others continue after the last number they have
+seen. Messages outside of the outbox are received in this process only.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LocalBus(Bus):
         return Published({row.position: first + place for place, row in enumerate(rows)})
 
     def stored(self, rows: Sequence[OutboxRow]) -> None:
-        """Followers here are given the rows; those of other processes, and consumers, are told to look."""
+        """Followers in this process get the rows; those in other processes, and consumers, are notified."""
         self.published_at = time.monotonic()
         for running in self._running:
             running.given(rows)
@@ -98,7 +98,7 @@ class LocalBus(Bus):
         return _LocalSubscription(self.notifier.subscribe([topic(target) for target in targets]))
 
     async def following(self, after: int, limit: int) -> list[OutboxRow]:
-        """What was published behind a sequence, in order."""
+        """The rows after a sequence, in order."""
         return [
             OutboxRow.of(row) for row in await self._database.fetch(Q.following, after=after, limit=limit)
         ]
@@ -120,7 +120,7 @@ class LocalBus(Bus):
 
 
 class _Listener:
-    """A callback and what it wants to hear; messages come one after another."""
+    """A callback with its patterns; messages are delivered one after another."""
 
     def __init__(self, patterns: tuple[str, ...], callback: Callback) -> None:
         self._patterns = patterns
@@ -128,7 +128,7 @@ class _Listener:
         self.queue: asyncio.Queue[Message] = asyncio.Queue(_UNHEARD)
 
     def receive(self, message: Message) -> None:
-        """One who does not keep up misses what is too much for it."""
+        """A listener whose queue is full misses the message."""
         if self.queue.full():
             _log.debug("%s was missed", message.subject)
         elif any(matches(pattern, message.subject) for pattern in self._patterns):
@@ -140,7 +140,7 @@ class _Listener:
             try:
                 await self._callback(message)
             except Exception:
-                _log.exception("a listener failed on %s", message.subject)
+                _log.exception("a subscriber failed on %s", message.subject)
 
 
 class _Running(Subscription):
@@ -166,7 +166,7 @@ class _Running(Subscription):
             except StoreError as error:
                 _log.warning("cannot read the outbox: %s; trying again", error)
                 more = False
-            except Exception:  # whatever it is, this look must not be the last
+            except Exception:  # whatever it is, the loop must go on
                 _log.exception("cannot read the outbox; trying again")
                 more = False
             if not more:
@@ -184,14 +184,14 @@ class _Running(Subscription):
 
 
 class _Follower(_Running):
-    """Hears what goes through the outbox from now on."""
+    """Receives what goes through the outbox from now on."""
 
     def __init__(self, bus: LocalBus, listener: _Listener, after: int) -> None:
         super().__init__(bus)
         self._listener = listener
         self._after = after
         self._looked_at = -_LOOK_SECONDS
-        self._behind = False  # something was published that we were not given in order
+        self._behind = False  # rows were published that were not passed on in order
 
     def start(self) -> None:
         super().start()
@@ -202,7 +202,7 @@ class _Follower(_Running):
         self._bus.forget(self, self._listener)
 
     async def _rest(self) -> None:
-        """On SQLite every commit wakes us, and while the relay is here, what it publishes is given to us."""
+        """On SQLite every commit notifies; while the relay of this process passes its rows on, that can wait."""
         if self._is_given():
             await asyncio.sleep(_SPACING_SECONDS)
         await super()._rest()
@@ -211,7 +211,7 @@ class _Follower(_Running):
         return time.monotonic() - self._bus.published_at < _LOOK_SECONDS and not self._behind
 
     async def _look(self) -> bool:
-        """What is given to us need not be looked for, but now and then, for safety."""
+        """While the relay of this process passes its rows on, the outbox is read only once a second."""
         now = time.monotonic()
         if self._is_given() and now - self._looked_at < _LOOK_SECONDS:
             return False
@@ -233,7 +233,7 @@ class _Follower(_Running):
 
 
 class _Consumer(_Running):
-    """Hears everything, and remembers in the store how far it is."""
+    """Receives everything, with its position in the store."""
 
     def __init__(self, bus: LocalBus, cursor: Cursor) -> None:
         super().__init__(bus)

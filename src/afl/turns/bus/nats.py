@@ -1,4 +1,4 @@
-"""The bus on NATS: commands and events in JetStream, notifiers and chunks as plain messages."""
+"""The bus on NATS: commands and events in JetStream, wake-ups and chunks as plain messages."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ try:
     from nats.js import JetStreamContext
     from nats.js.api import ConsumerConfig, StreamConfig
 
-    from afl.turns.bus.nats_listening import (
+    from afl.turns.bus.nats_subscriptions import (
         LOST,
+        REFUSED,
         ConcurrentHandler,
         Group,
         NatsWakeups,
         guarded,
         repeated,
+        store_one,
         unsubscribe,
     )
-    from afl.turns.bus.nats_storing import REFUSED, store_one
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
         raise
@@ -67,16 +68,14 @@ T = TypeVar("T")
 
 
 class NatsBus(Bus):
-    """One connection. The client reconnects by itself, for ever; meanwhile what is not stored is lost."""
-
-    is_lasting = True
+    """One connection. The client reconnects by itself; messages outside of the outbox are lost meanwhile."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = sortable_id()
         self._client = Client()
         self._unsent: deque[Message] = deque()
-        self._due = asyncio.Event()  # what is unsent is to be sent
+        self._due = asyncio.Event()  # send what is unsent
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscriptions: set[NatsWakeups] = set()
@@ -87,7 +86,7 @@ class NatsBus(Bus):
 
     @property
     def client(self) -> Client:
-        """The connection, for whoever needs more of NATS than the bus gives."""
+        """The connection, for other uses of NATS."""
         return self._client
 
     async def start(self) -> None:
@@ -120,14 +119,14 @@ class NatsBus(Bus):
             self._schedule(at_once=message.subject.endswith(_WAKEUP))
 
     def _schedule(self, *, at_once: bool) -> None:
-        """A wake-up goes out at once. Events may wait a moment: until then the turn's next statement is on its way."""
+        """A wake-up is sent at once, events a moment later, so that the turn's next statement goes first."""
         if at_once:
             self._due.set()
         elif self._timer is None and not self._due.is_set():
             self._timer = asyncio.get_running_loop().call_later(_TELL_SECONDS, self._due.set)
 
     async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
-        """Subjects side by side, each in order: the sequence of one message is what the next expects."""
+        """Subjects concurrently, each in order: the sequence of one message is what the next expects."""
         published = Published()
         lanes: dict[str, list[OutboxRow]] = {}
         for row in rows:
@@ -229,9 +228,9 @@ class NatsBus(Bus):
             published.error = error
 
     async def _store_one(self, row: OutboxRow, last: int) -> int:
-        """The sequence that the row got. One that the server will never take keeps the last: the rows behind it go on.
+        """The sequence of the row. A row that the server refuses gets the last one, so that the rows behind it go on.
 
-        Nobody hears of it; the store has what it tells of, and sweeps find that.
+        No subscriber receives it; the store has what it reports, and the watchdog finds that.
         """
         try:
             return await store_one(self._stream, STREAMS[_category(row.message.subject)][0], row, last)
@@ -248,7 +247,7 @@ class NatsBus(Bus):
     async def _fetch_all(
         self, stream: str, durable: str, patterns: list[str], handler: ConcurrentHandler
     ) -> None:
-        """Fetch one by one for ever; an outage, or a lost consumer, is waited for."""
+        """Fetch one by one, until the bus is closed, across outages and lost consumers."""
         config = ConsumerConfig(
             durable_name=durable, filter_subjects=patterns, ack_wait=_ACK_WAIT, max_deliver=MAX_DELIVER
         )
@@ -262,12 +261,10 @@ class NatsBus(Bus):
                         await handler.handle_next(partial(self._fetch, pulling))
                 finally:
                     await unsubscribe(pulling)
-            except Exception as error:  # a consumer that ended would leave its commands lying for ever
+            except Exception as error:  # without a consumer the commands would never be handled
                 self._ready = False
                 known = isinstance(error, LOST)
-                _log.warning(
-                    "consumer %s is out of order: %r; trying again", durable, error, exc_info=not known
-                )
+                _log.warning("consumer %s failed: %r; trying again", durable, error, exc_info=not known)
                 await asyncio.sleep(0.2)
 
     async def _fetch(self, pulling: JetStreamContext.PullSubscription) -> Msg | None:
@@ -282,7 +279,7 @@ class NatsBus(Bus):
         return message
 
     async def _unless_back(self, asking: Coroutine[Any, Any, T]) -> T:
-        """The answer; ConnectionError when a connection comes back meanwhile: the server knows of no question then."""
+        """The answer; ConnectionError after a reconnect, because the server then knows of no request."""
         asked, back = asyncio.ensure_future(asking), asyncio.ensure_future(self._back.wait())
         try:
             await asyncio.wait([asked, back], return_when=asyncio.FIRST_COMPLETED)
@@ -294,7 +291,7 @@ class NatsBus(Bus):
             back.cancel()
 
     async def _send(self) -> None:
-        """What was told, in order; during an outage it is dropped."""
+        """Send the published messages in order; during an outage they are dropped."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -312,7 +309,7 @@ class NatsBus(Bus):
             await self._client.publish(message.subject, data, headers=dict(message.headers))
         except LOST as error:
             _log.debug("%s was not published: %r", message.subject, error)
-        except Exception as error:  # those behind it must be told all the same
+        except Exception as error:  # the messages behind it must be sent
             _log.warning("%s cannot be published: %r", message.subject, error)
 
     async def _flush(self) -> None:
@@ -329,7 +326,7 @@ class NatsBus(Bus):
 
     async def _on_error(self, error: Exception) -> None:
         level = logging.DEBUG if self._complained else logging.WARNING
-        _log.log(level, "NATS at %s is out of order: %r; trying again", mask_url(self._url), error)
+        _log.log(level, "NATS at %s failed: %r; trying again", mask_url(self._url), error)
         self._complained = True
 
     async def _on_loss(self) -> None:
@@ -339,7 +336,7 @@ class NatsBus(Bus):
         self._complained = False
         self._back.set()
         self._back = asyncio.Event()
-        for subscription in list(self._subscriptions):  # whatever rang meanwhile is lost
+        for subscription in list(self._subscriptions):  # wake-ups meanwhile are lost
             subscription.notify()
 
 

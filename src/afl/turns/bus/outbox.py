@@ -68,13 +68,13 @@ def store(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def task_of_turn(tx: Transaction, project_id: str, turn_id: str) -> OutboxRow | None:
-    """How a turn ended; None while it has not."""
+    """The `evt.agent.*.task` of a turn; None while it has not ended."""
     row = tx.one(Q.task_of_turn, project=project_id, turn=turn_id)
     return OutboxRow.of(row) if row is not None else None
 
 
 def unpublished(tx: Transaction, limit: int) -> list[OutboxRow]:
-    """What the relay has to publish, in order."""
+    """The rows to publish, in order."""
     return [OutboxRow.of(row) for row in tx.all(Q.unpublished, limit=limit)]
 
 
@@ -97,17 +97,17 @@ def record(tx: Transaction, published: Sequence[OutboxRow], lease: Lease, *, lim
 
 
 def prune(tx: Transaction, older_ms: int, limit: int = 1000) -> int:
-    """Forget commands that were published so long ago; the ends of turns stay. How many."""
+    """Delete commands that were published so long ago; the ends of turns stay. How many."""
     return tx.run(Q.prune, older_ms=older_ms, limit=limit)
 
 
 def following(tx: Transaction, after: int, limit: int = 100) -> list[OutboxRow]:
-    """What was published behind a sequence, in order."""
+    """The rows after a sequence, in order."""
     return [OutboxRow.of(row) for row in tx.all(Q.following, after=after, limit=limit)]
 
 
 def out_row(project_id: str, kind: str, message: Message, agent_id: str, turn_id: str) -> dict[str, Any]:
-    """The parameters of a row; those of a task are completed by whoever ends the turn."""
+    """The parameters of a row; `task_row` adds those of the end of a turn."""
     return {
         "out": new_id("out"),
         "project": project_id,

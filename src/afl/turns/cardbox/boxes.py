@@ -1,6 +1,6 @@
 """Boxes: cards in an order. A context box is complete when it is made; an output box grows at its end.
 
-Only the turn that holds an output box appends to it. Whoever needs one that is held gets a fork: a box of its own
+Only the turn that holds an output box appends to it. A turn that needs one that is held gets a fork: a box of its own
 that begins with the same cards. What an append costs does not depend on how many cards there are.
 """
 
@@ -51,7 +51,7 @@ def create_box(
 def open_boxes(
     tx: Transaction, project_id: str, cards: Sequence[NewCard], limits: Limits | None = None
 ) -> tuple[str, str]:
-    """What a new turn needs, in one go: a context box with new cards, and an empty output box; their ids."""
+    """A context box with new cards, and an empty output box; their ids."""
     context, output = new_id("box"), new_id("box")
     rows = [card_row(project_id, card, limits or Limits()) for card in cards]
     save_rows(tx, rows)
@@ -89,9 +89,9 @@ def box_info(tx: Transaction, project_id: str, box_id: str) -> Box | None:
 def append(
     tx: Transaction, project_id: str, box_id: str, turn_id: str, cards: Sequence[str], *, last: bool = False
 ) -> int:
-    """Put cards at the end, as the turn that holds the box; how many there are now.
+    """Append cards, as the turn that holds the box; its new length.
 
-    With `last` the turn gives the box back.
+    With `last` the turn releases the box.
     """
     row = tx.one(
         Q.close_box if last else Q.grow_box, project=project_id, box=box_id, turn=turn_id, count=len(cards)

@@ -20,7 +20,7 @@ FIELDS_SCHEMA = "FieldsSchemaContent"
 TOOLS = "ToolContent"
 TOOL_CALL = "ToolCallContent"
 TOOL_RESULT = "ToolResultContent"
-CONTROL = "__cg_control"  # in a tool's result: what is to come after it
+CONTROL = "__cg_control"  # in a tool's result: overrides its after_execution
 
 _ROLES: dict[str, str] = {
     CardType.TASK_INSTRUCTION: "user",
@@ -55,7 +55,7 @@ class Card(NewCard):
 
     @property
     def after_execution(self) -> str:
-        """What a tool's result asks for: `__cg_control` in the result wins over the card."""
+        """`suspend` or `terminate`: `__cg_control` in the result wins over the card."""
         result = self.content.get("result")
         control = result.get(CONTROL) if isinstance(result, Mapping) else None
         wanted = control.get("after_execution") if isinstance(control, Mapping) else None
@@ -73,7 +73,7 @@ def json_data(value: Any) -> dict[str, Any]:
 
 
 def fields_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a deliverable must have: [{name, description}]."""
+    """The fields of a deliverable: [{name, description}]."""
     return {TYPE: FIELDS_SCHEMA, "fields": list(fields)}
 
 

@@ -72,7 +72,7 @@ def checked_child(
         )
     if source.policy is None:
         raise ProtocolViolation(
-            f"agent {source.head.agent_id} has no delegation_policy, so it may ask nobody"
+            f"agent {source.head.agent_id} has no delegation_policy, so it may not delegate"
         )
     if not assignment.instruction:
         raise InputError("the instruction is empty")

@@ -1,4 +1,4 @@
-"""provision_agent: make sure that an agent exists. One that does keeps what it is."""
+"""provision_agent: make sure that an agent exists. An existing one is not changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from afl.turns.resources import Agent, Profile, find_profile, get_agent, get_pro
 
 
 def provision(tx: Transaction, source: ChildSource, request: ProvisionAgent) -> dict[str, Any]:
-    """The agent as it is now; InputError when it may not, or cannot, be."""
+    """The agent; InputError when the policy or the store does not allow it."""
     project = source.head.project_id
     known = get_agent(tx, project, request.agent_id)
     if known is not None:
@@ -82,7 +82,7 @@ def _check_policy(tx: Transaction, source: ChildSource, agent: Agent) -> None:
 
 
 def _check_same(tx: Transaction, known: Agent, request: ProvisionAgent) -> None:
-    """What makes an agent what it is cannot be changed under it."""
+    """The identity of an existing agent cannot be changed."""
     profile = _profile(tx, known.project_id, request)
     wanted = {
         "profile": (None if profile is None else profile.profile_box_id, known.profile_box_id),

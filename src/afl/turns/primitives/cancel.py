@@ -1,4 +1,4 @@
-"""cancel: a turn that still waits in the queue is withdrawn; it too ends with a deliverable and one `evt.task`."""
+"""cancel: a queued turn is withdrawn; it too ends with a deliverable and one `evt.task`."""
 
 from __future__ import annotations
 

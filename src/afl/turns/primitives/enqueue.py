@@ -206,7 +206,7 @@ def _check_target(context: TurnContext, intent: SpawnIntent, about: Row | None) 
 def _deep_enough(
     context: TurnContext, child: TurnContext, about: Row, policy: DepthPolicy, limits: Limits
 ) -> TurnContext:
-    """The depth grows from where the asking turn really is, whatever its headers say."""
+    """The depth grows from that of the calling turn in the store, whatever its headers say."""
     base = max(context.recursion_depth, about["source_depth"] or 0)
     depth = {DepthPolicy.ROOT: 0, DepthPolicy.PEER: base, DepthPolicy.DESCEND: base + 1}[policy]
     if policy is DepthPolicy.DESCEND and not context.agent_turn_id:
@@ -234,7 +234,7 @@ def _check_boxes(payload: Mapping[str, Any], about: Row, where: str) -> None:
 
 
 def _known(tx: Transaction, turn: NewTurn) -> L0Result | None:
-    """What was answered when this was asked before; refused when it is something else under the same name."""
+    """The answer to the same request before; refused when the correlation_id is that of another request."""
     row = tx.one(
         inbox.Q.enqueued_row,
         project=turn.context.project_id,

@@ -13,7 +13,7 @@ from afl.turns.store.edges import Q
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What the head is to know of the turn."""
+    """The columns of the head for the turn."""
 
     project_id: str
     agent_id: str

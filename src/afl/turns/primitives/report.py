@@ -1,4 +1,4 @@
-"""report: a tool's result, or the end of its time, comes back to the turn that waits for it."""
+"""report: the result of a tool call, or its timeout, for the turn that waits for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from afl.turns.store.edges import edge_row
 
 
 def report(tx: Transaction, context: TurnContext, intent: ReportIntent) -> L0Result:
-    """Bring a result to its turn. One that was brought before, or comes too late, is acknowledged and no more."""
+    """Report a result to its turn. A duplicate, or one that is too late, is acknowledged and changes nothing."""
     try:
         payload = _checked_payload(context, intent)
         check_source(tx, context)

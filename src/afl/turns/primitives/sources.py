@@ -1,4 +1,4 @@
-"""Who may speak: an agent of the roster, or an actor of the system or of a tool."""
+"""Who may call a primitive: an agent of the roster, or an actor of the system or of a tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Q = queries("afl.turns.store", "sql/primitives")
 
 
 def check_source(tx: Transaction, context: TurnContext) -> None:
-    """Refuse an actor that nobody knows."""
+    """Refuse an actor that is not known."""
     row = (
         None
         if context.is_outside
@@ -30,7 +30,7 @@ def check_source_status(context: TurnContext, status: str | None) -> None:
 
 
 def check_project(context: TurnContext, project_id: str) -> None:
-    """Nobody reaches into another project."""
+    """Refuse a caller of another project."""
     if context.project_id != project_id:
         raise ProtocolViolation(
             f"{context.agent_id!r} is of project {context.project_id!r}, the message of {project_id!r}",

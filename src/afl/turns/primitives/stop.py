@@ -1,4 +1,4 @@
-"""stop: a turn is to end. A queued one does at once, an active one when a worker reads the message."""
+"""stop: a queued turn ends at once, an active one when a worker handles the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""takeover: a running turn whose worker is gone goes on with another one, under a new epoch."""
+"""takeover: a running turn whose worker is gone continues with another one, under a new epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""wakeup: ring for the workers of an agent. Only L0 makes these messages."""
+"""wakeup: wake the workers of an agent. Only L0 makes these messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wakeup(
     *,
     dispatch: bool = False,
 ) -> L0Result:
-    """a notification for one agent; with `dispatch` a queued turn of an idle agent begins first."""
+    """A wake-up for one agent; with `dispatch` a queued turn of an idle agent is dispatched first."""
     agent = get_agent(tx, project_id, agent_id)
     if agent is None:
         return rejected(ErrorCode.UNKNOWN_AGENT, f"agent {agent_id!r} is not in the roster of {project_id}")

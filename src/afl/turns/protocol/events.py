@@ -63,7 +63,7 @@ def step_event(
     new_card_ids: Iterable[str] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Message:
-    """How far a step is."""
+    """The phase of a step."""
     payload = {
         "agent_turn_id": head.active_agent_turn_id or "",
         "step_id": step_id,
@@ -86,7 +86,7 @@ def task_event(
     error_code: str | None = None,
     stats: Mapping[str, Any] | None = None,
 ) -> Message:
-    """How a turn ended: pointers only, what it delivered stands in the card. The headers are the turn's."""
+    """The end of a turn: pointers only, the content is in the card. The headers are the turn's."""
     payload: dict[str, Any] = {
         "agent_turn_id": turn_id,
         "status": str(status),
@@ -105,7 +105,7 @@ def task_event(
 def action_ack(
     headers: Mapping[str, str], *, action_id: str, agent_id: str, status: ActionStatus, **more: object
 ) -> Message:
-    """`evt.sys.ui.action_ack`: what became of an action; `more` may be message_id, tool_result_card_id, error ..."""
+    """`evt.sys.ui.action_ack`: the state of an action; `more` may be message_id, tool_result_card_id, error ..."""
     payload: dict[str, Any] = {"action_id": action_id, "agent_id": agent_id, "status": str(status)}
     payload |= {name: str(value) for name, value in more.items() if value is not None}
     plain = {name: value for name, value in headers.items() if name not in names.TOPOLOGY}

@@ -25,9 +25,9 @@ TIMESTAMP = "CG-Timestamp"
 VERSION = "CG-Version"
 MESSAGE_TYPE = "CG-Msg-Type"
 SENDER = "CG-Sender"
-BUS = "CG-Bus"  # of a notification: the connection whose own subscriptions have heard it
+BUS = "CG-Bus"  # of a wake-up: the connection whose own subscriptions have received it
 
-# Only commands and inbox rows tell where in the tree of turns they stand.
+# Only commands and inbox rows have the position in the tree of turns.
 TOPOLOGY = frozenset({DEPTH, STEP, TOOL_CALL, PARENT_AGENT, PARENT_TURN, PARENT_STEP, PARENT_TRACE})
 
 # What a payload has no business to say, and the header it would have to agree with.

@@ -1,4 +1,4 @@
-"""Identifiers of turns: a word that says of what, and the time they were made."""
+"""Identifiers of turns: a prefix for the kind, and the time of creation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new_id(kind: Kind) -> str:
 
 
 def new_trace() -> str:
-    """A W3C traceparent that begins a trace. There is no span of this id; its half of the trace's id tells that."""
+    """A W3C traceparent that begins a trace. Its span id, half of the trace id, marks that there is no such span."""
     trace = os.urandom(16).hex()
     return f"00-{trace}-{trace[:16]}-01"
 

@@ -84,7 +84,7 @@ def event_subject(project_id: str, channel_id: str, agent_id: str, kind: str) ->
 
 
 def action_ack_subject(project_id: str, channel_id: str) -> str:
-    """Where people hear what became of the actions they asked for."""
+    """The subject of acknowledgements of UI actions."""
     return f"{PREFIX}.{project_id}.{channel_id}.evt.sys.ui.action_ack"
 
 
@@ -101,7 +101,7 @@ def tool_subject(template: str, project_id: str, channel_id: str, agent_id: str)
 
 
 def check_command(text: str, project_id: str, channel_id: str) -> Subject:
-    """The subject of a command that a turn may give: of its own project and channel, and no notifier."""
+    """The subject of a command of a turn: of its own project and channel, and no wake-up."""
     subject = parse_subject(text)
     if subject.category != "cmd" or subject.is_wakeup:
         raise SubjectError(f"subject {text!r}: a command goes to cmd.*, and only L0 notifies notifiers")

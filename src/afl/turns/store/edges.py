@@ -1,4 +1,4 @@
-"""Execution edges: who asked whom for what, and who answered. Written once, read by people and by reports."""
+"""Execution edges: which turn requested what of which, and the responses. Written once."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ def find_edge(
 
 
 def edges_of_turn(tx: Transaction, project_id: str, turn_id: str) -> list[Edge]:
-    """What a turn asked for."""
+    """The edges from a turn."""
     return [Edge.of(row) for row in tx.all(Q.edges_of_turn, project=project_id, turn=turn_id)]

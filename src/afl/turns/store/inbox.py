@@ -1,4 +1,4 @@
-"""The inbox: what is asked of an agent, and what its tools answered. Claimed by whoever serves its worker_target."""
+"""The inbox: requests to agents, and results of their tools. Workers of its worker_target claim a message."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def claim_due(
     project: str | None = None,
     agent: str | None = None,
 ) -> list[InboxRow]:
-    """Take due messages, oldest first: of one agent, or of everyone these targets serve. No other claim has them."""
+    """Claim due messages, oldest first: of one agent, or of all agents of these targets."""
     if project is not None and agent is not None:
         found = tx.all(Q.claim_of_agent, project=project, agent=agent, owner=owner, limit=limit)
     else:
@@ -94,31 +94,31 @@ def skip(tx: Transaction, project_id: str, inbox_id: str, reason: str) -> None:
 
 
 def defer(tx: Transaction, project_id: str, inbox_id: str, delay_ms: int, reason: str) -> InboxRow | None:
-    """Look at the message again later; None when it is done already."""
+    """Make the message due again later; None when it is done already."""
     row = tx.one(Q.defer, project=project_id, inbox=inbox_id, delay_ms=delay_ms, reason=reason)
     return InboxRow.of(row) if row is not None else None
 
 
 def release(tx: Transaction, owner: str) -> list[InboxRow]:
-    """Give back everything a worker has claimed and not begun: it ends."""
+    """Release every claim of a worker that stops."""
     return [InboxRow.of(row) for row in tx.all(Q.release, owner=owner)]
 
 
 def release_rows(tx: Transaction, project_id: str, inbox_ids: Iterable[str], owner: str) -> int:
-    """Give back single messages."""
+    """Release single claims."""
     return tx.run(Q.release_rows, project=project_id, rows=list(inbox_ids), owner=owner)
 
 
 def requeue_stale(
     tx: Transaction, *, older_ms: int, dead_owners: Iterable[str] = (), limit: int = 200
 ) -> list[InboxRow]:
-    """Return what was claimed too long ago, or by a process that is proven dead."""
+    """Make messages pending again whose claim is too old, or whose claimer is proven dead."""
     rows = tx.all(Q.requeue_stale, older_ms=older_ms, dead=list(dead_owners), limit=limit)
     return [InboxRow.of(row) for row in rows]
 
 
 def claimers(tx: Transaction) -> list[str]:
-    """The processes that have claimed something: a sweep asks which of them live."""
+    """The workers that have claims: the watchdog checks which of them live."""
     return [row["claimed_by"] for row in tx.all(Q.claimers)]
 
 
@@ -146,7 +146,7 @@ def rows_of_agent(tx: Transaction, project_id: str, agent_id: str, limit: int = 
 
 
 def has_open_inbox(tx: Transaction, project_id: str, agent_id: str, excluding: str = "") -> bool:
-    """Whether messages wait that belong to what the agent is doing."""
+    """Whether the agent has open messages, queued turns apart."""
     row = tx.one(Q.open_rows, project=project_id, agent=agent_id, excluding=excluding)
     return row is not None and row["open"] > 0
 

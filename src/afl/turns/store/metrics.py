@@ -1,4 +1,4 @@
-"""The figures of turns: what agents have before them, what they wait for, and what is not published yet."""
+"""The metrics of turns: inbox, active turns, waits, and the outbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep looks for: turns and messages that nobody moves. Reading only; the primitives do the rest."""
+"""Turns and messages that no worker advances, as the watchdog reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Q = queries("afl.turns.store", "sql/stale_turns")
 
 @dataclass(frozen=True, slots=True)
 class ExpiredWait:
-    """A tool call whose time is up, and the turn that waits for it."""
+    """A tool call whose deadline passed, and the turn that waits for it."""
 
     turn: TurnRef
     tool_call_id: str
@@ -37,7 +37,7 @@ class ExpiredWait:
         return same and head.status is HeadStatus.SUSPENDED
 
     def context(self, agent_id: str = "sys.watchdog") -> TurnContext:
-        """Who reports it: at the depth of the turn, in its trace."""
+        """The context of its report: at the depth of the turn, in its trace."""
         return TurnContext(
             project_id=self.turn.project_id,
             channel_id=self.channel_id,
@@ -53,7 +53,7 @@ class ExpiredWait:
 
 @dataclass(frozen=True, slots=True)
 class DueAgent:
-    """An agent with messages that nobody claims."""
+    """An agent with messages that no worker claims."""
 
     project_id: str
     agent_id: str
@@ -78,7 +78,7 @@ def expired_waits(tx: Transaction, limit: int = 100) -> list[ExpiredWait]:
 
 
 def running_of_others(tx: Transaction, owner: str, limit: int = 100) -> list[Head]:
-    """Turns that other workers run: a sweep asks which of those live."""
+    """Turns that other workers run: the watchdog checks which of those live."""
     return [Head.of(row) for row in tx.all(Q.running_heads, owner=owner, limit=limit)]
 
 

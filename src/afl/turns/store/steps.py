@@ -23,9 +23,9 @@ _OPEN = (
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """What became of a step, with its usage and cost in `metadata`.
+    """The state of a step, with its usage and cost in `metadata`.
 
-    A step may be written down more than once; metadata and calls that are left empty stay as they are.
+    A step may be written more than once; empty metadata and calls leave the stored ones.
     """
 
     step_id: str
@@ -77,7 +77,7 @@ def open_step(tx: Transaction, head: Head, step_id: str) -> None:
 
 
 def step_row(end: StepEnd) -> dict[str, Any]:
-    """What is written down of a step."""
+    """The parameters of a step."""
     return {
         "step": end.step_id,
         "status": str(end.status),
@@ -89,14 +89,14 @@ def step_row(end: StepEnd) -> dict[str, Any]:
 
 
 def close_step(tx: Transaction, head: Head, end: StepEnd | None) -> None:
-    """Write down what became of a step of the head's turn."""
+    """Write the state of a step of the head's turn."""
     if end is not None:
         whose = {"project": head.project_id, "agent": head.agent_id, "turn": head.active_agent_turn_id}
         tx.queue(Q.close_step, **whose, **step_row(end))
 
 
 def close_open_steps(tx: Transaction, project_id: str, turn_id: str, error: str) -> None:
-    """Whoever worked on them will not come back."""
+    """Fail the open steps of a turn whose worker is lost."""
     tx.queue(Q.close_open_steps, project=project_id, turn=turn_id, error=error)
 
 

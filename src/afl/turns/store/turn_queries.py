@@ -1,4 +1,4 @@
-"""Reading turns as people ask for them: by the beginning of an id, the latest ones, with all that they touched."""
+"""Queries about turns for people: by the beginning of an id, the latest ones, with their edges and messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A turn at a glance. `status` is where it is, or how it ended."""
+    """A turn in a list. `status` is its current or final status."""
 
     agent_turn_id: str
     agent_id: str
@@ -81,7 +81,7 @@ def turn_at_a_glance(tx: Transaction, project_id: str, turn_id: str) -> TurnRow 
 
 
 def pulse(tx: Transaction, project_id: str, turn_id: str = "") -> object:
-    """A value that differs when a turn, or any turn of the project, has moved; it means nothing else."""
+    """A value that changes with every change of a turn, or of any turn of the project."""
     if turn_id:
         head, row = head_of_turn(tx, project_id, turn_id), turn_at_a_glance(tx, project_id, turn_id)
         return (
@@ -106,10 +106,10 @@ def queue_ahead(tx: Transaction, project_id: str, agent_id: str, turn_id: str) -
 
 
 def edges_about(tx: Transaction, project_id: str, turn_id: str, trace_id: str) -> list[Edge]:
-    """What a turn asked for, and what was asked of it."""
+    """The edges from a turn and to it."""
     return [Edge.of(row) for row in tx.all(Q.edges_about, project=project_id, turn=turn_id, trace=trace_id)]
 
 
 def open_messages(tx: Transaction, project_id: str, agent_id: str) -> list[InboxRow]:
-    """What waits for an agent's worker, or is in its hands; queued turns apart."""
+    """The open messages of an agent, queued turns apart."""
     return [InboxRow.of(row) for row in tx.all(Q.pending_of_agent, project=project_id, agent=agent_id)]

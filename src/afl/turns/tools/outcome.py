@@ -1,4 +1,4 @@
-"""What a tool call came to: the content of its `tool.result` card, made so that it always holds together."""
+"""The outcome of a tool call: the consistent content of its `tool.result` card."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Outcome:
 
 
 def failed(code: str, message: str, *, status: str = "failed", after_execution: str = SUSPEND) -> Outcome:
-    """A call that came to nothing."""
+    """The outcome of a call that failed."""
     return Outcome(status, None, {"code": code, "message": message}, after_execution)
 
 
 def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Outcome:
-    """A call that gave an answer; one that is no JSON data is a failure, not an accident of the turn."""
+    """The outcome of a call that returned; a value that is no JSON data is a failed outcome."""
     try:
         plain = msgspec.to_builtins(_dumped(answer), str_keys=True)
         codec.encode(plain, what=f"what {tool} gave")
@@ -54,7 +54,7 @@ def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Out
 
 
 def result_card(make: Callable[[Outcome], NewCard], outcome: Outcome, limits: Limits) -> NewCard:
-    """The card of what a call came to; one that is too large for a card came to that."""
+    """The card of an outcome; one that is too large for a card is a failed outcome."""
     card = make(outcome)
     try:
         check_card(card, limits)
@@ -64,7 +64,7 @@ def result_card(make: Callable[[Outcome], NewCard], outcome: Outcome, limits: Li
 
 
 def checked(status: str, result: Any, error: Any, after_execution: str) -> Outcome:
-    """What somebody else says a call came to. What contradicts itself is a failure that says so."""
+    """The outcome that another process reported. An inconsistent one is a failed outcome."""
     if status not in STATUSES:
         return failed("invalid_status", f"the tool answered with the status {status!r}")
     if after_execution not in AFTER_EXECUTION:

@@ -88,11 +88,11 @@ class ToolService:
         self._caller.close()
 
     async def handle(self, command: Message) -> None:
-        """One command: call the function unless that was done before, then report."""
+        """One command: call the function unless the call has a result, then report."""
         try:
             context = context_of_headers(command.headers, subject=command.subject)
-        except ProtocolViolation as error:  # it would be no better the next time
-            _log.warning("command %s is passed over: %s", cut(command.subject, 200), error)
+        except ProtocolViolation as error:  # a retry would fail as well
+            _log.warning("command %s is skipped: %s", cut(command.subject, 200), error)
             return
         found = await self._engine.database.run("read", lambda tx: self._look(tx, context, command))
         call, result = found
@@ -133,12 +133,12 @@ class ToolService:
     def _extend(self, tx: Transaction, context: TurnContext, wanted_ms: int) -> None:
         head = heads.read_head(tx, context.project_id, context.agent_id, lock=True)
         if head is None or head.status is not HeadStatus.SUSPENDED:
-            return  # while it runs on, it does not look at its deadlines
+            return  # a running turn does not check deadlines
         if head.active_agent_turn_id == context.agent_turn_id:
             extend_wait(tx, head, tool_call_id=context.tool_call_id, deadline_ms=wanted_ms)
 
     async def _report(self, context: TurnContext, card: NewCard) -> None:
-        """Save the card, if nobody has by now, and report what is there."""
+        """Save the card unless the call has a result, and report the stored one."""
         turn = TurnRef(context.project_id, context.agent_id, context.agent_turn_id)
 
         def work(tx: Transaction) -> L0Result:

@@ -37,7 +37,7 @@ def finish(tx: Transaction, head: Head, ending: Ending, limits: Limits | None = 
 def stop_turn(
     tx: Transaction, head: Head, *, reason: str, inbox_id: str | None = None, step: StepEnd | None = None
 ) -> L0Result:
-    """dispatched, running or suspended -> idle with epoch + 1: whoever runs it misses from now on. T10."""
+    """dispatched, running or suspended -> idle with epoch + 1, which fences the worker that runs it. T10."""
     error = NewCard(
         CardType.AGENT_ERROR,
         json_data({"code": ErrorCode.STOPPED.value, "message": reason}),
@@ -81,7 +81,7 @@ def fail_turn(
 
 
 def fallback_deliverable(head: Head, status: TaskStatus, message: str, source: str) -> NewCard:
-    """What a turn delivers that could not deliver by itself."""
+    """The deliverable of a turn that could not deliver by itself."""
     return NewCard(
         CardType.TASK_DELIVERABLE,
         fallback_content(status, message, source),

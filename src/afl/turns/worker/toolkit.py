@@ -95,12 +95,12 @@ class Route(StrEnum):
     BUILTIN = "builtin"  # the worker itself, in the step's transaction
     COMMAND = "command"  # the process that consumes the tool's subject
     SUBMIT = "submit"  # the end of the turn
-    REFUSED = "refused"  # nobody
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that a model asked for, and who answers it."""
+    """One call of a model, and its route."""
 
     tool_call_id: str
     name: str
@@ -119,7 +119,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Toolkit:
-    """What a profile allows of what there is. A function of this process wins over a row of the same name."""
+    """The tools that a profile allows. A function of this process wins over a row of the same name."""
 
     profile: Profile
     toolbox: Toolbox
@@ -142,7 +142,7 @@ class Toolkit:
         return (*local, *remote, *builtin, *end)
 
     def routed(self, calls: Iterable[Mapping[str, Any]]) -> list[Call]:
-        """The calls of a thought, each with who answers it."""
+        """The calls of a thought with their routes."""
         listed = list(calls)
         submits = sum(call["name"] == SUBMIT_RESULT for call in listed)
         return [self._routed(call, single=len(listed) == 1, submits=submits) for call in listed]
@@ -199,12 +199,12 @@ def seen(row: ToolRow) -> Tool:
 
 
 def full_arguments(row: ToolRow, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the tool is called with: its defaults, what the model gave, and what is fixed."""
+    """The arguments of the call: the defaults of the tool, those of the model, and the fixed ones."""
     return {**_arguments(row, "defaults"), **given, **_arguments(row, "fixed")}
 
 
 def wait_seconds(row: ToolRow) -> float | None:
-    """How long the tool may take by its own word."""
+    """The timeout that the tool declares."""
     said = row.options.get("suspend_timeout_seconds", row.options.get("timeout_seconds"))
     return float(said) if isinstance(said, (int, float)) and said > 0 else None
 

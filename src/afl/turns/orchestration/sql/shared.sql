@@ -32,7 +32,7 @@ select project_id, batch_id, parent_agent_id, parent_agent_turn_id, parent_tool_
 from {schema:state}pmo_batches
 where project_id = :project and batch_id = :batch and status = 'running' {for_update}
 
--- What the children came to stands in the outbox, in this same store: no message has to arrive for it.
+-- The ends of the children are in the outbox of the same store: joining needs no message.
 
 -- `|| ''` has PostgreSQL look up row by row: a plan made while the tables were small would read all of the project for each.
 

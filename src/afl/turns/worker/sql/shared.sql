@@ -5,7 +5,7 @@ from {schema:cardbox}cards
 where project_id = :project and agent_turn_id = :turn and agent_turn_id <> '' and step_id = :step
     and type = 'agent.thought'
 
--- A worker with its hands full still hears that it is to stop.
+-- A worker without a free slot still claims stop messages.
 
 -- name: claim_stops
 update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
@@ -27,7 +27,7 @@ join {schema:cardbox}cards as c on c.project_id = b.project_id || '' and c.card_
 where b.project_id = :project and b.box_id {in:boxes}
 order by b.box_id, b.position
 
--- A worker that ends leaves its turns to whoever looks first. That is no death, and the takeover counts one.
+-- A worker that stops releases its turns. That is no death, but the takeover counts one: hence the decrement.
 
 -- name: leave_turns
 update {schema:state}agent_state_head set lease_until = 0, takeovers = takeovers - 1

@@ -1,4 +1,4 @@
--- What no statement may do, whoever writes it.
+-- What no statement may do.
 
 -- The server reads the stored text of a CHECK, and of a trigger's WHEN, anew for every statement that writes a row; what a
 -- function says it reads once per session. So the checks of the tables that every turn writes are kept by functions, made

@@ -1,4 +1,4 @@
--- What no statement may do, whoever writes it.
+-- What no statement may do.
 
 create trigger state_agent_state_head_moves before update on state_agent_state_head
 when new.turn_epoch < old.turn_epoch or new.revision < old.revision

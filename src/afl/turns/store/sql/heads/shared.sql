@@ -129,7 +129,7 @@ update {schema:state}turn_waiting_tools set
 where project_id = :project and agent_id = :agent and agent_turn_id = :turn and turn_epoch = :epoch
     and tool_call_id = :call and wait_status in ('waiting', 'received')
 
--- What is on its way when a worker is lost is waited for by the next one.
+-- After a takeover the new epoch waits for the open calls.
 
 -- name: inherit_waits
 update {schema:state}turn_waiting_tools set turn_epoch = :epoch, updated_at = {now}

@@ -1,4 +1,4 @@
--- What a sweep looks for. Each reading is bounded and by index; nothing is locked.
+-- The reads of the watchdog. Each is bounded and by index; nothing is locked.
 
 -- name: expired_waits
 select w.project_id, w.agent_id, w.agent_turn_id, w.turn_epoch, w.tool_call_id, w.step_id, w.tool_name,

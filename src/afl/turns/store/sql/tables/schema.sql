@@ -310,7 +310,7 @@ create index outbox_subject on {schema:state}outbox (subject, sequence) where se
 
 create index outbox_sequence on {schema:state}outbox (sequence) where sequence is not null;
 
--- One relay at a time, whoever it is.
+-- One relay at a time.
 create table {schema:state}relay (
     name text not null primary key,
     owner text not null,

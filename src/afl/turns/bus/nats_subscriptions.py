@@ -1,4 +1,4 @@
-"""Listeners on NATS: what they hear, and how they end."""
+"""Subscriptions on NATS, and the publication of one outbox row to a stream."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from nats.js import JetStreamContext
 
 from afl.kernel.bounds import cut
 from afl.kernel.cancelling import cancel_and_wait
-from afl.kernel.codec import decode_as
+from afl.kernel.codec import decode_as, encode
+from afl.kernel.errors import PayloadError
 from afl.turns.bus.base import Callback, Subscription, WakeupSubscription
+from afl.turns.bus.outbox import OutboxRow
 from afl.turns.message import Message
 from afl.turns.protocol import headers as names
 
 MESSAGE_ID = "Nats-Msg-Id"
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+REFUSED = (nats.errors.MaxPayloadError, nats.errors.BadSubjectError, PayloadError, UnicodeError)
+WRONG_LAST = 10071  # the server's code for an expected sequence that is not the last
 LOST = (TimeoutError, OSError, nats.errors.Error, nats.js.errors.Error)
 _REMEMBERED = 4096
 _log = logging.getLogger(__name__)
@@ -85,7 +90,7 @@ async def unsubscribe(part: NatsSubscription | JetStreamContext.PullSubscription
 
 
 async def guarded(callback: Callback, message: Msg) -> bool:
-    """Whether the callback took the message; one that is no JSON map is nobody's."""
+    """Whether the callback succeeded; a message that is no JSON map is dropped."""
     try:
         payload: dict[str, Any] = decode_as(message.data, dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -94,7 +99,7 @@ async def guarded(callback: Callback, message: Msg) -> bool:
     try:
         await callback(Message(message.subject, dict(message.headers or {}), payload))
     except Exception:
-        _log.exception("a listener failed on %s", message.subject)
+        _log.exception("a subscriber failed on %s", message.subject)
         return False
     return True
 
@@ -124,7 +129,7 @@ class ConcurrentHandler:
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Cancel what is under way; the server gives it to somebody else."""
+        """Cancel what is being handled; the server delivers it again."""
         await cancel_and_wait(self._tasks)
 
     async def _handle(self, message: Msg) -> None:
@@ -136,7 +141,9 @@ class ConcurrentHandler:
         try:
             await (message.ack() if taken else message.nak(delay=0.2))
         except LOST as error:
-            _log.warning("NATS did not hear that %s was handled: %r; it comes again", message.subject, error)
+            _log.warning(
+                "%s was handled, but not acknowledged: %r; it is delivered again", message.subject, error
+            )
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -144,17 +151,17 @@ class ConcurrentHandler:
 
 
 async def keep_working(message: Msg, seconds: float) -> None:
-    """Tell the server every so often that the message is being handled, so that nobody else is given it."""
+    """Tell the server periodically that the message is being handled, so that it is not delivered again."""
     while True:
         await asyncio.sleep(seconds)
         try:
             await message.in_progress()
         except LOST as error:
-            _log.debug("NATS did not hear that %s is at work: %r", message.subject, error)
+            _log.debug("the heartbeat of %s failed: %r", message.subject, error)
 
 
 def repeated(message: Msg, seen: OrderedDict[str, None]) -> bool:
-    """A relay that is refused, and looks back, has told plain listeners already."""
+    """Whether a message was received before: a relay that is refused and retries reaches plain subscribers twice."""
     name = (message.headers or {}).get(MESSAGE_ID)
     if name is None:
         return False
@@ -164,3 +171,40 @@ def repeated(message: Msg, seen: OrderedDict[str, None]) -> bool:
     if len(seen) > _REMEMBERED:
         seen.popitem(last=False)
     return False
+
+
+async def store_one(js: JetStreamContext, stream: str, row: OutboxRow, last: int) -> int:
+    """Publish a row behind the last sequence of its subject; the sequence it got, now or before."""
+    while True:
+        headers = {**row.message.headers, MESSAGE_ID: row.out_id, EXPECTED: str(last)}
+        data = encode(dict(row.message.payload)).encode()
+        try:
+            answer = await js.publish(row.message.subject, data, headers=headers)
+            return answer.seq
+        except nats.js.errors.APIError as error:
+            if error.err_code != WRONG_LAST:
+                raise
+        found, last = await _look_back(js, stream, row, last)
+        if found:
+            return last
+
+
+async def _look_back(js: JetStreamContext, stream: str, row: OutboxRow, last: int) -> tuple[bool, int]:
+    """Whether the row is on the stream already, behind the sequence we know, and the last of its subject now.
+
+    A relay may have died between publishing and recording; another one, or a stranger, may have published since.
+    """
+    subject, place = row.message.subject, last
+    while True:
+        try:
+            message = await js.get_msg(stream, seq=place + 1, subject=subject, next=True)
+        except nats.js.errors.NotFoundError:
+            break
+        place = message.seq or place + 1
+        if (message.headers or {}).get(MESSAGE_ID) == row.out_id:
+            return True, place
+    try:
+        newest = await js.get_last_msg(stream, subject)
+    except nats.js.errors.NotFoundError:
+        return False, 0  # all of them are too old to be kept
+    return False, newest.seq or 0
