@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,10 +26,9 @@ from afl.turns.protocol.subjects import matches, parse_subject
 from afl.turns.store.inbox import topic
 
 PUBLISHED = "turns:published"
-_LOOK_SECONDS = 1.0  # a notification may be lost
-_SPACING_SECONDS = 0.02
+_POLL_SECONDS = 1.0  # a notification may be lost
 _ROWS = 200
-_UNHEARD = 10_000
+_QUEUE_SIZE = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +41,6 @@ class LocalBus(Bus):
         self._own_notifier = notifier is None
         self._listeners: list[_Listener] = []
         self._running: set[_Running] = set()
-        self.published_at = -_LOOK_SECONDS  # when the relay of this process last published
 
     @property
     def notifier(self) -> Notifier:
@@ -74,10 +71,6 @@ class LocalBus(Bus):
         return Published({row.position: first + place for place, row in enumerate(rows)})
 
     def stored(self, rows: Sequence[OutboxRow]) -> None:
-        """Followers in this process get the rows; those in other processes, and consumers, are notified."""
-        self.published_at = time.monotonic()
-        for running in self._running:
-            running.given(rows)
         self.notifier.notify(PUBLISHED)
 
     async def subscribe(self, patterns: Iterable[str], callback: Callback) -> Subscription:
@@ -125,7 +118,7 @@ class _Listener:
     def __init__(self, patterns: tuple[str, ...], callback: Callback) -> None:
         self._patterns = patterns
         self._callback = callback
-        self.queue: asyncio.Queue[Message] = asyncio.Queue(_UNHEARD)
+        self.queue: asyncio.Queue[Message] = asyncio.Queue(_QUEUE_SIZE)
 
     def receive(self, message: Message) -> None:
         """A listener whose queue is full misses the message."""
@@ -162,7 +155,7 @@ class _Running(Subscription):
     async def _follow(self) -> None:
         while True:
             try:
-                more = await self._look()
+                more = await self._read()
             except StoreError as error:
                 _log.warning("cannot read the outbox: %s; trying again", error)
                 more = False
@@ -170,17 +163,11 @@ class _Running(Subscription):
                 _log.exception("cannot read the outbox; trying again")
                 more = False
             if not more:
-                await self._rest()
-
-    async def _rest(self) -> None:
-        await self._subscription.wait_async(_LOOK_SECONDS)
+                await self._subscription.wait_async(_POLL_SECONDS)
 
     @abstractmethod
-    async def _look(self) -> bool:
-        """Read on; whether there may be more."""
-
-    def given(self, rows: Sequence[OutboxRow]) -> None:
-        """The relay of this process has just published these."""
+    async def _read(self) -> bool:
+        """Read the outbox; whether there may be more."""
 
 
 class _Follower(_Running):
@@ -190,8 +177,6 @@ class _Follower(_Running):
         super().__init__(bus)
         self._listener = listener
         self._after = after
-        self._looked_at = -_LOOK_SECONDS
-        self._behind = False  # rows were published that were not passed on in order
 
     def start(self) -> None:
         super().start()
@@ -201,35 +186,12 @@ class _Follower(_Running):
         await super().close()
         self._bus.forget(self, self._listener)
 
-    async def _rest(self) -> None:
-        """On SQLite every commit notifies; while the relay of this process passes its rows on, that can wait."""
-        if self._is_given():
-            await asyncio.sleep(_SPACING_SECONDS)
-        await super()._rest()
-
-    def _is_given(self) -> bool:
-        return time.monotonic() - self._bus.published_at < _LOOK_SECONDS and not self._behind
-
-    async def _look(self) -> bool:
-        """While the relay of this process passes its rows on, the outbox is read only once a second."""
-        now = time.monotonic()
-        if self._is_given() and now - self._looked_at < _LOOK_SECONDS:
-            return False
-        self._looked_at, self._behind = now, False
-        found = await self._bus.following(self._after, _ROWS)
-        self._receive([row for row in found if (row.sequence or 0) > self._after])
-        return len(found) == _ROWS
-
-    def given(self, rows: Sequence[OutboxRow]) -> None:
-        if rows and rows[0].sequence == self._after + 1:
-            self._receive(rows)
-        else:
-            self._behind = True
-
-    def _receive(self, rows: Sequence[OutboxRow]) -> None:
+    async def _read(self) -> bool:
+        rows = await self._bus.following(self._after, _ROWS)
         for row in rows:
             self._listener.receive(row.message)
             self._after = row.sequence or self._after
+        return len(rows) == _ROWS
 
 
 class _Consumer(_Running):
@@ -243,7 +205,7 @@ class _Consumer(_Running):
         await super().close()
         await self._cursor.close()
 
-    async def _look(self) -> bool:
+    async def _read(self) -> bool:
         return await self._cursor.advance()
 
 

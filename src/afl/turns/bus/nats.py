@@ -128,15 +128,15 @@ class NatsBus(Bus):
     async def store(self, rows: Sequence[OutboxRow], last: Mapping[str, int]) -> Published:
         """Subjects concurrently, each in order: the sequence of one message is what the next expects."""
         published = Published()
-        lanes: dict[str, list[OutboxRow]] = {}
+        by_subject: dict[str, list[OutboxRow]] = {}
         for row in rows:
-            lanes.setdefault(row.message.subject, []).append(row)
+            by_subject.setdefault(row.message.subject, []).append(row)
         try:
             await self._prepare()
         except LOST as error:
             published.error = error
             return published
-        working = [self._lane(lane, last.get(name, 0), published) for name, lane in lanes.items()]
+        working = [self._store_all(each, last.get(name, 0), published) for name, each in by_subject.items()]
         if len(working) == 1:  # the usual case needs no task of its own
             await working[0]
         else:
@@ -218,7 +218,7 @@ class NatsBus(Bus):
                 await self._stream.add_stream(config)
         self._ready = True
 
-    async def _lane(self, rows: Sequence[OutboxRow], last: int, published: Published) -> None:
+    async def _store_all(self, rows: Sequence[OutboxRow], last: int, published: Published) -> None:
         try:
             for row in rows:
                 last = await self._store_one(row, last)

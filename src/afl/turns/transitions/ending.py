@@ -24,7 +24,7 @@ from afl.turns.store import inbox
 from afl.turns.store.edges import Q
 from afl.turns.store.steps import StepEnd, close_open_steps
 from afl.turns.tracing import turn_ended
-from afl.turns.transitions.transition import Transition, apply
+from afl.turns.transitions.transition import TransitionWrites, apply
 
 _ACTIVE = (HeadStatus.DISPATCHED, HeadStatus.RUNNING, HeadStatus.SUSPENDED)
 
@@ -95,7 +95,7 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
     if card.type != CardType.TASK_DELIVERABLE:
         raise CardError(f"card {card.card_id}: a turn ends with a task.deliverable")
     place = _place(head, head.turn_epoch + bump)
-    transition = Transition(
+    transition = TransitionWrites(
         Q.end_turn,
         _ACTIVE,
         {"bump": bump},

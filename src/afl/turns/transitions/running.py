@@ -19,7 +19,7 @@ from afl.turns.statuses import EdgePhase, HeadStatus, Primitive
 from afl.turns.store.edges import Q, edge_row
 from afl.turns.store.heads import update_head
 from afl.turns.store.steps import StepEnd
-from afl.turns.transitions.transition import Transition, apply
+from afl.turns.transitions.transition import TransitionWrites, apply
 
 _RUNNING = (HeadStatus.RUNNING,)
 
@@ -46,7 +46,9 @@ def enter_running(
         )
     values = {"owner": owner, "lease_ms": lease_ms}
     return apply(
-        tx, head, Transition(Q.enter, (HeadStatus.DISPATCHED,), values, open_step=step_id, consume=inbox_id)
+        tx,
+        head,
+        TransitionWrites(Q.enter, (HeadStatus.DISPATCHED,), values, open_step=step_id, consume=inbox_id),
     )
 
 
@@ -66,7 +68,7 @@ def note(
     arrive meanwhile are applied (`apply_early`). The turn suspends later on those that are still open.
     """
     values = {"steps": 0, "lease_ms": lease_ms}
-    transition = Transition(Q.go_on, _RUNNING, values, cards=cards, close_step=step)
+    transition = TransitionWrites(Q.go_on, _RUNNING, values, cards=cards, close_step=step)
     return apply(tx, head, _with_calls(head, waits, transition), limits)
 
 
@@ -82,7 +84,7 @@ def next_step(
 ) -> Head:
     """running -> running: one step ends and another begins. T4."""
     values = {"steps": 1, "lease_ms": lease_ms}
-    transition = Transition(Q.go_on, _RUNNING, values, cards=cards, close_step=ended, open_step=step_id)
+    transition = TransitionWrites(Q.go_on, _RUNNING, values, cards=cards, close_step=ended, open_step=step_id)
     return apply(tx, head, transition, limits)
 
 
@@ -109,7 +111,7 @@ def suspend(
         "count": len(waits) + sent_before,
         "deadline_ms": min((wait.deadline_ms for wait in waits), default=0),
     }
-    transition = Transition(Q.suspend, _RUNNING, values, cards=cards, close_step=ended)
+    transition = TransitionWrites(Q.suspend, _RUNNING, values, cards=cards, close_step=ended)
     transition = _with_calls(head, waits, transition)
     now = apply(tx, head, transition, limits)
     if sent_before:
@@ -117,7 +119,7 @@ def suspend(
     return Suspended(now, len(transition.outbox))
 
 
-def _with_calls(head: Head, waits: Sequence[ToolWait], transition: Transition) -> Transition:
+def _with_calls(head: Head, waits: Sequence[ToolWait], transition: TransitionWrites) -> TransitionWrites:
     """The transition with the wait set, edges and commands of calls that other processes answer."""
     if not waits:
         return transition

@@ -22,7 +22,7 @@ from afl.turns.store.steps import StepEnd, close_step, open_step
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class TransitionWrites:
     """What a transition writes. `values` are the parameters of `update`, the query that changes the head."""
 
     update: Query
@@ -39,28 +39,28 @@ class Transition:
     consume: str | None = None  # the id of an inbox message
 
 
-def apply(tx: Transaction, head: Head, transition: Transition, limits: Limits | None = None) -> Head:
+def apply(tx: Transaction, head: Head, writes: TransitionWrites, limits: Limits | None = None) -> Head:
     """The head after the transition; FencedError, and nothing written, when it is not as it was read."""
-    for card in transition.cards:
+    for card in writes.cards:
         _check_author(head, card)
-    if head.status not in transition.sources:
+    if head.status not in writes.sources:
         raise fenced(head)
-    now = update_head(tx, transition.update, head, **transition.values)
-    save_cards(tx, head.project_id, transition.cards, limits)
-    cards = [*(card.card_id for card in transition.cards), *transition.saved_cards]
+    now = update_head(tx, writes.update, head, **writes.values)
+    save_cards(tx, head.project_id, writes.cards, limits)
+    cards = [*(card.card_id for card in writes.cards), *writes.saved_cards]
     if cards:
         turn, box = head.active_agent_turn_id or "", head.output_box_id or ""
-        boxes.append(tx, head.project_id, box, turn, cards, last=transition.closes_box)
-    for edge in transition.edges:
+        boxes.append(tx, head.project_id, box, turn, cards, last=writes.closes_box)
+    for edge in writes.edges:
         tx.queue(Q.add_new_edge, **edge)
-    for wait in transition.waits:
+    for wait in writes.waits:
         tx.queue(Q.wait_for, **turn_key(head), **wait)
-    outbox.store(tx, transition.outbox)
-    close_step(tx, head, transition.close_step)
-    if transition.open_step is not None:
-        open_step(tx, now, transition.open_step)
-    if transition.consume is not None:
-        inbox.consume(tx, head.project_id, transition.consume)
+    outbox.store(tx, writes.outbox)
+    close_step(tx, head, writes.close_step)
+    if writes.open_step is not None:
+        open_step(tx, now, writes.open_step)
+    if writes.consume is not None:
+        inbox.consume(tx, head.project_id, writes.consume)
     return now
 
 

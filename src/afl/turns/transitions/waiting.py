@@ -16,7 +16,7 @@ from afl.turns.store import inbox
 from afl.turns.store.edges import Q
 from afl.turns.store.heads import check_held, turn_key, update_head
 from afl.turns.store.steps import StepEnd
-from afl.turns.transitions.transition import Transition, apply
+from afl.turns.transitions.transition import TransitionWrites, apply
 
 _SUSPENDED = (HeadStatus.SUSPENDED,)
 
@@ -33,7 +33,7 @@ def apply_result(
     tx: Transaction, head: Head, *, inbox_id: str | None, tool_call_id: str, tool_result_card_id: str
 ) -> Applied:
     """suspended -> suspended: a result is applied once; its card is appended to the output box. T6."""
-    transition = Transition(
+    transition = TransitionWrites(
         Q.count_down,
         _SUSPENDED,
         {"call": tool_call_id},
@@ -76,7 +76,9 @@ def resume(
 ) -> Head:
     """suspended -> running, once nothing is waited for: a new step of the same turn and epoch begins. T7."""
     values = {"owner": owner, "lease_ms": lease_ms}
-    transition = Transition(Q.resume, _SUSPENDED, values, cards=cards, close_step=ended, open_step=step_id)
+    transition = TransitionWrites(
+        Q.resume, _SUSPENDED, values, cards=cards, close_step=ended, open_step=step_id
+    )
     return apply(tx, head, transition)
 
 
