@@ -116,5 +116,5 @@ def test_everything(tmp_path: Path) -> None:
     done = run("everything", tmp_path)
     assert "finance is asked: The parcel came 3 days late. Pay 16.5 euros?" in done.out
     assert '"letter": "Nous sommes désolés. Nous vous rendons 16.5 euros."' in done.out
-    assert "refunds.Approve: somebody of finance is asked" in done.err
+    assert "refunds.Approve: waiting for someone in finance" in done.err
     assert "completed, 8 steps" in done.out

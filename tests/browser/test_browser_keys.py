@@ -38,7 +38,7 @@ def test_the_search_finds_things_of_every_part(page: Page, seeds: Seeds) -> None
     page.goto(f"/search?q={seeds.turn}")  # a whole id leads to the thing itself
     expect(heading(page)).to_have_text("Turn of clerk")
     page.goto("/search?q=nothing-is-called-this")
-    expect(page.get_by_role("heading", name=re.compile("Nothing is called"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("No results for"))).to_be_visible()
 
 
 def test_a_question_mark_shows_the_keys(page: Page, seeds: Seeds) -> None:

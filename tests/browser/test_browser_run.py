@@ -1,4 +1,4 @@
-"""One run: graph, timeline, tree, log; what can be done to it; why it does not move; and all of it live."""
+"""One run: graph, timeline, tree, log; what can be done to it; why it is stuck; and all of it live."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_box_that_goes_away_leaves_what_a_person_opened(page: Page, live: Live
     run = live.submit("Held", name="paused, then opened")
     control.pause(live.store, run)
     page.goto(f"/runs/{run}?view=tree")
-    expect(page.get_by_role("heading", name="Why it does not move")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why it is stuck")).to_be_visible()
     inputs = page.locator("details", has_text="Inputs").first
     inputs.locator("summary").first.click()
     expect(inputs).to_have_attribute("open", "")

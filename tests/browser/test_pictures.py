@@ -1,4 +1,4 @@
-"""The README's pictures: a morning in the newsroom that waits for its printer. Kept where AFL_PICTURES says."""
+"""The README's pictures: a completed run of the newsroom. Kept where AFL_PICTURES says."""
 
 from __future__ import annotations
 
@@ -23,15 +23,8 @@ WINDOW = {"width": 1280, "height": 920}
 
 
 def morning(url: str) -> str:
-    """A run whose last step nobody does."""
-    agents = load_module(str(NEWSROOM / "agents.py"))
-    handlers = Handlers.of(
-        {
-            "newsroom.FetchWires": agents.fetch_wires,
-            "newsroom.Summarise": agents.summarise,
-            "newsroom.CheckFacts": agents.check_facts,
-        }
-    )
+    """A completed run."""
+    handlers = Handlers.of(load_module(str(NEWSROOM / "agents.py")))
     program = program_of((NEWSROOM / "newsroom.afl").read_text(), name="newsroom.afl")
     store = open_store(url)
     try:

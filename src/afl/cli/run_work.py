@@ -265,7 +265,7 @@ def _waits(each: Waiting) -> str:
     steps = f" ({each.steps} steps)" if each.steps > 1 else ""
     kind, _, name = each.via.partition(":")
     if kind == "human":
-        return f"{each.facet}{steps}: somebody of {name} is asked"
+        return f"{each.facet}{steps}: waiting for someone in {name}"
     if each.via:
         return f"{each.facet}{steps} is for {each.via}" + (f": {each.why}" if each.why else "")
     near = (

@@ -33,7 +33,7 @@ _NAME_WIDTH = 14
 
 
 def reason_text(reason: TurnReason, colour: str) -> Text:
-    """Why a turn does not move, and what to do."""
+    """Why a turn is stuck, and what to do."""
     about = Text.assemble((f"turn {reason.turn} of {reason.agent}", "bold"), ": ", (reason.sentence, colour))
     return about.append(f"\n  {reason.action}", "dim")
 

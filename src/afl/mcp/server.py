@@ -43,7 +43,7 @@ from afl.operations.web_server import server_config
 
 _INSTRUCTIONS = """AgentFlow runs typed workflows durably: a run survives crashes, and its steps are done by agents.
 Start one with `run` (a source in AFL, or the name of a workflow that `list_workflows` shows); look at it with
-`show_run`, `show_step` and `read_log`. When something does not move, `why` says for what it waits and what would help.
+`show_run`, `show_step` and `read_log`. When something is stuck, `why` says for what it waits and what would help.
 `validate` finds mistakes in a source before it runs. Steps that wait for a person are in `list_approvals`; answer them
 only with what a person decided. Ids may be shortened to a beginning that only one thing has."""
 

@@ -73,7 +73,7 @@ def search_turns(settings: Settings, text: str) -> list[Hit]:
 def _step(store: PersistenceAPI, wanted: str) -> list[Hit]:
     try:
         place = find_step(store, wanted)
-    except InputError:  # nothing is called so
+    except InputError:  # no such id
         return []
     shown = paths.shown(place.id, WorkflowId(place.run.workflow_id)) or place.run.workflow_name
     state = "" if place.step is None else str(place.step.state)

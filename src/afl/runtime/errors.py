@@ -167,7 +167,7 @@ class ResultError(
 @dataclass(eq=False)
 class StepFailure(
     WorkflowRuntimeError,
-    hint="Mend the cause, then `afl retry RUN`; or handle it in the workflow with `catch` or `Retry`.",
+    hint="Fix the cause, then `afl retry RUN`; or handle it in the workflow with `catch` or `Retry`.",
 ):
     """Why a step failed; travels up to the run unchanged, so the first cause is what a person reads."""
 

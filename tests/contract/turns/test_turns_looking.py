@@ -1,4 +1,4 @@
-"""What people are shown of turns: lists, transcripts, and the reason why one does not move."""
+"""What people are shown of turns: lists, transcripts, and the reason why one is stuck."""
 
 from __future__ import annotations
 

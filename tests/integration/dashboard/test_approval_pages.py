@@ -54,7 +54,7 @@ def test_the_inbox_has_what_waits_with_its_group_and_expiry(house: Visitors) -> 
 def test_the_form_has_what_was_given_to_be_edited(house: Visitors) -> None:
     page = house.operator.open(f"/approvals/{id_of(house, 'finance')}")
     text = shown(page)
-    assert "Shall this be paid?" in text and "What it is about" in text
+    assert "Shall this be paid?" in text and "Details" in text
     assert 'name="field.amount" value="12.5"' in page
     assert 'name="field.payee.city"' in page and ">Ulm</textarea>" in page
     assert MARKUP in text

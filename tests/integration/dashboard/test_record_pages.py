@@ -87,6 +87,6 @@ def test_parts_of_names_and_beginnings_of_ids(house: Visitors, store_url: str) -
 
 def test_what_is_not_there_and_parts_that_are_away(house: Visitors) -> None:
     text = house.viewer.read(f"/search?q={MARKUP}")
-    assert f"Nothing is called “{MARKUP}”" in text
-    assert "Fleet could not be asked." in text and "Messages could not be asked." in text
-    assert "Nothing is called" not in house.viewer.read("/search")
+    assert f"No results for “{MARKUP}”" in text
+    assert "Fleet is unavailable." in text and "Messages are unavailable." in text
+    assert "No results for" not in house.viewer.read("/search")

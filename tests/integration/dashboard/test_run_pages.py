@@ -146,7 +146,7 @@ def test_a_failed_run_shows_the_line_and_the_cause_as_text(house: Visitors) -> N
 def test_a_run_that_waits_says_for_whom(house: Visitors) -> None:
     run = house.run(CHAIN, {"n": 3})
     text = house.viewer.read(f"/runs/{run}")
-    assert "Why it does not move" in text
+    assert "Why it is stuck" in text
     assert "No live server serves t.Double" in text or "no live server serves t.Double" in text
     assert f"/runs/{run}/cancel" not in house.viewer.open(f"/runs/{run}")
     assert f"/runs/{run}/cancel" in house.operator.open(f"/runs/{run}")

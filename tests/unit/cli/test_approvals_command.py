@@ -48,7 +48,7 @@ def test_run_says_that_it_waits_for_a_person(afl: Afl, tmp_path: Path) -> None:
     assert run["waiting_for"] == [{"facet": "pay.Check", "steps": 1, "via": "human:finance"}]
     assert done.err == (
         f"Paused: run {run['run']} waits for a person.\n"
-        "  pay.Check: somebody of finance is asked\n"
+        "  pay.Check: waiting for someone in finance\n"
         "Answer it: afl approvals\n"
         f"Go on with: afl resume {run['run']}\n"
     )

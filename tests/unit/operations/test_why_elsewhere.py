@@ -25,8 +25,8 @@ def test_somebody_has_to_answer(store: MemoryStore) -> None:
     reason = why(store, run)
     assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-person", "task-human"]
     assert [each.sentence for each in reason.chain][1:] == [
-        "it waits for somebody of finance to answer t.Double.",
-        "somebody of finance has to answer.",
+        "it waits for someone in finance to answer t.Double.",
+        "waiting for someone in finance.",
     ]
     assert (reason.outlook, reason.cause.action) == (
         Outlook.STANDS,
@@ -38,12 +38,12 @@ def test_until_when_and_who_is_asked_otherwise(store: MemoryStore) -> None:
     human = 'Human("finance", escalate_to = "boss", escalate_minutes = 90) with Timeout(hours = 4)'
     task = task_of(store, begin(store, chain(human)))
     assert why(store, task.uuid).sentence == (
-        "somebody of finance has to answer; boss is asked in 1 h; expires in 3 h."
+        "waiting for someone in finance; boss is asked in 1 h; expires in 3 h."
     )
     store.save_task(replace(task, deadline=store.now() - MINUTE, lease_until=store.now() - MINUTE))
     late = "when a server is started: none is alive to see to it"
     assert why(store, task.uuid).sentence == (
-        f"somebody of finance has to answer; boss is asked {late}; expires {late}."
+        f"waiting for someone in finance; boss is asked {late}; expires {late}."
     )
     serve(store, "other")
     assert why(store, task.uuid).sentence.endswith("; expires at the next sweep.")

@@ -1,4 +1,4 @@
-"""Why a run does not move."""
+"""Why a run is stuck."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_failed_names_the_step_the_line_and_the_cause(store: MemoryStore) -> Non
     reason = why(store, run)
     assert reason.code == "run-failed"
     assert "step b = t.Half at chain.afl:6: 6 is refused (ValueError)" in reason.sentence
-    assert reason.action == f"Mend the cause, then: afl retry {run}"
+    assert reason.action == f"Fix the cause, then: afl retry {run}"
 
 
 def test_cancelled_says_by_whom(store: MemoryStore) -> None:
@@ -82,7 +82,7 @@ def test_a_run_that_cannot_be_evaluated_says_why(store: MemoryStore) -> None:
     assert reason.code == "run-paused"
     assert reason.sentence.startswith("it is paused, since it cannot be evaluated: the program ")
     assert reason.sentence.endswith(" is missing from the store.")
-    assert reason.action == f"Mend the cause, then: afl unpause {run}; or end it: afl cancel {run}"
+    assert reason.action == f"Fix the cause, then: afl unpause {run}; or end it: afl cancel {run}"
 
 
 def test_a_budget_that_is_used_up(store: MemoryStore) -> None:

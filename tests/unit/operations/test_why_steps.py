@@ -1,4 +1,4 @@
-"""Why a step does not move, or has not begun."""
+"""Why a step is stuck, or has not begun."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_failed_and_skipped(store: MemoryStore) -> None:
     failed = why(store, f"{run}/b")
     assert (failed.code, failed.outlook) == ("step-failed", Outlook.OVER)
     assert "at chain.afl:6: 6 is refused" in failed.sentence
-    assert failed.action == f"Mend the cause, then: afl retry {run}/0/b"
+    assert failed.action == f"Fix the cause, then: afl retry {run}/0/b"
     skipped = why(store, f"{run}/c")
     assert skipped.code == "step-skipped"
     assert skipped.sentence == "it waits for step b, which failed at chain.afl:6: 6 is refused"
@@ -117,7 +117,7 @@ def test_a_failed_step_of_a_run_that_goes_on(store: MemoryStore) -> None:
 """
     run = begin(store, both, Half=refuse)
     assert why(store, f"{run}/b").action == (
-        f"Mend the cause, then, when its run is over: afl retry {run}/0/b"
+        f"Fix the cause, then, when its run is over: afl retry {run}/0/b"
     )
 
 

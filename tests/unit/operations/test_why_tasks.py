@@ -41,7 +41,7 @@ def test_over(store: MemoryStore) -> None:
     run = begin(store, Double=double, Half=refuse)
     assert reason_of(store, task_of(store, run, "t.Double")).code == "task-completed"
     failed = reason_of(store, task_of(store, run, "t.Half"))
-    assert (failed.code, failed.action) == ("task-failed", f"Mend the cause, then: afl retry {run}/0/b")
+    assert (failed.code, failed.action) == ("task-failed", f"Fix the cause, then: afl retry {run}/0/b")
     assert "6 is refused" in failed.sentence
     other = begin(store)
     control.cancel(store, other)

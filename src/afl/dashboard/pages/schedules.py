@@ -1,4 +1,4 @@
-"""Schedules: workflows that the clock starts, and a form that adds one."""
+"""Schedules: workflows that run on a schedule, and a form that adds one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from afl.operations.work.timetable import CatchUp
 SCHEDULES = Part(
     "schedules",
     "Schedules",
-    "Workflows that the clock starts. They are kept by stores on SQLite and PostgreSQL.",
+    "Workflows that run on a schedule. They are kept by stores on SQLite and PostgreSQL.",
     (("Use one of these stores", "afl dashboard --store sqlite:///.afl/afl.db"),),
 )
 PRESETS = (

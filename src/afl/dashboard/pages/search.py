@@ -41,7 +41,7 @@ async def search(request: Request) -> Response:
 
 
 async def _asked(request: Request, part: str, wanted: str) -> tuple[str, list[Hit], str]:
-    """What a part has, or why it could not be asked."""
+    """What a part has, or why it is unavailable."""
     try:
         return part, await ask_soon(request, SEARCHES[part], wanted), ""
     except AgentFlowError as error:

@@ -60,7 +60,7 @@ def queues(where: Where) -> list[QueueStatistics]:
 
 
 def agents(where: Where) -> list[dict[str, Any]]:
-    """List the registered agents, those that died of late too."""
+    """List the registered agents, including those that died recently."""
     return _with_server(where, lambda redis: RedisAgentRegistry(redis, where.prefix).list_registered())
 
 

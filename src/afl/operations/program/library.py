@@ -62,7 +62,7 @@ class Published:
 
 
 def list_workflows(store: PersistenceAPI) -> list[KnownWorkflow]:
-    """List the workflows that can be started by name: published ones, and those that ran of late."""
+    """List the workflows that can be started by name: published ones, and those that ran recently."""
     return sorted(_known(store).values(), key=lambda each: each.name)
 
 
@@ -75,13 +75,13 @@ def show_workflow(store: PersistenceAPI, workflow: Workflow) -> WorkflowView:
 
 
 def find_workflow(store: PersistenceAPI, workflow: str) -> KnownWorkflow:
-    """The workflow of a name; NotFoundError if nobody published it or ran it of late."""
+    """The workflow of a name; NotFoundError if nobody published it or ran it recently."""
     known = _known(store)
     if workflow in known:
         return known[workflow]
     near = near_name(workflow, known)
     hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
-    raise NotFoundError(f"no workflow {workflow!r} was published or ran of late; {hint}")
+    raise NotFoundError(f"no workflow {workflow!r} was published or ran recently; {hint}")
 
 
 def load_workflow(store: PersistenceAPI, known: KnownWorkflow) -> Program:
@@ -97,7 +97,7 @@ def load_workflow(store: PersistenceAPI, known: KnownWorkflow) -> Program:
 
 
 def program_named(store: PersistenceAPI, workflow: str) -> Program:
-    """The program of a workflow; NotFoundError for a name that nobody published or ran of late."""
+    """The program of a workflow; NotFoundError for a name that nobody published or ran recently."""
     return load_workflow(store, find_workflow(store, workflow))
 
 

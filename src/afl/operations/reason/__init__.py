@@ -1,1 +1,1 @@
-"""Why something does not move: `why` answers for an id, every reason has a code."""
+"""Why something is stuck: `why` answers for an id, every reason has a code."""

@@ -1,4 +1,4 @@
-"""Reasons: why something does not move, in a form that a person can act on.
+"""Reasons: why something is stuck, in a form that a person can act on.
 
 Each has a stable code. A reason may rest on another (a run waits for a step, the step for its task): the last one of
 that chain is the cause, and what it advises is what helps.

@@ -149,7 +149,7 @@ def agent_reason(
         return _reason("step-without-task", place, sentence, action)
     kind, _, name = task.via.partition(":")
     if kind == "human":
-        sentence = f"it waits for somebody of {name} to answer {step.facet_name}."
+        sentence = f"it waits for someone in {name} to answer {step.facet_name}."
         return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(snapshot, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
     return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(snapshot, task))
@@ -188,7 +188,7 @@ def _over(snapshot: DiagnosticSnapshot, step: StepDefinition, run: RunDefinition
 
 def _again(step: StepDefinition, run: RunDefinition) -> str:
     when = "" if run.is_over else ", when its run is over"
-    return f"Mend the cause, then{when}: afl retry {step.id}"
+    return f"Fix the cause, then{when}: afl retry {step.id}"
 
 
 def _failure(step: StepDefinition, run: RunDefinition) -> StepFailure:

@@ -1,4 +1,4 @@
-"""Why something does not move: one reason for any run, step, task or server."""
+"""Why something is stuck: one reason for any run, step, task or server."""
 
 from __future__ import annotations
 

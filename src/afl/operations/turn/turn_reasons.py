@@ -1,4 +1,4 @@
-"""Why a turn does not move, in a sentence, and what to do."""
+"""Why a turn is stuck, in a sentence, and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TurnReason:
 
 
 def why(settings: Settings, name: Turn = "") -> TurnReason:
-    """Say why a turn does not move, and what to do."""
+    """Explain why a turn is stuck, and what to do."""
 
     with reading(settings) as database:
         turn = database.read(lambda tx: find_turn(tx, settings.project, name))

@@ -1,4 +1,4 @@
-"""Schedules as an operator sees them: workflows that the clock starts."""
+"""Schedules as an operator sees them: workflows that run on a schedule."""
 
 from __future__ import annotations
 
