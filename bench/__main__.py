@@ -20,6 +20,7 @@ PARTS = (
     "turns",
     "dashboard",
     "hostile",
+    "startup",
 )  # each a module here with `measure(report, place)`
 
 

@@ -17,5 +17,15 @@ for part in PARTS:
 
 def test_every_part_of_the_bench_can_be_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LOAD], cwd=ROOT, capture_output=True, text=True, check=False)
-    parts = ["engine", "agents", "concurrency", "coordination", "fleet", "turns", "dashboard", "hostile"]
+    parts = [
+        "engine",
+        "agents",
+        "concurrency",
+        "coordination",
+        "fleet",
+        "turns",
+        "dashboard",
+        "hostile",
+        "startup",
+    ]
     assert (done.stdout.split("\n"), done.stderr) == ([*(f"{part} True" for part in parts), ""], "")
