@@ -84,7 +84,7 @@ TURNS = (
 
 FLEET = (
     _row("afl_fleet_runs", GAUGE, "status", "Runs of the fleet that are not over."),
-    _row("afl_fleet_agents", GAUGE, "alive", "Agents of the fleet that were seen of late."),
+    _row("afl_fleet_agents", GAUGE, "alive", "Agents of the fleet that were seen recently."),
 )
 
 MESSAGES = (

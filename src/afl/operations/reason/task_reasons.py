@@ -122,7 +122,7 @@ def _over(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
         return _reason("task-completed", task, f"{task.name} was done at {at}.", "Nothing to do.")
     if task.state == TaskState.FAILED:
         cause = first_line(str((task.error or {}).get("message", "no error was recorded")))
-        action = f"Mend the cause, then: afl retry {task.step_id}" if task.step_id else "Mend the cause."
+        action = f"Fix the cause, then: afl retry {task.step_id}" if task.step_id else "Fix the cause."
         attempts = step_attempts(snapshot.store, [task])
         sentence = f"{task.name} failed at {at}: {cause}{raised_words(last_failure(attempts))}"
         return Reason("task-failed", "task", task.uuid, sentence, action, attempts=attempts)

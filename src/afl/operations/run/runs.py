@@ -83,7 +83,7 @@ class RunReport:
         return failed.traceback if failed is not None else ""
 
 
-class RunFailed(AgentFlowError, hint="Mend the cause, then `afl retry RUN`."):
+class RunFailed(AgentFlowError, hint="Fix the cause, then `afl retry RUN`."):
     """A run ended in an error; `report` tells which step, where and why, `traceback` which line of its handler."""
 
     def __init__(self, report: RunReport) -> None:
