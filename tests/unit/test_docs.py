@@ -109,7 +109,9 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in names:
             found = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             monkeypatch.setenv(name, str(found.getsockname()[1]))
-    monkeypatch.setenv("CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "30000")  # a principal that is still starting is waited for
+    monkeypatch.setenv(
+        "CDKTR_DEFAULT_ZMQ_TIMEOUT_MS", "30000"
+    )  # a principal that is still starting is waited for
 
 
 def run_commands(example: Example, where: str, afl: Afl, background: Callable[[list[str]], None]) -> None:

@@ -35,7 +35,7 @@ COMMANDS = {
     "list": Entry("list_command", "list_", "List runs."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
     "logs": Entry("logs_command", "logs", "Print what a run logged; -f follows it."),
-    "why": Entry("why_command", "why", "Say why a run, step, task or server does not move."),
+    "why": Entry("why_command", "why", "Explain why a run, step, task or server is stuck."),
     "tasks": Entry("work_command", "tasks", "List tasks: the work of agents."),
     "ps": Entry("work_command", "ps", "List the servers: liveness, handlers, load."),
     "retry": Entry("control_command", "retry", "Try failed steps of a run again."),

@@ -1,4 +1,4 @@
-"""Why a run or a step does not move."""
+"""Why a run or a step is stuck."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _ended(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     failure = StepFailure.from_dict(run.error or {"message": "no error was recorded"})
     attempts = failed_attempts(snapshot.store, run)
     sentence = f"it failed at {at}: {failure_words(failure, last_failure(attempts))}"
-    action = f"Mend the cause, then: afl retry {run.workflow_id}"
+    action = f"Fix the cause, then: afl retry {run.workflow_id}"
     return Reason("run-failed", "run", run.workflow_id, sentence, action, attempts=attempts)
 
 
@@ -62,7 +62,7 @@ def _paused(run: RunDefinition) -> Reason:
         return _of_run("run-budget", run, f"it is paused: {run.reason}.", f"{action} --budget-{unit} N")
     if run.reason.startswith(CANNOT_BE_EVALUATED):
         action = (
-            f"Mend the cause, then: afl unpause {run.workflow_id}; or end it: afl cancel {run.workflow_id}"
+            f"Fix the cause, then: afl unpause {run.workflow_id}; or end it: afl cancel {run.workflow_id}"
         )
     return _of_run("run-paused", run, f"it is {run.reason or 'paused'}.", action)
 

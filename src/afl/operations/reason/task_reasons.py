@@ -1,4 +1,4 @@
-"""Why a task does not move, here or at the bridge that has it."""
+"""Why a task is stuck, here or at the bridge that has it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     """The reason of a task that is with somebody else."""
     kind, _, name = task.via.partition(":")
     if kind == "human":
-        sentence = f"somebody of {name} has to answer{_limits(snapshot, task)}."
+        sentence = f"waiting for someone in {name}{_limits(snapshot, task)}."
         return _at_bridge("task-human", task, sentence, f"Answer it: afl approvals show {task.uuid}")
     place = f"{_PLACES.get(kind, kind)} {name}"
     waits, queued = (_said(snapshot, task, key) for key in ("waits", "queued"))

@@ -73,7 +73,7 @@ def why(
         str | None, about("A run, task or server, by enough of its id; a step as RUN/path; the latest run.")
     ] = None,
 ) -> Reason:
-    """Say why something does not move, and what to do about it."""
+    """Explain why something is stuck, and what to do about it."""
     return explain(store, find(store, name))
 
 
