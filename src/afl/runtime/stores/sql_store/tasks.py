@@ -103,14 +103,11 @@ class TaskTables(Tables):
         self.notifier.after_commit(topics)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
-        now = wall_ms()
-        rows: list[dict[str, Any]] = [
-            {"uuid": t.uuid, "owner": t.owner, "epoch": t.epoch, "started": now} for t in tasks
-        ]
-        if len(rows) == 1:
-            self.database.atomic(Q.start_task, **rows[0])
-        elif rows:
-            self.database.write(lambda tx: tx.many(Q.start_task, rows))
+        if tasks:
+            claims = [f"{task.uuid} {task.owner} {task.epoch}" for task in tasks]
+            self.database.atomic(
+                Q.start_tasks, uuids=[task.uuid for task in tasks], claims=claims, started=wall_ms()
+            )
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         def work(tx: Transaction, notifications: Notifications) -> list[bool]:

@@ -294,9 +294,9 @@ update afl_tasks set state = 'running', owner = :owner, epoch = epoch + 1, deliv
     while_alive = :while_alive, updated = :updated
 where seq {seq_of:chosen} and (state = 'pending' and hold = '') is true
 returning *
--- name: start_task
+-- name: start_tasks
 update afl_tasks set started = :started, deadline = case when timeout_ms = 0 then 0 else {now} + timeout_ms end
-where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
+where uuid {in:uuids} and (state = 'running') is true and uuid || ' ' || owner || ' ' || epoch {in:claims}
 -- name: close_held_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated, started = :started,
     host = :host, pid = :pid
