@@ -136,6 +136,7 @@ def test_concurrent_claims_share_the_messages(database_url: str) -> None:
             gate.wait()
             mine: list[str] = []
             while rows := claim(house, owner, limit=3):
+                assert len(rows) <= 3
                 mine += [row.inbox_id for row in rows]
             return mine
 

@@ -8,13 +8,14 @@ where project_id = :project and agent_turn_id = :turn and agent_turn_id <> '' an
 -- A worker without a free slot still claims stop messages.
 
 -- name: claim_stops
-update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
-where position in (
+with chosen as {materialized} (
     select position from {schema:state}agent_inbox
     where worker_target {in:targets} and status in ('pending', 'deferred') and next_retry_at <= (select {now})
         and message_type = 'stop'
     order by next_retry_at, position limit :limit {skip_locked}
 )
+update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
+where position in (select position from chosen)
 returning *
 
 -- `|| ''` has PostgreSQL look up row by row: a plan made while the tables were small would read all of the project for each.

@@ -42,23 +42,27 @@ order by position limit 1 {for_update}
 update {schema:state}agent_inbox set status = 'pending', turn_epoch = :epoch, next_retry_at = {now}
 where project_id = :project and inbox_id = :inbox and (status = 'queued') is true
 
+-- The rows are chosen in a common table: PostgreSQL may execute a subquery more than once, and then lock more rows than its limit.
+
 -- name: claim
-update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
-where position in (
+with chosen as {materialized} (
     select position from {schema:state}agent_inbox
     where worker_target = :target and status in ('pending', 'deferred') and next_retry_at <= (select {now})
     order by next_retry_at, position limit :limit {skip_locked}
 )
+update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
+where position in (select position from chosen)
 returning *
 
 -- name: claim_of_agent
-update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
-where position in (
+with chosen as {materialized} (
     select position from {schema:state}agent_inbox
     where project_id = :project and agent_id = :agent and status in ('pending', 'deferred')
         and status in ('queued', 'pending', 'deferred', 'processing') and next_retry_at <= {now}
     order by next_retry_at, position limit :limit {skip_locked}
 )
+update {schema:state}agent_inbox set status = 'processing', claimed_by = :owner, processed_at = {now}
+where position in (select position from chosen)
 returning *
 
 -- name: close
@@ -83,13 +87,14 @@ update {schema:state}agent_inbox set status = 'pending', claimed_by = '', proces
 where project_id = :project and inbox_id {in:rows} and (status = 'processing') is true and claimed_by = :owner
 
 -- name: requeue_stale
-update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
-where position in (
+with chosen as {materialized} (
     select position from {schema:state}agent_inbox
     where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing'
         and (processed_at < {now} - :older_ms or claimed_by {in:dead})
     order by processed_at limit :limit {skip_locked}
 )
+update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
+where position in (select position from chosen)
 returning *
 
 -- name: claimers
