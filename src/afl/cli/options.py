@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def command_group(text: str | None, *, runs_alone: bool = False) -> typer.Typer:
-    """A group of commands; one that `runs_alone` has a callback that works without a command."""
+def command_group(text: str = "", *, runs_alone: bool = False) -> typer.Typer:
+    """A group of commands; one that `runs_alone` has a callback that works without a command.
+
+    Without a text, its help is the docstring of the callback.
+    """
+    about: dict[str, Any] = {"help": text} if text else {}
     return typer.Typer(
-        help=text,
+        **about,
         rich_markup_mode="rich",
         context_settings=CONTEXT,
         add_completion=False,
