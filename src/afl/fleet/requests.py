@@ -47,12 +47,12 @@ class Request(msgspec.Struct, Generic[A], frozen=True):
         return join([self.verb, *self.tokens()])
 
     def tokens(self) -> list[str]:
-        """The tokens after the verb."""
-        return []
+        """The tokens after the verb: the fields, in order."""
+        return [str(value) for value in msgspec.structs.astuple(self)]
 
     def longest_wait_ms(self) -> int:
         """How long the principal may wait before it answers, in milliseconds."""
-        return 0
+        return getattr(self, "wait_ms", 0)
 
     def read(self, reply: Reply) -> A:
         """The content of a reply; an error reply is raised."""
@@ -90,9 +90,6 @@ class RunTask(Request[None], frozen=True):
     verb = "RUNTASK"
     workflow_id: Name
 
-    def tokens(self) -> list[str]:
-        return [self.workflow_id]
-
 
 class RegisterAgent(Request[None], frozen=True):
     """Also the heartbeat of an old agent."""
@@ -100,17 +97,11 @@ class RegisterAgent(Request[None], frozen=True):
     verb = "REGISTERAGENT"
     agent_id: Name
 
-    def tokens(self) -> list[str]:
-        return [self.agent_id]
-
 
 class FetchWorkflow(Request[dict[str, Any] | None], frozen=True):
     verb = "FETCHWORKFLOW"
     answer = dict[str, Any]
     agent_id: Name
-
-    def tokens(self) -> list[str]:
-        return [self.agent_id]
 
 
 class AgentWorkflowStatus(Request[None], frozen=True):
@@ -120,9 +111,6 @@ class AgentWorkflowStatus(Request[None], frozen=True):
     workflow_instance_id: Name
     status: Status
 
-    def tokens(self) -> list[str]:
-        return [self.agent_id, self.workflow_id, self.workflow_instance_id, self.status.value]
-
 
 class AgentTaskStatus(Request[None], frozen=True):
     verb = "AGENTTASKSTATUS"
@@ -131,10 +119,6 @@ class AgentTaskStatus(Request[None], frozen=True):
     task_instance_id: Name
     workflow_instance_id: Name
     status: Status
-
-    def tokens(self) -> list[str]:
-        ids = [self.agent_id, self.task_id, self.task_instance_id, self.workflow_instance_id]
-        return [*ids, self.status.value]
 
 
 class QueryLogs(Request[list[str]], frozen=True):
@@ -186,9 +170,6 @@ class FetchRun(Request[FetchedRun | None], frozen=True):
     wait_ms: Position = 0
     held: Annotated[tuple[Name, ...], Meta(max_length=_MOST_HELD)] | None = None
 
-    def longest_wait_ms(self) -> int:
-        return self.wait_ms
-
     def tokens(self) -> list[str]:
         held = "" if self.held is None else msgspec.json.encode(self.held).decode()
         return [self.agent_id, self.incarnation, str(self.wait_ms), held]
@@ -204,9 +185,6 @@ class Heartbeat(JsonRequest[Commands], frozen=True, kw_only=True):
     slots: Count = 0
     running: Annotated[list[tuple[Name, Position]], Meta(max_length=_MOST_HELD)] = []
     wait_ms: Position = 0
-
-    def longest_wait_ms(self) -> int:
-        return self.wait_ms
 
 
 class Ship(JsonRequest[Acked], frozen=True, kw_only=True):
@@ -229,9 +207,6 @@ class CancelRun(Request[RunView], frozen=True):
     run_id: Name
     reason: Text = ""
 
-    def tokens(self) -> list[str]:
-        return [self.run_id, self.reason]
-
 
 class GetRun(Request[RunDetail], frozen=True):
     """Answers RunDetail."""
@@ -239,9 +214,6 @@ class GetRun(Request[RunDetail], frozen=True):
     verb = "GETRUN"
     answer = RunDetail
     run_id: Name
-
-    def tokens(self) -> list[str]:
-        return [self.run_id]
 
 
 class ListRuns(JsonRequest[list[RunView]], frozen=True, kw_only=True):
@@ -265,12 +237,6 @@ class WatchRun(Request[RunDetail], frozen=True):
     version: Position = 0
     wait_ms: Position = 0
 
-    def longest_wait_ms(self) -> int:
-        return self.wait_ms
-
-    def tokens(self) -> list[str]:
-        return [self.run_id, str(self.version), str(self.wait_ms)]
-
 
 class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
     """Lines after a position, in the order they arrived. Answers LogPage; with `wait_ms` once there are any.
@@ -289,9 +255,6 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
     last: Integer = 0
     limit: Integer = 1000
     wait_ms: Position = 0
-
-    def longest_wait_ms(self) -> int:
-        return self.wait_ms
 
 
 class ListDefinitions(Request[dict[str, Any]], frozen=True):
