@@ -12,7 +12,7 @@ from afl.runtime.types import StepId, WorkflowId
 
 
 class PulseStore(Protocol):
-    """Cheap looks for those who watch: a value that differs when what it is about has changed."""
+    """Cheap looks for those who watch: a value that differs when its subject has changed."""
 
     def run_pulse(self, workflow_id: WorkflowId) -> tuple[Any, ...] | None:
         """Of a run, its steps, tasks and log; None if there is no such run."""
