@@ -9,7 +9,7 @@ from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import RunDefinition, TaskState, ended_attempts, failure_logs
+from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskState, failure_logs
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.stores.sql_store.claims import ClaimTables
@@ -19,14 +19,7 @@ from afl.runtime.stores.sql_store.runs import ControlTables, RetentionTables, Ru
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
 from afl.runtime.stores.sql_store.steps import EventTables, StepTables
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
-from afl.runtime.stores.sql_store.task_rows import (
-    AttemptTables,
-    attempt_row,
-    closing_params,
-    new_elsewhere,
-    new_policy,
-    task_params,
-)
+from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, close_all, promote
 from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
 
@@ -154,28 +147,25 @@ class CommitRows:
         tasks = {task.uuid for task in (*changes.created_tasks, *changes.updated_tasks)}  # their own events
         self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
         self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
-        self.created_tasks = [task_params(task) for task in changes.created_tasks]
-        self.updated_tasks = [closing_params(task) for task in changes.updated_tasks]
-        attempts = ended_attempts(changes.updated_tasks)
-        self.attempts = [attempt_row(attempt) for attempt in attempts]
-        self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(attempts))]
-        self.policies = [each for task in changes.created_tasks if (each := new_policy(task)) is not None]
-        self.elsewhere = [each for task in changes.created_tasks if (each := new_elsewhere(task)) is not None]
+        task_rows = TaskRows(changes.created_tasks, changes.updated_tasks)
+        self.created_tasks, self.updated_tasks = task_rows.created, task_rows.updated
+        self.policies, self.elsewhere = task_rows.policies, task_rows.elsewhere
+        self.attempts = [attempt_row(attempt) for attempt in task_rows.attempts]
+        self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(task_rows.attempts))]
         self.keys = {
             task.concurrency_key
             for task in (*changes.created_tasks, *changes.updated_tasks)
             if task.concurrency_key
         }
-        self.topics = topics_of(changes)
+        self.topics = _topics_of(changes, task_rows.attempts)
 
 
-def topics_of(changes: IterationChanges) -> list[str]:
+def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> list[str]:
     """The topics that the commit notifies; those of a task with a concurrency key follow when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
     run = changes.run
-    failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
-    topics.update(logs_topic(each.workflow_id) for each in failed)
+    topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
     topics.update(logs_topic(log.runner_id) for log in changes.logs)
     if run is not None and run.is_over:
         topics.add(run_topic(run.workflow_id))
