@@ -15,7 +15,7 @@ _UNLIMITED = 10_000
 
 
 def errors() -> Console:
-    """Standard error as it is now; made anew so that whoever redirects it is followed."""
+    """A console on the current standard error, which may have been redirected."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 

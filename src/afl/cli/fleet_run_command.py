@@ -183,7 +183,7 @@ class _Printer:
         self._console: Console = output()
 
     def print(self, line: LogLine) -> None:
-        """Each line at once: whoever reads a pipe wants it now."""
+        """Print one line, unbuffered."""
         if self._as_json:
             typer.echo(msgspec.json.encode(line))
         elif self._verbose:

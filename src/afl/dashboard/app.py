@@ -20,12 +20,12 @@ from afl.dashboard import login
 from afl.dashboard.api import requests
 from afl.dashboard.api.requests import is_api
 from afl.dashboard.api.routes import api_routes
-from afl.dashboard.gate import Gate
+from afl.dashboard.authentication import Authentication
 from afl.dashboard.live import Hub
 from afl.dashboard.middleware import METRICS, Defects, Headers, PayloadLimit
 from afl.dashboard.rendering import ThreadLimits, page
 from afl.dashboard.sessions import Sessions
-from afl.dashboard.streams import line_seats, live_seats
+from afl.dashboard.streams import line_stream_limit, live_page_limit
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.metrics import CONTENT_TYPE
 from afl.kernel.settings import Settings
@@ -47,7 +47,7 @@ def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starl
             Middleware(Headers),
             Middleware(PayloadLimit, limit=settings.max_payload_bytes),
             Middleware(Defects),
-            Middleware(Gate, settings=settings, sessions=sessions),
+            Middleware(Authentication, settings=settings, sessions=sessions),
         ],
         exception_handlers={
             AgentFlowError: _refused,
@@ -58,7 +58,7 @@ def create_app(settings: Settings, store: PersistenceAPI | None = None) -> Starl
     app.state.settings = settings
     app.state.sessions = sessions
     app.state.threads = ThreadLimits()
-    app.state.live_seats, app.state.line_seats = live_seats(), line_seats()
+    app.state.live_page_limit, app.state.line_stream_limit = live_page_limit(), line_stream_limit()
     if store is not None:
         app.state.store = store
     return app
@@ -88,7 +88,7 @@ def _routes() -> list[BaseRoute]:
 
 
 async def _health(request: Request) -> Response:
-    """For whoever looks whether the server is up."""
+    """For health checks."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from afl.dashboard.streams import EventStream, Seats, user_of
+from afl.dashboard.streams import EventStream, StreamLimit, user_of
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
@@ -197,15 +197,15 @@ async def events(request: Request) -> Response:
     topics = [each for each in request.query_params.getlist("topic") if 0 < len(each) <= _LONGEST_TOPIC]
     topics = topics[:_MOST_TOPICS]
     hub, user = request.app.state.hub, user_of(request)
-    seats: Seats = request.app.state.live_seats
-    seats.check(user)
+    limit: StreamLimit = request.app.state.live_page_limit
+    limit.check(user)
     if hub.count_with(topics, user) > _MOST_WATCHED_EACH:
         raise HTTPException(
             429, f"{user} watches {_MOST_WATCHED_EACH} things already, the most that one user may"
         )
     if hub.count_with(topics) > _MOST_WATCHED:
         raise HTTPException(503, "too many pages are open at once; this one does not refresh itself")
-    return EventStream(request, _stream(hub, topics, user), seats)
+    return EventStream(request, _stream(hub, topics, user), limit)
 
 
 async def _stream(hub: Hub, topics: list[str], user: str = "") -> AsyncGenerator[str, None]:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from afl.dashboard.gate import client_address
+from afl.dashboard.authentication import client_address
 from afl.dashboard.rendering import page, page_of_ours
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions, cookie_of
 from afl.kernel.error_text import error_text

@@ -26,7 +26,7 @@ METRICS = "/metrics"
 
 
 def refuse(request: Request, error: AgentFlowError) -> Response:
-    """A deliberate error; whoever is not known is told how to say who it is."""
+    """The response of an AgentFlowError; 401 has WWW-Authenticate."""
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
     return answer(request, problem_of(error), error.status, headers)
 
@@ -34,7 +34,7 @@ def refuse(request: Request, error: AgentFlowError) -> Response:
 def answer(
     request: Request, problem: Problem, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A problem as whoever asks can read it: a page for browsers, a text for scrapers, JSON for programs."""
+    """A problem as a page for browsers, as text for scrapers, as JSON for programs."""
     if request.scope["path"] == METRICS:
         return PlainTextResponse(f"{problem.message}\n", status, headers)
     if is_api(request.scope["path"]) or "text/html" not in request.headers.get("Accept", ""):

@@ -31,8 +31,8 @@ _LEAVE = b"event: leave\ndata: {}\n\n"
 _ending: set[asyncio.Task[None]] = set()  # the loop itself only knows its tasks weakly
 
 
-class Seats:
-    """How many streams of a kind may be open: in all, and of each user, so that nobody takes those of the others."""
+class StreamLimit:
+    """How many streams of a kind may be open, in all and for each user."""
 
     def __init__(self, what: str, most: int, most_each: int) -> None:
         self._what = what
@@ -41,7 +41,7 @@ class Seats:
         self._taken: Counter[str] = Counter()
 
     def check(self, user: str) -> None:
-        """Refuse one more: with 429 if it is the user's own doing, with 503 if it is that of all together."""
+        """HTTPException 429 at the limit of the user, 503 at the limit of all."""
         if self._taken[user] >= self._most_each:
             raise HTTPException(429, self.too_many(user), _RETRY)
         if self._taken.total() >= self._most:
@@ -50,12 +50,12 @@ class Seats:
             )
 
     def too_many(self, user: str) -> str:
-        """What somebody is told who has all that one may have."""
+        """The text of the refusal for one user."""
         return f"{user} has {self._most_each} {self._what} open, the most that one user may have; close some of them"
 
     @contextmanager
     def taken(self, user: str) -> Iterator[None]:
-        """One more is open."""
+        """Count one open stream."""
         self._taken[user] += 1
         try:
             yield
@@ -65,24 +65,24 @@ class Seats:
                 del self._taken[user]
 
 
-def live_seats() -> Seats:
+def live_page_limit() -> StreamLimit:
     """For pages that refresh themselves."""
-    return Seats("live pages", _MOST_LIVE, _MOST_LIVE_EACH)
+    return StreamLimit("live pages", _MOST_LIVE, _MOST_LIVE_EACH)
 
 
-def line_seats() -> Seats:
+def line_stream_limit() -> StreamLimit:
     """For lines and words as they come: each has a connection of its own to some server."""
-    return Seats("streams", _MOST_LINES, _MOST_LINES_EACH)
+    return StreamLimit("streams", _MOST_LINES, _MOST_LINES_EACH)
 
 
 class EventStream(StreamingResponse):
     """Events for as long as the browser listens and its session lasts; the last one then says that it is over."""
 
-    def __init__(self, request: Request, events: AsyncGenerator[str, None], seats: Seats) -> None:
+    def __init__(self, request: Request, events: AsyncGenerator[str, None], limit: StreamLimit) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(events, media_type="text/event-stream", headers=headers)
         self._events = events
-        self._seats = seats
+        self._limit = limit
         self._user: str = user_of(request)
         self._session: str = request.state.session
         self._sessions: Sessions = request.app.state.sessions
@@ -95,7 +95,7 @@ class EventStream(StreamingResponse):
             begun = True
             await send(message)
 
-        with self._seats.taken(self._user):
+        with self._limit.taken(self._user):
             async with aclosing(self._events):
                 with CancelScope() as life, self._session_of(life):
                     await super().__call__(scope, receive, noted)
@@ -130,11 +130,11 @@ def user_of(request: Request) -> str:
 
 def event_stream(request: Request, events: AsyncGenerator[str, None]) -> EventStream:
     """The response of a stream that has a connection of its own to some server."""
-    seats: Seats = request.app.state.line_seats
-    seats.check(user_of(request))
+    limit: StreamLimit = request.app.state.line_stream_limit
+    limit.check(user_of(request))
     if len(_ending) >= _MOST_LINES:  # those of browsers that went, while their connections are being closed
         raise HTTPException(503, "too many streams are open at once", _RETRY)
-    return EventStream(request, events, seats)
+    return EventStream(request, events, limit)
 
 
 class _End(Generic[T]):

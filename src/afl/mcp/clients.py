@@ -1,4 +1,4 @@
-"""The client of a request: over stdio the user of this machine, over HTTP whoever the token belongs to."""
+"""The client of a request: over stdio the user of this machine, over HTTP the owner of the token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ClientProvider(Protocol):
     """Gives each request its client."""
 
     def of(self, headers: Mapping[str, str] | None) -> OperationsClient:
-        """The client of whoever sent these headers; there are none over stdio."""
+        """The client of the sender of these headers; there are none over stdio."""
 
 
 class SingleClient:

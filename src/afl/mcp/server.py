@@ -84,7 +84,7 @@ def make_server(clients: ClientProvider) -> MCPServer[Any]:
 Note = Callable[[str, AccessError], None]
 
 
-class Gate:
+class TokenMiddleware:
     """Tells those behind it from where a request comes; `note` is told what was refused, and of whom."""
 
     def __init__(self, app: ASGIApp, token_check: TokenCheck, note: Note) -> None:
@@ -131,7 +131,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def serve_stdio(settings: Settings) -> None:
-    """Serve whoever started this process, until it closes the standard input."""
+    """Serve the parent process, until it closes the standard input."""
     with open_client(settings, create=True) as client:
         run(make_server(SingleClient(client)).run_stdio_async)
 
@@ -144,7 +144,7 @@ def serve_http(settings: Settings, host: str, port: int, ready: Callable[[str], 
         app = make_server(_clients(client, settings, users)).streamable_http_app(
             streamable_http_path=PATH, host=host, transport_security=_security(settings, host)
         )
-        config = server_config(Gate(app, TokenCheck(users), partial(_note, client)))
+        config = server_config(TokenMiddleware(app, TokenCheck(users), partial(_note, client)))
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         _UvicornServer(config, lambda: ready(f"http://{shown}:{listener.getsockname()[1]}{PATH}")).run(
             [listener]

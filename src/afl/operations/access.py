@@ -41,7 +41,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
     def allows(self, needed: Role) -> bool:
-        """Whether whoever has this role may do what needs that one."""
+        """Whether this role includes the other."""
         ranks = list(Role)
         return ranks.index(self) >= ranks.index(needed)
 
@@ -95,7 +95,7 @@ class Users:
 
 
 def load_users(settings: Settings) -> Users:
-    """The users of the settings; whoever has the token of AFL_TOKEN is an admin called `token`."""
+    """The users of the settings; the token of AFL_TOKEN belongs to an admin called `token`."""
     found = [_user(name, given) for name, given in settings.users]
     if settings.token:
         found.append(User("token", Role.ADMIN, hash_token(settings.token)))
@@ -103,7 +103,7 @@ def load_users(settings: Settings) -> Users:
 
 
 def check_address(settings: Settings, host: str) -> None:
-    """Whoever can be reached from elsewhere has to know who asks."""
+    """SettingError for an address that other machines reach if there are neither a token nor users."""
     if not is_loopback(host) and not load_users(settings):
         raise SettingError(
             f"{host} can be reached from other machines: set AFL_TOKEN, or add users with `afl dashboard user add`"
@@ -270,7 +270,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    """In one piece: whoever reads it meanwhile sees the old file or the new one."""
+    """Replace the file atomically."""
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
     draft = path.with_name(f"{path.name}.new")
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to whoever it names."""
+    """Redirects are refused: one would send the token to another address."""
 
     def redirect_request(self, *args: Any) -> None:
         return None

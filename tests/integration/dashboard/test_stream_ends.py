@@ -14,7 +14,7 @@ from support.dashboards import API, SOURCE, TOKENS, client_of, served, with_user
 from afl.dashboard import live, sessions, streams
 from afl.dashboard.pages import turns
 from afl.dashboard.sessions import Sessions
-from afl.dashboard.streams import Seats
+from afl.dashboard.streams import StreamLimit
 from afl.operations.access import Role, User, Users, hash_token
 
 SECONDS = 60.0
@@ -161,17 +161,17 @@ def test_each_user_watches_only_so_much(store_url: str, monkeypatch: pytest.Monk
     assert answer.status_code == 429 and "viewer watches 1 things already" in answer.text
 
 
-def test_seats_are_given_back() -> None:
-    seats = Seats("streams", most=3, most_each=2)
-    with seats.taken("ada"), seats.taken("bob"):
-        with seats.taken("ada"):
+def test_streams_that_end_are_counted_no_more() -> None:
+    limit = StreamLimit("streams", most=3, most_each=2)
+    with limit.taken("ada"), limit.taken("bob"):
+        with limit.taken("ada"):
             with pytest.raises(HTTPException, match="ada has 2 streams open") as own:
-                seats.check("ada")
+                limit.check("ada")
             with pytest.raises(HTTPException, match="of all users") as every:
-                seats.check("eve")
-        seats.check("ada")
+                limit.check("eve")
+        limit.check("ada")
     assert (own.value.status_code, every.value.status_code) == (429, 503)
-    assert not seats._taken
+    assert not limit._taken
 
 
 def test_a_session_that_has_to_go_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

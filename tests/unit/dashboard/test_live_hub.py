@@ -16,7 +16,7 @@ from support.threads import newcomers
 
 from afl.dashboard import live
 from afl.dashboard.live import WATCHERS, Hub, Sources, Watcher
-from afl.dashboard.streams import live_seats
+from afl.dashboard.streams import live_page_limit
 from afl.kernel.settings import Settings
 from afl.operations.run.pulse import pulse
 from afl.runtime.entities import LogDefinition, RunDefinition
@@ -68,7 +68,7 @@ async def next_topic(stream: AsyncIterator[str]) -> str:
 
 async def opened(hub: Hub, looked: set[str], *topics: str) -> AsyncGenerator[str, None]:
     """A stream whose topics the hub has looked at once: from here on every change is told."""
-    state = SimpleNamespace(hub=hub, live_seats=live_seats(), sessions=None)
+    state = SimpleNamespace(hub=hub, live_page_limit=live_page_limit(), sessions=None)
     ada = SimpleNamespace(caller=SimpleNamespace(name="ada"))
     request = Request(
         {

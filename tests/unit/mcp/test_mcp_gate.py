@@ -16,7 +16,7 @@ from afl.kernel.errors import AccessError, AgentFlowError, Unauthenticated
 from afl.kernel.settings import load_settings
 from afl.mcp import server
 from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
-from afl.mcp.server import Gate
+from afl.mcp.server import TokenMiddleware
 from afl.operations.access import RateLimiter, Role, TokenCheck, User, Users, hash_token, network_of
 from afl.operations.client import StoreClient
 from afl.operations.run.run_list import list_runs
@@ -35,7 +35,7 @@ def gated(users: Users, noted: list[tuple[str, str]] | None = None) -> TestClien
         if noted is not None:
             noted.append((address, type(error).__name__))
 
-    return TestClient(Gate(headers_as_they_arrive, TokenCheck(users), note))
+    return TestClient(TokenMiddleware(headers_as_they_arrive, TokenCheck(users), note))
 
 
 def with_token(token: str, **more: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def refusal(problem: Problem, status: int, headers: dict[str, str] | None = None
 
 
 def refused(error: AgentFlowError) -> Response:
-    """A deliberate error; whoever is not known is told how to say who it is."""
+    """The response of an AgentFlowError; 401 has WWW-Authenticate."""
     status = error.status
     return refusal(problem_of(error), status, {"WWW-Authenticate": "Bearer"} if status == 401 else None)
 

@@ -81,7 +81,7 @@ def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
 
 
 def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
-    """The trace of a run ends with it, whoever ends it."""
+    """End the spans of the run and of its canceled tasks."""
     told = telemetry.is_tracing() or telemetry.is_metering()
     now = store.get_run(run) if told else None
     if now is not None:

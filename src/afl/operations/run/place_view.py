@@ -11,7 +11,7 @@ from afl.operations.parameters import Limit, Position
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
-from afl.operations.run.run_store import shelf
+from afl.operations.run.run_store import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
@@ -83,7 +83,7 @@ def show_place(
             setattr(counts, word, getattr(counts, word) + 1)
     chosen = [line for line in mine if not state or words[line.id] == state]
     page = chosen[after : after + limit]
-    statement = _statement(shelf(store).load(found.program_hash), path) if not below else None
+    statement = _statement(program_cache(store).load(found.program_hash), path) if not below else None
     location = (statement.location if statement is not None else None) or {}
     return PlaceView(
         run=workflow_id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
-from afl.operations.run.run_store import shelf
+from afl.operations.run.run_store import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI
@@ -80,7 +80,9 @@ def run_graph(
 ) -> RunGraph:
     """The graph of a run's program with the states of its steps; groups are open or folded as is asked for."""
     found = run_store.find(store, run)
-    drawn = _drawn(shelf(store).load(found.program_hash), frozenset(opened or ()), frozenset(folded or ()))
+    drawn = _drawn(
+        program_cache(store).load(found.program_hash), frozenset(opened or ()), frozenset(folded or ())
+    )
     places = standing(store, found)
     nodes = [_node(each, drawn.picture, places, found) for each in drawn.nodes]
     return RunGraph(

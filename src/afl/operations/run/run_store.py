@@ -80,7 +80,7 @@ _shelves: WeakKeyDictionary[PersistenceAPI, ProgramCache] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def shelf(store: PersistenceAPI) -> ProgramCache:
+def program_cache(store: PersistenceAPI) -> ProgramCache:
     """The programs of a store."""
     with _lock:
         found = _shelves.get(store)

@@ -8,7 +8,7 @@ from typing import Any
 
 from afl.operations.run import run_store
 from afl.operations.run.run_list import RunLine, run_line
-from afl.operations.run.run_store import shelf
+from afl.operations.run.run_store import program_cache
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
@@ -126,7 +126,7 @@ class RunSummary:
 def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
     """A run at a glance."""
     found = run_store.find(store, run)
-    program = shelf(store).load(found.program_hash)
+    program = program_cache(store).load(found.program_hash)
     failure = (
         StepFailure.from_dict(found.error) if found.error and found.state == RunnerState.FAILED else None
     )

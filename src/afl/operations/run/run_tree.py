@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from afl.kernel.clock import wall_ms
 from afl.operations.run.graph_plan import case_title
 from afl.operations.run.run_log import entries
-from afl.operations.run.run_store import shelf
+from afl.operations.run.run_store import program_cache
 from afl.operations.run.run_summary import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
 from afl.runtime.entities import RunDefinition
@@ -88,7 +88,7 @@ class RunTree:
 def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     """The tree of a run as it stands now."""
     workflow_id = WorkflowId(run.workflow_id)
-    program = shelf(store).load(run.program_hash)
+    program = program_cache(store).load(run.program_hash)
     steps = store.get_steps_by_workflow(workflow_id)
     seen = wall_ms() if not run.is_over else run.ended
     tree = _Tree(program, run)

@@ -18,7 +18,7 @@ from afl.operations.run.attempts import AttemptView, step_attempts
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
-from afl.operations.run.run_store import shelf
+from afl.operations.run.run_store import program_cache
 from afl.operations.run.run_summary import Excerpt, excerpt, get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
@@ -108,10 +108,10 @@ def show_step(
     if not rest:
         raise NotFoundError(f"{step!r} names no step; write RUN/STEP")
     place = subjects.find_step(store, f"{found.workflow_id}/{rest}")
-    return _Looking(store, place).view()
+    return _StepReader(store, place).view()
 
 
-class _Looking:
+class _StepReader:
     """Gathers what is known of one step."""
 
     def __init__(self, store: PersistenceAPI, place: StepPlace) -> None:
@@ -119,7 +119,7 @@ class _Looking:
         self._place = place
         self._run: RunDefinition = place.run
         self._id = WorkflowId(place.run.workflow_id)
-        self._program: Program = shelf(store).load(place.run.program_hash)
+        self._program: Program = program_cache(store).load(place.run.program_hash)
         self._path = paths.relative(place.id, self._id)
         self._snapshot = DiagnosticSnapshot(store)
 

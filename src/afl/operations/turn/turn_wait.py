@@ -82,7 +82,7 @@ class TurnEvent:
 async def follow(
     settings: Settings, agent: str = "", *, words: bool = False, started: Callable[[], None] | None = None
 ) -> AsyncGenerator[TurnEvent, None]:
-    """Events from now on, until whoever listens has enough. `words`: what models say, too. `started`: it listens.
+    """Events from now on, until the iteration is closed. `words`: what models say, too. `started`: it listens.
 
     Without a server other processes' states are read off the store; steps and words are heard by their own process.
     """

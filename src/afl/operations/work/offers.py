@@ -67,7 +67,7 @@ def _is_looked_at(source: Any) -> bool:
 
 
 def _declares_agents(source: Any) -> bool:
-    """Whoever declares an agent has imported what it is made of; nobody else pays for that."""
+    """Whether the module declares agents: only then the modules of turns are imported."""
     if "afl.turns.definition" not in sys.modules or not isinstance(source, ModuleType):
         return False
     kind = sys.modules["afl.turns.definition"].AgentDefinition

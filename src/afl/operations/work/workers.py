@@ -118,7 +118,7 @@ def servers(store: PersistenceAPI) -> list[Server]:
 
 
 def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str], now: int) -> Server:
-    """Servers stamp their records with the store's clock; what people read is in the wall clock of whoever asks."""
+    """A server's record, with times of the store's clock converted to the local wall clock."""
     age = max(0, now - record.ping_time)
     return Server(
         id=record.uuid,

@@ -1,11 +1,10 @@
-"""The gate: every request passes it, and behind it somebody is known to ask.
+"""Authentication: a middleware that finds the caller of every request.
 
-Without a token or users everybody who reaches the server is an admin, so it serves the loopback alone then. A web page
-of somebody else, open in a browser on the same machine, must not get through: the name in `Host` has to be one of the
-loopback (a name that an attacker lets point there is not), and a request that a browser says comes from another site is
-refused.
+Without a token or users every request has the role of an admin, so the server listens on the loopback alone. A web page
+of another site, open in a browser on the same machine, is refused: the name in `Host` has to be one of the loopback, and
+a request that the browser marks as coming from another site is not taken.
 
-What is asked for is `scope["path"]`: `request.url` has the Host header in it, which can make it say something else.
+The path is read from `scope["path"]`: `request.url` contains the Host header, which the client chooses.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _OPEN_PATHS = ("/login", "/static/", "/health", "/favicon.ico")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
-class Gate:
-    """Lets requests in, each with the client of its caller as `request.state.client`.
+class Authentication:
+    """Gives each request the client of its caller as `request.state.client`.
 
-    `request.state.session` is the cookie of a session by which somebody came in; empty for those who came otherwise.
+    `request.state.session` is the cookie of the caller's session; empty for one with a token.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
