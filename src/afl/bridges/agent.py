@@ -196,9 +196,9 @@ async def _started(engine: L0Engine) -> L0Engine:
     except BusUnavailable as error:
         _log.warning("%s; ends of turns are found by polling", error)
         await engine.close()
-        alone = L0Engine(engine.database, LocalBus(engine.database), engine.limits)
-        await alone.start(relay=False)
-        return alone
+        local = L0Engine(engine.database, LocalBus(engine.database), engine.limits)
+        await local.start(relay=False)
+        return local
 
 
 def _instruction(external: ExternalTask) -> str:

@@ -33,7 +33,7 @@ Without a command, the open ones are listed.
   afl approvals reject 01jd3v --feedback "too much"
 """
 
-approvals = options.command_group(_HELP, runs_alone=True)
+approvals = options.command_group(_HELP, runs_without_command=True)
 
 _Id = Annotated[
     str,

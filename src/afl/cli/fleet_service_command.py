@@ -143,9 +143,10 @@ def _open_ui(settings: FleetSettings) -> None:
 
 
 def _say_ready(ready: Ready) -> None:
-    intake, live = ready.log_ports
+    log_port, live = ready.log_ports
     print(
-        f"principal ready on {ready.address} (logs {intake}, {live}), {ready.workflows} workflows", flush=True
+        f"principal ready on {ready.address} (logs {log_port}, {live}), {ready.workflows} workflows",
+        flush=True,
     )
     if ready.problems:
         say(f"{ready.problems} problems in workflow files: `afl fleet list` shows them", "yellow")

@@ -32,7 +32,7 @@ Without a command, they are listed, newest first.
   afl flows show 5b1e --source           its source
 """
 
-flows = options.command_group(_HELP, runs_alone=True)
+flows = options.command_group(_HELP, runs_without_command=True)
 
 
 @flows.command("list")

@@ -10,8 +10,8 @@ import typer
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def command_group(text: str = "", *, runs_alone: bool = False) -> typer.Typer:
-    """A group of commands; one that `runs_alone` has a callback that works without a command.
+def command_group(text: str = "", *, runs_without_command: bool = False) -> typer.Typer:
+    """A group of commands; one that `runs_without_command` has a callback that works without a command.
 
     Without a text, its help is the docstring of the callback.
     """
@@ -21,8 +21,8 @@ def command_group(text: str = "", *, runs_alone: bool = False) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings=CONTEXT,
         add_completion=False,
-        invoke_without_command=runs_alone,
-        no_args_is_help=not runs_alone,
+        invoke_without_command=runs_without_command,
+        no_args_is_help=not runs_without_command,
     )
 
 

@@ -16,7 +16,7 @@ from afl.kernel.settings import load_settings
 from afl.operations import access
 from afl.operations.access import Role
 
-dashboard = options.command_group(runs_alone=True)
+dashboard = options.command_group(runs_without_command=True)
 _USER_HELP = """Who may use the dashboard and the HTTP API.
 
 [bold]Examples[/bold]

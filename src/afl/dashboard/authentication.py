@@ -1,8 +1,8 @@
 """Authentication: a middleware that finds the caller of every request.
 
 Without a token or users every request has the role of an admin, so the server listens on the loopback alone. A web page
-of another site, open in a browser on the same machine, is refused: the name in `Host` has to be one of the loopback, and
-a request that the browser marks as coming from another site is not taken.
+of another site, open in a browser on the same machine, is refused: the name in `Host` has to be one of the loopback,
+and a request that the browser marks as coming from another site is not taken.
 
 The path is read from `scope["path"]`: `request.url` contains the Host header, which the client chooses.
 """

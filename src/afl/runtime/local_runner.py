@@ -45,9 +45,11 @@ class _RunWorker(Worker):
 
     def _start(self, tasks: list[TaskDefinition]) -> None:
         run = self.session.run
-        is_alone = len(tasks) == run.waiting == 1 and not tasks[0].timeout_ms and not self.in_flight.running
+        is_only_task = (
+            len(tasks) == run.waiting == 1 and not tasks[0].timeout_ms and not self.in_flight.running
+        )
         self._keep_leases()
-        self.in_flight.start(tasks, here=is_alone)
+        self.in_flight.start(tasks, here=is_only_task)
 
     def claim_more(self) -> None:
         """Claim tasks of the run that there was no room for, or that an earlier process left behind."""

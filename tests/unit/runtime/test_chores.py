@@ -12,7 +12,7 @@ from afl.kernel.database import Query
 from afl.runtime.entities import LogDefinition, RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.runner import chores
+from afl.runtime.runner import jobs
 from afl.runtime.types import WorkflowId
 
 MANY = 450
@@ -21,13 +21,13 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The time that chores go by."""
+    """The time that jobs go by."""
     time = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(chores.time, "monotonic", lambda: time.now)
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: time.now)
     return time
 
 
-def poll(those: list[chores.Chore]) -> None:
+def poll(those: list[jobs.Job]) -> None:
     for each in those:
         each()
 
@@ -58,7 +58,7 @@ def test_what_is_old_goes_in_small_batches_at_each_poll_until_none_is_left(
     store: MemoryStore, clock: SimpleNamespace, kind: str, batch: int
 ) -> None:
     save_old(store, MANY, kind)
-    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    those = jobs.periodic_jobs_of(store, Evaluator(store), retention_days=2)
     counts = []
     while left(store, kind):
         poll(those)
@@ -70,7 +70,7 @@ def test_what_is_old_goes_in_small_batches_at_each_poll_until_none_is_left(
 def test_once_all_that_was_old_is_gone_it_is_looked_for_rarely(
     store: MemoryStore, clock: SimpleNamespace
 ) -> None:
-    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    those = jobs.periodic_jobs_of(store, Evaluator(store), retention_days=2)
     poll(those)
     save_old(store, 1, "tasks")
     clock.now += 59
@@ -83,7 +83,7 @@ def test_once_all_that_was_old_is_gone_it_is_looked_for_rarely(
 
 def test_without_a_setting_nothing_is_removed(store: MemoryStore, clock: SimpleNamespace) -> None:
     save_old(store, 1, "tasks")
-    poll(chores.chores_of(store, Evaluator(store), retention_days=0))
+    poll(jobs.periodic_jobs_of(store, Evaluator(store), retention_days=0))
     assert left(store, "tasks") == 1
 
 
@@ -97,7 +97,7 @@ def test_a_chore_that_fails_waits_for_its_time(
         raise RuntimeError("no")
 
     monkeypatch.setattr(store, "delete_runs", fail)
-    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    those = jobs.periodic_jobs_of(store, Evaluator(store), retention_days=2)
     for _ in range(4):
         with suppress(RuntimeError):
             poll(those)
@@ -112,7 +112,7 @@ def test_runs_that_cannot_be_removed_keep_no_tasks(
     save_old(store, 1, "tasks")
     trigger = "create trigger refused before delete on afl_runs begin select raise(abort, 'a bad row'); end"
     store.database.atomic(Query("refuse", sqlite=trigger, postgres=None))
-    those = chores.chores_of(store, Evaluator(store), retention_days=2)
+    those = jobs.periodic_jobs_of(store, Evaluator(store), retention_days=2)
     for _ in range(3):
         poll(those)
         clock.now += 60

@@ -1,4 +1,4 @@
-"""RunnerService: everything a poller does, and evaluation, locks, tools, signals, a bounded end, chores."""
+"""RunnerService: everything a poller does, and evaluation, locks, tools, signals, a bounded end, jobs."""
 
 from __future__ import annotations
 

@@ -59,28 +59,28 @@ async def serve_agent(settings: FleetSettings, suffix: str | None, limit: int | 
 async def _serve(settings: FleetSettings, options: PrincipalOptions, ready: Callable[[Ready], None]) -> int:
     with open_database(settings) as database:
         principal = Principal(settings, database, insecure=options.insecure)
-        companion = _Companion(principal, options.limit) if options.with_agent else None
+        local_agent = _LocalAgent(principal, options.limit) if options.with_agent else None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, companion.drain if companion else principal.stop)
+            loop.add_signal_handler(number, local_agent.drain if local_agent else principal.stop)
 
         def told() -> None:
             ready(_ready(principal))
-            if companion is not None:
-                companion.start()
+            if local_agent is not None:
+                local_agent.start()
 
         await principal.serve(scheduler=options.scheduler, ready=told)
-        return await companion.ended() if companion is not None else 0
+        return await local_agent.ended() if local_agent is not None else 0
 
 
 def _ready(principal: Principal) -> Ready:
-    requests, intake, live = principal.ports
+    requests, log_port, live = principal.ports
     catalogue = principal.context.catalogue
     address = principal.settings.address(requests)
-    return Ready(address, (intake, live), len(catalogue.workflows), len(catalogue.problems))
+    return Ready(address, (log_port, live), len(catalogue.workflows), len(catalogue.problems))
 
 
-class _Companion:
+class _LocalAgent:
     """An agent beside the principal: its end is the principal's, so that it can report its last run."""
 
     def __init__(self, principal: Principal, limit: int | None) -> None:
@@ -109,11 +109,11 @@ class _Companion:
 
     async def _live(self) -> int:
         try:
-            requests, intake, live = self._principal.ports
+            requests, log_port, live = self._principal.ports
             reachable = replace(
                 self._principal.settings,
                 principal_port=requests,
-                logs_listening_port=intake,
+                logs_listening_port=log_port,
                 logs_publishing_port=live,
             )
             self._agent = Agent(reachable, limit=self._limit)

@@ -221,7 +221,7 @@ def _small_width(node: PlanNode) -> float:
 
 def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDefinition) -> GraphNode:
     plan, box = planned.plan, picture.boxes[planned.plan.id]
-    counts = _together(places.counts, plan.counted)
+    counts = _summed(places.counts, plan.counted)
     return GraphNode(
         plan.id,
         planned.parent,
@@ -250,7 +250,7 @@ def _state(plan: PlanNode, counts: Counts, places: Standing, run: RunDefinition)
     return "waiting" if word == "running" and plan.id in places.idle else word
 
 
-def _together(places: dict[str, Counts], counted: Sequence[str]) -> Counts:
+def _summed(places: dict[str, Counts], counted: Sequence[str]) -> Counts:
     if len(counted) == 1:
         return places.get(counted[0]) or Counts()
     whole = Counts()

@@ -18,8 +18,8 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.store_metrics import StoreFigures
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.recovery.sweep import continue_lost_steps, reclaim
-from afl.runtime.runner.chores import chores_of
 from afl.runtime.runner.config import RunnerConfig
+from afl.runtime.runner.periodic_jobs import periodic_jobs_of
 from afl.runtime.runner.registration import Registration, describe_server
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.runner.status_server import StatusServer
@@ -188,7 +188,7 @@ class RunnerService:
         )
 
     def _hooks(self) -> WorkerHooks:
-        jobs = chores_of(self._persistence, self._evaluator, self._config.retention_days)
+        jobs = periodic_jobs_of(self._persistence, self._evaluator, self._config.retention_days)
         return WorkerHooks(stored=self._stored, periodic_jobs=jobs)
 
     def _serve_system_tasks(self, worker: Worker, hooks: WorkerHooks) -> None:

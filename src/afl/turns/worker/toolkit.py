@@ -171,7 +171,7 @@ class Toolkit:
                 Route.REFUSED, refusal=failed("invalid_arguments", f"the arguments of {name} are no object")
             )
         if name == SUBMIT_RESULT and self._submits:
-            return to(Route.SUBMIT) if single else to(Route.REFUSED, refusal=_not_alone(submits))
+            return to(Route.SUBMIT) if single else to(Route.REFUSED, refusal=_not_single(submits))
         local = self.toolbox.find(name)
         if local is not None and self.profile.allows(name):
             return to(Route.LOCAL, local=local)
@@ -215,7 +215,7 @@ def _arguments(row: ToolRow, kind: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _not_alone(submits: int) -> Outcome:
+def _not_single(submits: int) -> Outcome:
     if submits > 1:
         return failed("submit_result_twice", "submit_result was called more than once; none of them counts")
     return failed(

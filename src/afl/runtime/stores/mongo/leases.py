@@ -114,11 +114,11 @@ class LeaseCollection(Collections):
         return done
 
     def return_tasks(self, tasks: Sequence[TaskDefinition], *, begun: bool = False) -> int:
-        undelivered = {
+        not_counted = {
             "deliveries": counted("deliveries", -1),
             "last_owner": {"$ifNull": ["$last_owner", ""]},
         }
-        change = {**_pending(_PAUSED_OR_FREE), **({} if begun else undelivered)}
+        change = {**_pending(_PAUSED_OR_FREE), **({} if begun else not_counted)}
         returned = [
             task
             for task in tasks

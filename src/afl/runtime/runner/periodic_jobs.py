@@ -14,7 +14,7 @@ from afl.runtime.recovery.sweep import continue_lost_steps
 from afl.runtime.schedules import WorkflowSchedules
 
 _log = logging.getLogger(__name__)
-Chore = Callable[[], object]
+Job = Callable[[], object]
 Batch = Callable[[], bool]  # whether there may be more of it
 
 _LOST_STEPS_SECONDS = 30.0
@@ -25,16 +25,16 @@ _SINGLES_BATCH = 200
 _DAY_MS = 86_400_000
 
 
-def chores_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) -> list[Chore]:
-    """The chores for a store: those it can do, some of them less often than at each poll."""
-    chores: list[Chore] = [_rarely(_LOST_STEPS_SECONDS, lambda: _help_on(evaluator))]
+def periodic_jobs_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) -> list[Job]:
+    """The jobs for a store: those it can do, some of them less often than at each poll."""
+    jobs: list[Job] = [_rarely(_LOST_STEPS_SECONDS, lambda: _help_on(evaluator))]
     schedules = WorkflowSchedules.of(store)
     if schedules is not None:
-        chores.append(schedules.fire_due)
+        jobs.append(schedules.fire_due)
     if retention_days and "retention" in store.capabilities:
         apart = Isolation(_log, "retention")
-        chores.append(_rarely(_RETENTION_SECONDS, lambda: _prune(store, retention_days, apart)))
-    return chores
+        jobs.append(_rarely(_RETENTION_SECONDS, lambda: _prune(store, retention_days, apart)))
+    return jobs
 
 
 def _help_on(evaluator: Evaluator) -> bool:
@@ -53,7 +53,7 @@ def _prune(store: PersistenceAPI, days: int, apart: Isolation) -> bool:
     return gone > 0
 
 
-def _rarely(seconds: float, batch: Batch) -> Chore:
+def _rarely(seconds: float, batch: Batch) -> Job:
     """A chore that is done at most every so often; at each poll for as long as there may be more of it."""
     last = -seconds
 
