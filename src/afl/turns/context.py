@@ -76,12 +76,6 @@ class TurnContext:
         """Whether the actor needs no place in the roster."""
         return self.agent_id.startswith(OUTSIDE)
 
-    def with_step(self, step_id: str) -> TurnContext:
-        return replace(self, step_id=step_id)
-
-    def with_call(self, tool_call_id: str) -> TurnContext:
-        return replace(self, tool_call_id=tool_call_id)
-
     def acting_as(self, agent_id: str) -> TurnContext:
         """The same place in the tree, another actor: a tool that answers a turn."""
         return replace(self, agent_id=agent_id)

@@ -77,10 +77,6 @@ def fields_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {TYPE: FIELDS_SCHEMA, "fields": list(fields)}
 
 
-def tool_list(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {TYPE: TOOLS, "tools": list(tools)}
-
-
 def tool_call_content(
     tool_name: str, arguments: Any, *, status: str = "called", target_subject: str | None = None
 ) -> dict[str, Any]:
