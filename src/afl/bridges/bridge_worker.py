@@ -18,7 +18,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, StoreError
 from afl.kernel.isolation import Isolation
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.evaluation.elsewhere import earlier_ids, elsewhere_id
+from afl.runtime.task_handlers.elsewhere import earlier_ids, elsewhere_id
 
 _log = logging.getLogger(__name__)
 

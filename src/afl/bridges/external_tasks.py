@@ -15,9 +15,9 @@ from afl.kernel.errors import NotFoundError, PayloadError
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
 from afl.runtime.entities import LogDefinition, NoteType, RunnerState, TaskDefinition, TaskHold, TaskState
-from afl.runtime.evaluation.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import TaskFilter
+from afl.runtime.task_handlers.elsewhere import Elsewhere, elsewhere_id
 from afl.runtime.types import WorkflowId
 
 T = TypeVar("T")

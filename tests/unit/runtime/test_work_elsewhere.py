@@ -9,13 +9,13 @@ import pytest
 from afl.language import compile_source
 from afl.operations.program.sources import choose_workflow
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskHold, TaskState
-from afl.runtime.evaluation.elsewhere import Elsewhere, earlier_ids, elsewhere_id
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program.program import Program
 from afl.runtime.recovery import sweep
+from afl.runtime.task_handlers.elsewhere import Elsewhere, earlier_ids, elsewhere_id
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import StepId, WorkflowId
 

@@ -26,10 +26,10 @@ from afl.operations.people.questions import (
 from afl.operations.run import run_store
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import ResultError
-from afl.runtime.evaluation.elsewhere import Elsewhere
 from afl.runtime.evaluation.outcome import check_result
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
+from afl.runtime.task_handlers.elsewhere import Elsewhere
 from afl.runtime.types import WorkflowId
 
 __all__ = [
