@@ -35,9 +35,16 @@ class Claimer:
         self.wanted = self.notified = True
 
     def timeout(self, room: int) -> float | None:
-        """In how many seconds there is a reason to claim; None without any."""
-        if not self._next_due_is_known or (self.wanted and room > 0):
+        """In how many seconds there is a reason to claim; None without any.
+
+        Delayed tasks are looked up here, before the worker waits, and not between a claim and its handlers.
+        """
+        if room <= 0:
+            return None  # a result makes room, and wakes the worker
+        if self.wanted:
             return 0.0
+        if not self._next_due_is_known:
+            self._look_up_next_due()
         return None if self._next_due is None else max(0.0, self._next_due - time.monotonic())
 
     def claim(self, room: int) -> list[TaskDefinition]:
@@ -50,8 +57,6 @@ class Claimer:
             crashpoint.reach("claim.after")
             self.wanted = len(tasks) == room
             self._next_due_is_known = self.wanted
-        if not self._next_due_is_known:
-            self._look_up_next_due()
         return tasks
 
     def _claim(self, room: int) -> list[TaskDefinition]:
