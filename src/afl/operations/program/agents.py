@@ -52,7 +52,7 @@ def load_agents(
     meter it in. Without one this only finds out whether the modules can be used. A module without handlers is an
     error, unless `otherwise` finds something else in it.
     """
-    found = Handlers()
+    merged = Handlers()
     origin: dict[str, str] = {}
     for module in modules:
         found = load_agent(module, store, otherwise=otherwise)
@@ -62,8 +62,8 @@ def load_agents(
             origin[name] = module
             handler = found.find(name)
             assert handler is not None
-            found.add(handler)
-    return found
+            merged.add(handler)
+    return merged
 
 
 def load_agent(
