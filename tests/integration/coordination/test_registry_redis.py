@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_left_out_and_logged(redis_url: str, caplog: pyte
 
     asyncio.run(scene())
     assert "record of agent helper:a cannot be read" in caplog.text
-    assert "so it starts without" in caplog.text
+    assert "it starts without" in caplog.text
 
 
 def test_a_key_of_another_kind_is_named(redis_url: str) -> None:

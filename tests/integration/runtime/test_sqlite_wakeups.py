@@ -77,7 +77,7 @@ def test_an_idle_worker_asks_while_the_commit_is_under_way(
     ):
         monkeypatch.setattr(place, -1.0)  # it is quiet at any time
     monkeypatch.setattr(
-        SqliteTransport, "ring_everyone", lambda self: None
+        SqliteTransport, "deliver_all", lambda self: None
     )  # and no notification after a commit, either
     path, handled = tmp_path / "afl.db", threading.Event()
     store = Asked(f"sqlite:///{path}")

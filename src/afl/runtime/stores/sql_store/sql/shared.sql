@@ -377,7 +377,7 @@ returning task_list_name
 -- name: expired_tasks
 select * from afl_tasks
 where state = 'running' and lease_until > 0 and lease_until < {now} and (while_alive = 0 or not (owner {in:alive}))
-order by seq {for_update}
+order by seq + 0 {for_update}
 -- name: release_expired_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, deadline = 0, started = 0, updated = :updated,
@@ -388,7 +388,7 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
 where uuid {in:ids} and (state = 'running') is true
 returning task_list_name
 -- name: timed_out_tasks
-select * from afl_tasks where state = 'running' and deadline > 0 and deadline < {now} order by seq {for_update}
+select * from afl_tasks where state = 'running' and deadline > 0 and deadline < {now} order by seq + 0 {for_update}
 -- name: time_out_tasks
 update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = epoch + 1, lease_until = 0,
     lock_until = 0, started = 0, updated = :updated, hold = 'timeout'
