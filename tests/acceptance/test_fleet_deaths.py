@@ -109,7 +109,7 @@ def test_an_agent_that_is_told_to_stop_finishes_what_it_runs_and_takes_nothing_n
         agent.process.send_signal(signal.SIGTERM)
         eventually(lambda: "draining: 1 runs are finished first" in agent.log)
         # What the request that was under way had been given until here is the agent's; from here on it takes nothing.
-        eventually(lambda: "draining: no run is fetched any more" in agent.log)
+        eventually(lambda: "draining: no more runs are fetched" in agent.log)
         late = start(client, "gated", tmp_path / "gate")
         (tmp_path / "gate").touch()
         assert agent.process.wait() == 0, agent.log
