@@ -6,6 +6,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable
+from typing import cast
 
 from afl.kernel.database import Database
 from afl.kernel.database.sqlite import SqliteDatabase
@@ -43,8 +44,8 @@ def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]
     if url == "none" or (url == "auto" and database.url == "memory://"):
         # By the object: every database in memory is another one.
         return ("local", database), lambda: Transport("local")
-    if url == "auto" and isinstance(database, SqliteDatabase):
-        path = database.path
+    if url == "auto" and database.url.startswith("sqlite:"):
+        path = cast(SqliteDatabase, database).path
         return ("sqlite", path), lambda: SqliteTransport(path)
     if url == "auto" and database.url.startswith(("postgresql://", "postgres://")):
         return ("postgres", database.url), lambda: _extra("postgres", "PostgresTransport", database.url)

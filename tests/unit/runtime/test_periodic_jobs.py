@@ -12,7 +12,7 @@ from afl.kernel.database import Query
 from afl.runtime.entities import LogDefinition, RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.runner import jobs
+from afl.runtime.runner import periodic_jobs as jobs
 from afl.runtime.types import WorkflowId
 
 MANY = 450
