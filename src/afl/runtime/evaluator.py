@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow, HeldError, InputError
 from afl.kernel.ids import sortable_id
-from afl.kernel.presence import Process
-from afl.kernel.traceback_text import traceback_text
-from afl.runtime.entities import AttemptOutcome, RunDefinition, RunnerState, TaskDefinition, attempt_of
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.changers import get_state_changer
 from afl.runtime.evaluation.context import ExecutionContext
@@ -282,18 +279,8 @@ class Evaluator:
         outcome = completed(self.programs.of_run(step.workflow_id), step, claim, result)
         return self._finish_work(outcome)
 
-    def fail_step(
-        self,
-        step_id: StepId,
-        error_message: str,
-        *,
-        task: TaskDefinition | None = None,
-        error: BaseException | None = None,
-    ) -> bool:
-        """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it.
-
-        `error` is what was raised; its traceback is stored with the attempt, which this process made.
-        """
+    def fail_step(self, step_id: StepId, error_message: str, *, task: TaskDefinition | None = None) -> bool:
+        """The work of a step at EventTransmit failed: the step ends in Error, unless the workflow catches it."""
         batch = self._batch
         if batch is not None:
             batch.report(failure=error_message)
@@ -302,26 +289,7 @@ class Evaluator:
         if step is None:
             return False
         claim = task if task is not None else self._unclaimed(step_id)
-        if error is None:
-            return self._finish_work(failed(step, claim, error_message))
-        outcome = failed(step, claim, error_message, type(error).__name__)
-        if outcome.task is not None:
-            self._record(outcome.task, error)
-        return self._finish_work(outcome)
-
-    def _record(self, failed_task: TaskDefinition, error: BaseException) -> None:
-        """The attempt of this process at a task that it did not need to claim."""
-        failed_task.host, failed_task.pid = Process.this()
-        raised_at, known = traceback_text(error), failed_task.error or {}
-        attempt = attempt_of(
-            failed_task, AttemptOutcome.FAILED, error=known["message"], error_type=known["type"]
-        )
-        failed_task.attempt = replace(
-            attempt,
-            worker=attempt.worker or self.persistence.owner_id,
-            traceback=raised_at.text,
-            location=raised_at.location,
-        )
+        return self._finish_work(failed(step, claim, error_message))
 
     def _finish_work(self, outcome: Outcome) -> bool:
         crashpoint.reach("finish.before")
