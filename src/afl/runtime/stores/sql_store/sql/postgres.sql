@@ -23,4 +23,4 @@ select uuid, epoch from mine
 -- name: lock_key
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit
-select afl_commit_6(:batch::jsonb)
+select afl_commit_7(:batch::jsonb)

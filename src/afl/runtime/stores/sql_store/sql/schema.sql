@@ -24,7 +24,12 @@ create table afl_runs (
     owner text not null,
     epoch {bigint} not null,
     lease_until {bigint} not null,
-    reason text not null default ''
+    reason text not null default '',
+    -- Of a child run: the step of the parent that started it, what becomes of it when the parent ends, and whether the parent
+    -- knows its end.
+    parent_step text {binary} not null default '',
+    on_parent_close text not null default '',
+    parent_told {bigint} not null default 0
 ) {without_rowid_roomy};
 
 -- Apart from the run, whose row is written again and again: inputs may be large and never change.
@@ -36,6 +41,8 @@ create table afl_inputs (
 create index afl_runs_open on afl_runs (owner) where state in ('created', 'running');
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
+create index afl_runs_children on afl_runs (parent_step) where parent_step <> '';
+create index afl_runs_untold on afl_runs (ended) where parent_step <> '' and parent_told = 0 and ended > 0;
 
 create table afl_steps (
     id text {binary} primary key,
@@ -106,7 +113,8 @@ create table afl_tasks (
     concurrency_key text not null default '',
     concurrency_limit {bigint} not null default 0,
     hold text not null default '' {if_sqlite} check (
-        hold = '' or hold = 'concurrency' or hold = 'paused' or hold = 'poisoned' or hold = 'timeout' or hold = 'elsewhere')
+        hold = '' or hold = 'concurrency' or hold = 'paused' or hold = 'poisoned' or hold = 'timeout' or hold = 'elsewhere'
+        or hold = 'timer')
         {end_if},
     not_before {bigint} not null default 0,
     deadline {bigint} not null default 0,
@@ -134,6 +142,8 @@ create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority des
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 -- What is done elsewhere, and what has ended without the other side having been told.
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
+-- When timers fire, and when the time of what is done elsewhere is up.
+create index afl_tasks_deadline on afl_tasks (hold, deadline) where deadline > 0 and state = 'pending';
 -- What goes with no run when it is old.
 create index afl_tasks_loose on afl_tasks (updated)
     where step_id = '' and state not in ('pending', 'running');
@@ -157,6 +167,29 @@ create table afl_attempts (
     traceback text not null,
     retry_ms {bigint},
     primary key (workflow_id, task_id, number)
+) {without_rowid};
+
+-- Signals to runs, in the order of their delivery. A signal with a task has been received by it.
+create table afl_signals (
+    seq {identity},
+    workflow_id text {binary} not null,
+    id text not null,
+    name text not null,
+    value text not null,
+    created {bigint} not null,
+    task_id text not null default '',
+    unique (workflow_id, id)
+) {strict};
+
+create index afl_signals_waiting on afl_signals (workflow_id, name, seq) where task_id = '';
+
+-- The latest value of each name that a run has published.
+create table afl_published (
+    workflow_id text {binary} not null,
+    name text not null,
+    value text not null,
+    updated {bigint} not null,
+    primary key (workflow_id, name)
 ) {without_rowid};
 
 create table afl_runners (

@@ -1,4 +1,4 @@
--- A commit is one call and so one round trip, one transaction: `afl_commit_6` takes a list of commits, all of which are
+-- A commit is one call and so one round trip, one transaction: `afl_commit_7` takes a list of commits, all of which are
 -- written or none. The fence of each comes first: SQLSTATE AF001, which rolls everything back, when the run's epoch has passed
 -- on or a task that is to be closed is no longer held. Rows travel as JSON objects of their columns, and steps, of which there
 -- are most, as arrays; those to be updated stand under their ids. What is missing is no rows. Columns are read one by one:
@@ -7,7 +7,7 @@
 -- off for sessions behind a pooler, on which nothing else is set.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_run_6(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_run_7(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -156,12 +156,12 @@ begin
 end
 $body$;
 
-create function afl_commit_6(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_7(p_batch jsonb) returns void language plpgsql as $body$
 declare
     p jsonb;
 begin
     for p in select value from jsonb_array_elements(p_batch) loop
-        perform afl_commit_run_6(p);
+        perform afl_commit_run_7(p);
     end loop;
 end
 $body$;
