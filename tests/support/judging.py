@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from afl.language import compile_source
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
@@ -21,6 +21,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
+from afl.runtime.recovery.sweep import fire_timers
 from afl.runtime.states import EventState
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import StepId, WorkflowId
@@ -58,7 +59,11 @@ class Trial:
     def handlers(self) -> Handlers:
         """The agents as handlers of this process."""
         return Handlers.of(
-            {facet: self._handler(facet) for facet in event_returns(self.program.compiled["program"])}
+            {
+                facet: self._handler(facet)
+                for facet in event_returns(self.program.compiled["program"])
+                if not facet.startswith("sys.")
+            }
         )
 
     def _handler(self, facet: str) -> Callable[..., dict[str, Any]]:
@@ -111,6 +116,12 @@ def work_a_little(
 ) -> int:
     """Some of the pending work is done, as workers do it (claimed) or as an operator does (not)."""
     pending = [t for t in store.get_tasks_by_workflow(run_id) if t.state == TaskState.PENDING]
+    timers = [task for task in pending if task.hold == TaskHold.TIMER]
+    if timers and (len(timers) == len(pending) or random.random() < 0.5):
+        while fire_timers(agents) is not None:  # those of these workflows are short
+            continue
+        return len(timers)
+    pending = [task for task in pending if task not in timers]
     if pending and random.random() < 0.5:
         names = sorted({task.name for task in pending})
         claimed = store.claim_tasks(names, limit=random.randint(1, len(pending)), workflow_id=run_id)

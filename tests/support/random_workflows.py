@@ -124,10 +124,18 @@ class Writer:
         lines += self._yields(owners, names)
         return "".join(f"{line}\n" for line in lines)
 
+    def _built_in(self, name: str, names: Names) -> str:
+        if self.rarely(2):
+            return f'{name} = sys.Publish(name = "value", value = {self.expression(self.pick(TYPES), names)})'
+        names.add(f"{name}.", {"ms": "Long"})
+        return f"{name} = sys.Sleep(ms = {self.number(0, 1)})"
+
     def _statement(self, name: str, owners: list[Callee], names: Names, depth: int) -> str:
         if self.rarely(10):
             condition = self.expression("Boolean", names)
             return self.pick([f"sys.log(v = {condition})", f"sys.assert({condition})"])
+        if self.rarely(12):
+            return self._built_in(name, names)
         callee = self.pick(self._callees + [each for each in self._callees if each.is_event])
         line = f"{name} = {callee.name}({self.arguments(callee.params, names, callee.optional)})"
         if callee.is_schema:

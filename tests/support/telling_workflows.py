@@ -66,6 +66,19 @@ TELLING: dict[str, Case] = {
         }""",
         list=[1, 2, 3],
     ),
+    "timers and published values": telling(
+        """andThen foreach r in $.list {
+            a = lib.Echo(p = r)
+            p = sys.Publish(name = "last", value = a.u)
+            s = sys.Sleep(ms = a.u % 2) andThen {
+                b = lib.Echo(p = $.ms + r)
+                u = sys.Until("2020-01-01T00:00:00Z")
+                yield main.W(all = [b.u])
+            }
+            c = lib.Echo(p = r) with After(s)
+            yield main.W(x = c.u)
+        }"""
+    ),
     "foreach over a map, in a foreach": telling(
         """andThen foreach r in $.list {
             a = lib.Plain(m = r) andThen foreach e in #{one: r, two: r * 10} {

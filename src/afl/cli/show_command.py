@@ -198,7 +198,11 @@ def _elsewhere(via: str) -> str:
 def _work(work: Work, view: View) -> Text:
     """Who works on it, how far that is, and what went wrong on the way."""
     text = Text()
-    waits = {f"held: {hold}": count for hold, count in work.held.items() if hold != TaskHold.ELSEWHERE}
+    waits = {
+        "sleeps" if hold == TaskHold.TIMER else f"held: {hold}": count
+        for hold, count in work.held.items()
+        if hold != TaskHold.ELSEWHERE
+    }
     waits |= {_elsewhere(via): count for via, count in work.via.items()}
     for why, count in waits.items():
         text.append(f"  {why}" + (f" ×{count:,}" if count > 1 else ""), "yellow")

@@ -64,8 +64,12 @@ class Symbol:
         return [] if isinstance(self.node, SchemaDecl) else self.node.sig.mixins
 
     @property
-    def is_policy(self) -> bool:
+    def is_built_in(self) -> bool:
         return self.namespace == PRELUDE_NAMESPACE
+
+    @property
+    def is_policy(self) -> bool:
+        return self.is_built_in and self.kind == FACET
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +146,9 @@ class Names:
         symbol = self.symbol(name, namespace, kinds)
         return symbol.full_name if symbol is not None else name
 
-    def full_type_name(self, name: str, namespace: str) -> str:
-        """The full name of a schema or facet used as a type."""
-        symbol = self.symbol(name, namespace, SCHEMAS) or self.symbol(name, namespace, FACETS)
-        return symbol.full_name if symbol is not None else name
+    def type_symbol(self, name: str, namespace: str) -> Symbol | None:
+        """The schema or facet that a type names."""
+        return self.symbol(name, namespace, SCHEMAS) or self.symbol(name, namespace, FACETS)
 
     def _search(self, name: str, namespace: str, kinds: frozenset[str]) -> Found:
         found = _first_match(self._near_stages(name, namespace), kinds)

@@ -19,7 +19,7 @@ from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.persistence.topics import RUNS_TOPIC, run_topic
 from afl.runtime.program.program import Program
-from afl.runtime.recovery.sweep import reclaim
+from afl.runtime.recovery.sweep import fire_timers, reclaim
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.claimer import seconds_until_due
@@ -128,6 +128,7 @@ class LocalRunner:
         if session is None:
             return self._result_of(workflow_id)
         reclaim(self._evaluator)
+        self._worker.runs.expect_timer(self._store.next_timer())
         return self._drive(session)
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -152,7 +153,8 @@ class LocalRunner:
     def _wait(self, session: Session) -> bool:
         """Wait for results, and store them; False if nothing can come any more."""
         running = self._worker.in_flight.running
-        delay = self._delay(session) if self._has_retried or not running else None
+        has_timer = self._worker.runs.timer_due is not None
+        delay = self._delay(session) if self._has_retried or has_timer or not running else None
         if running or delay is not None:
             self._collect(session, delay)
             return True
@@ -225,7 +227,11 @@ class LocalRunner:
         """In how many seconds there may be something to claim again; None if nothing here can go on."""
         if not session.run.waiting:
             return None
-        return seconds_until_due(self._store, self._handlers, session.run.workflow_id)
+        wait = seconds_until_due(self._store, self._handlers, session.run.workflow_id)
+        if wait == 0:
+            self._worker.runs.timer_due = None
+            self._worker.runs.expect_timer(fire_timers(self._evaluator))
+        return wait
 
     # -- what is told -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=9)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=10)
 _ID = STEP_VALUES.index("id")
 
 
@@ -57,6 +57,7 @@ class PostgresStore(SqlStore):
             "closed": {task["uuid"]: task for task in rows.updated_tasks},
             "attempts": rows.attempts,
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
+            "published": rows.published,
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
             "topics": topics,
         }

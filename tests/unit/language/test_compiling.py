@@ -16,7 +16,7 @@ import afl.source
 import afl.validator
 from afl.kernel.errors import InputError
 from afl.language import CompileError, compile_input, compile_source, prelude
-from afl.language.ast.declarations import FacetDecl, FacetSig, Program
+from afl.language.ast.declarations import EventFacetDecl, FacetDecl, FacetSig, Program
 from afl.language.diagnostics import Diagnostic, render
 from afl.language.source import (
     CompilerInput,
@@ -88,7 +88,13 @@ def test_rendering_without_source_or_place() -> None:
 
 def test_the_built_in_policies() -> None:
     facets = {symbol.full_name: [param.name for param in symbol.params] for symbol in prelude()}
-    assert facets == {
+    steps = {
+        "sys.Sleep": ["ms"],
+        "sys.Until": ["time"],
+        "sys.Publish": ["name", "value"],
+    }
+    policies = {
+        "sys.After": ["step"],
         "sys.Retry": ["attempts", "backoff", "factor", "max", "on", "maxAttempts"],
         "sys.Timeout": ["ms", "seconds", "minutes", "hours"],
         "sys.Priority": ["n"],
@@ -99,8 +105,12 @@ def test_the_built_in_policies() -> None:
         "sys.Message": ["name", "priority"],
         "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
     }
-    assert {name.removeprefix("sys.") for name in facets} == POLICIES
-    assert all(isinstance(symbol.node, FacetDecl) and symbol.node.doc for symbol in prelude())
+    assert facets == {**steps, **policies}
+    assert {symbol.full_name for symbol in prelude() if symbol.is_policy} == set(policies)
+    assert {name.removeprefix("sys.") for name in policies} == POLICIES
+    assert all(
+        isinstance(symbol.node, FacetDecl | EventFacetDecl) and symbol.node.doc for symbol in prelude()
+    )
 
 
 # ---- sources ------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         assert set(tools) == {
             *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
             *("list_flows", "show_flow"),
-            *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "why"),
+            *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
             *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
             *("list_tasks", "list_servers"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
@@ -86,7 +86,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
     tell(store, story)
 
 
-_LOOKING = {"validate", "compile", "list", "show", "wait", "read", "why"}
+_LOOKING = {"validate", "compile", "list", "show", "wait", "read", "query", "why"}
 
 
 def test_a_source_is_examined_and_compiled(store: MemoryStore) -> None:

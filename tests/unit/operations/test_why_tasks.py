@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from operated_store import CHAIN, HOUR, MINUTE, begin, double, refuse, serve, task_of
+from operated_store import CHAIN, HOUR, MINUTE, begin, double, program_of, refuse, serve, task_of
 from support.lives import Lives
 
 from afl.kernel.ids import random_id
@@ -14,6 +14,7 @@ from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why
 from afl.operations.run import control
 from afl.runtime.entities import LogDefinition, TaskDefinition
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 
@@ -268,3 +269,20 @@ def test_its_lease_ended(unseen: Lives) -> None:
     reason = reason_of(unseen.next(), task)
     assert reason.code == "task-lease-ended"
     assert "the lease of life-1 ended at " in reason.sentence
+
+
+def asleep(store: MemoryStore, source: str) -> str:
+    session = Evaluator(store).begin(program_of(source), {"n": 3})
+    session.advance()
+    session.close()
+    return session.run.workflow_id
+
+
+def test_a_step_that_sleeps(store: MemoryStore) -> None:
+    source = CHAIN.replace("a = Double(n = $.n)", "z = sys.Sleep(ms = 3600000)\n    a = Double(n = z.ms)")
+    reason = why(store, asleep(store, source))
+    assert [each.code for each in reason.chain] == ["run-waits", "step-sleeps", "task-timer"]
+    assert "sys.Sleep sleeps until " in reason.cause.sentence
+    assert reason.outlook is Outlook.MOVES
+    due = asleep(store, source.replace("3600000", "0"))
+    assert "; it goes on when a server is started: none is alive" in why(store, due).cause.sentence

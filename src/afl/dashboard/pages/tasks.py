@@ -36,6 +36,7 @@ HOLDS = {
     TaskHold.POISONED: "too many workers died on it",
     TaskHold.TIMEOUT: "its time is up",
     TaskHold.ELSEWHERE: "done elsewhere",
+    TaskHold.TIMER: "sleeping",
 }
 
 

@@ -50,6 +50,8 @@ class Calls:
         self._check_kind(call, symbol)
         implied = self._context.implied.get(symbol.full_name, set())
         self.check_arguments(call, symbol, scope, extra.keys() | implied)
+        if symbol.is_built_in:
+            self.policies.check_built_in(call, symbol)
         attributes = self._context.signatures.attributes(symbol)
         if attributes is None or not extra:
             return symbol, attributes

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afl.language.ast.declarations import ImplicitDecl
-from afl.language.ast.expressions import Expression, Literal, MixinCall, MixinSig, UnaryExpr
+from afl.language.ast.expressions import CallExpr, Expression, Literal, MixinCall, MixinSig, UnaryExpr
 from afl.language.checks.context import Context
 from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Symbol
+from afl.language.timers import MAX_SLEEP_MS, time_problem
 
 _LEAST = {
     "Retry": {"attempts": 1, "maxAttempts": 1, "backoff": 0, "factor": 1, "max": 0},
@@ -16,6 +17,7 @@ _LEAST = {
     "Message": {"priority": 0},
     "Human": {"escalate_minutes": 0},
 }
+_AFTER = "After"  # the one that any call may have
 BRIDGES = ("Agent", "Fleet", "Message", "Human")
 _WORDS = {"TaskList": ("name",), "Concurrency": ("key",), **dict.fromkeys(BRIDGES, ("name",))}
 
@@ -28,7 +30,14 @@ class Policies:
 
     def check_effect(self, mixin: MixinSig | MixinCall, policy: Symbol, called: Symbol | None) -> None:
         """Only an event facet has a task; a policy on anything else is a mistake."""
-        if called is not None and called.kind not in (EVENT_FACET, SCHEMA):  # a schema takes no mixin at all
+        if policy.name == _AFTER:
+            if isinstance(mixin, MixinSig):
+                message = f"'{mixin.name}' names a step, and a signature has none"
+                self._no_effect(mixin, message, "write it after a call: 'b = B() with After(a)'")
+        elif called is not None and called.kind not in (
+            EVENT_FACET,
+            SCHEMA,
+        ):  # a schema takes no mixin at all
             message = (
                 f"'{mixin.name}' has no effect on '{called.name}', which is a {called.kind} and has no task"
             )
@@ -61,6 +70,19 @@ class Policies:
 
     def _no_effect(self, mixin: MixinSig | MixinCall, message: str, fix: str) -> None:
         self._context.error(mixin, "POLICY_NO_EFFECT", message, fix)
+
+    def check_built_in(self, call: CallExpr, called: Symbol) -> None:
+        """Constants of a timer."""
+        value = next((arg.value for arg in call.args), None)
+        if called.name == "Sleep":
+            ms = _number(value)
+            if ms is not None and not 0 <= ms <= MAX_SLEEP_MS:
+                message = f"'ms' of '{called.full_name}' is {ms}; expected 0 to {MAX_SLEEP_MS} (100 years)"
+                self._context.error(call, "TIMER_VALUE", message)
+        elif called.name == "Until" and isinstance(value, Literal) and value.kind == "string":
+            problem = time_problem(value.value)
+            if problem:
+                self._context.error(call, "TIMER_VALUE", f"'time' of '{called.full_name}': {problem}")
 
     def check_values(self, mixin: MixinSig | MixinCall, policy: Symbol) -> None:
         """Constants out of range; what is computed is checked when the step runs."""

@@ -48,6 +48,7 @@ class BlockEmitter:
     def __init__(self, names: Names, locate: Locate) -> None:
         self.names = names
         self.expressions = ExpressionEmitter(locate)
+        self.built_in: dict[str, Symbol] = {}  # what the program uses of namespace `sys`, but for policies
         self._locate = locate
 
     # ---- helpers
@@ -66,7 +67,13 @@ class BlockEmitter:
     def type_name(self, node: TypeExpr, namespace: str) -> str | Json:
         if isinstance(node, ArrayType):
             return {"type": "ArrayType", "elementType": self.type_name(node.element_type, namespace)}
-        return self.names.full_type_name(node.name, namespace)
+        symbol = self.names.type_symbol(node.name, namespace)
+        return node.name if symbol is None else self._full_name(symbol)
+
+    def _full_name(self, symbol: Symbol) -> str:
+        if symbol.is_built_in:
+            self.built_in[symbol.full_name] = symbol
+        return symbol.full_name
 
     # ---- calls
 
@@ -83,7 +90,7 @@ class BlockEmitter:
 
     def mixin(self, node: MixinSig | MixinCall, place: Place) -> Json:
         symbol = self.names.symbol(node.name, place.namespace)
-        target = node.name if symbol is None or symbol.is_policy else symbol.full_name
+        target = node.name if symbol is None or symbol.is_policy else self._full_name(symbol)
         data: Json = {"type": type(node).__name__, "target": target}
         if node.args:
             data["args"] = self.arguments(node.args, symbol)
@@ -93,7 +100,7 @@ class BlockEmitter:
 
     def call(self, node: CallExpr, place: Place) -> Json:
         symbol = self.names.symbol(node.name, place.namespace)
-        target = symbol.full_name if symbol is not None else node.name
+        target = self._full_name(symbol) if symbol is not None else node.name
         return self._call(node, place, target, symbol.params if symbol is not None else [])
 
     def _call(self, node: CallExpr, place: Place, target: str, slots: Sequence[Parameter]) -> Json:

@@ -21,7 +21,7 @@ from afl.language.ast.declarations import (
 )
 from afl.language.emission.blocks import BlockEmitter, Place
 from afl.language.emission.expressions import Json
-from afl.language.names import EVENT_FACET, FACET, WORKFLOW, Symbol
+from afl.language.names import EVENT_FACET, FACET, PRELUDE_NAMESPACE, WORKFLOW, Symbol
 from afl.language.yield_targets import YieldScope
 
 _KINDS: dict[type, str] = {FacetDecl: FACET, EventFacetDecl: EVENT_FACET, WorkflowDecl: WORKFLOW}
@@ -41,7 +41,21 @@ class DeclarationEmitter(BlockEmitter):
         if namespaces:
             data["namespaces"] = namespaces
         self._members(data, node, "", namespaces)
+        if self.built_in:
+            built_in = self._built_in()
+            data.setdefault("namespaces", []).append(built_in)
+            data.setdefault("declarations", []).append(built_in)
         return self.identified(data, node, Place("program"))
+
+    def _built_in(self) -> Json:
+        """What the program uses of namespace `sys`, so that it can be run without the prelude."""
+        nodes = [symbol.node for _, symbol in sorted(self.built_in.items())]
+        used = Namespace(
+            PRELUDE_NAMESPACE,
+            event_facets=[node for node in nodes if isinstance(node, EventFacetDecl)],
+            schemas=[node for node in nodes if isinstance(node, SchemaDecl)],
+        )
+        return DeclarationEmitter(self.names, lambda location: None).namespace(used)
 
     def namespace(self, node: Namespace, number: int = 0) -> Json:
         data: Json = {"type": "Namespace", "name": node.name}

@@ -73,6 +73,7 @@ CODES: dict[str, Code] = {
     "step-waits-for-agent": Code(
         "The step waits for an agent; its task's reason follows.", _M, "see its cause"
     ),
+    "step-sleeps": Code("The step sleeps; until when follows.", _M, "see its cause"),
     "step-waits-for-person": Code("The step waits for a person; who is asked follows.", _M, "see its cause"),
     "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
     "step-without-task": Code(
@@ -100,6 +101,7 @@ CODES: dict[str, Code] = {
     "task-ready": Code("A live server with room will claim it.", _M, _WAIT),
     "task-local": Code("The process that runs the workflow takes it when it has room.", _M, _WAIT),
     "task-delayed": Code("A retry is due at the time that is named.", _M, _WAIT),
+    "task-timer": Code("It sleeps until the time that is named.", _M, _WAIT),
     "task-concurrency": Code(
         "As many tasks of its key are under way as `Concurrency` allows.",
         _M,

@@ -15,7 +15,14 @@ from afl.operations.reason.subjects import StepPlace
 from afl.operations.reason.task_reasons import task_reason
 from afl.operations.run.attempts import failed_attempts, last_failure, step_attempts
 from afl.operations.spans import clock, span
-from afl.runtime.entities import CANNOT_BE_EVALUATED, RunDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.entities import (
+    CANNOT_BE_EVALUATED,
+    RunDefinition,
+    RunnerState,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+)
 from afl.runtime.errors import StepFailure
 from afl.runtime.program import paths
 from afl.runtime.states import StepState
@@ -151,6 +158,8 @@ def agent_reason(
     if kind == "human":
         sentence = f"it waits for someone in {name} to answer {step.facet_name}."
         return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(snapshot, task))
+    if task.hold == TaskHold.TIMER:
+        return _reason("step-sleeps", place, "it sleeps.", _CAUSE, task_reason(snapshot, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
     return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(snapshot, task))
 

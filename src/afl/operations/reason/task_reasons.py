@@ -137,6 +137,8 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
         return _reason(
             "task-concurrency", task, _slots(snapshot, task), "Wait, or see why those do not end: afl tasks."
         )
+    if task.hold == TaskHold.TIMER:
+        return _sleeping(snapshot, task)
     if task.hold == TaskHold.PAUSED:
         run = snapshot.run(task.workflow_id)
         reason = f": {run.reason}" if run is not None and run.reason else ""
@@ -160,6 +162,14 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     took = "was not answered within its" if task.via else "ran longer than its"
     sentence = f"{task.name} {took} {span(task.timeout_ms)}; it is tried again or fails {soon}."
     return _reason("task-timeout", task, sentence, "Raise its Timeout, or make the handler faster.")
+
+
+def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
+    until = f"{task.name} sleeps until {snapshot.clock(task.deadline)}"
+    if task.deadline > snapshot.now:
+        left = f", another {span(task.deadline - snapshot.now)}"
+        return _reason("task-timer", task, f"{until}{left}.", "Wait.")
+    return _reason("task-timer", task, f"{until}; it goes on {_when(snapshot, task.deadline)}.", "Wait.")
 
 
 def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:

@@ -33,6 +33,7 @@ class TaskHold:
     PAUSED = "paused"  # its run is
     POISONED = "poisoned"  # too many workers died on it; a sweep will fail its step
     TIMEOUT = "timeout"  # its time was up; a sweep will try it again or fail its step
+    TIMER = "timer"  # its step sleeps until its `deadline`
     ELSEWHERE = (
         "elsewhere"  # an agent, the fleet, a message or a person has it; on an ended task: not told yet
     )

@@ -52,6 +52,7 @@ class ExecutionContext(StepMemory):
     inbox: dict[StepId, list[StepDefinition]] = field(default_factory=dict)
     claimed: list[TaskDefinition] = field(default_factory=list)
     now: int = field(default_factory=wall_ms)
+    timer_at: int = 0  # when the first timer that was set here is over, about (wall clock, ms); 0 without any
 
     emptied: int = 0
     _log_order: int = 0
@@ -97,6 +98,15 @@ class ExecutionContext(StepMemory):
         if self.telemetry.enabled:
             self.telemetry.log_step_created(step)
         return step
+
+    def set_timer(self, at: int) -> None:
+        """A step sleeps until about this time."""
+        self.timer_at = min(self.timer_at, at) if self.timer_at else at
+
+    def take_timer(self) -> int | None:
+        """In how many milliseconds the first timer that was set since the last call is over."""
+        at, self.timer_at = self.timer_at, 0
+        return at - wall_ms() if at else None
 
     # -- who looks at what, when ------------------------------------------------------------------------------
 

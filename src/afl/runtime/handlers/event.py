@@ -9,8 +9,9 @@ from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.persistence.changes import EventDefinition
+from afl.runtime.persistence.changes import EventDefinition, PublishedValue
 from afl.runtime.program import paths
+from afl.runtime.program.built_in_steps import PUBLISH, TIMERS, published_name, set_timer
 from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.policies import policies_of
 from afl.runtime.states import EventState
@@ -25,8 +26,14 @@ class EventTransmitHandler(StateHandler):
         if called is None or not called.is_event:
             return self.transition()
         payload = self._build_payload()
+        if called.name == PUBLISH:
+            self._publish(payload)
+            return self.transition()
         work_id = sortable_id()
         task = self._task(work_id, called.task_data(payload))
+        if called.name in TIMERS:
+            set_timer(task)
+            self.context.set_timer(task.deadline or self.context.now + task.timeout_ms)
         policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
         if policies is not None:
             policies.apply(task)
@@ -46,6 +53,12 @@ class EventTransmitHandler(StateHandler):
         if self.context.telemetry.enabled:
             self.context.telemetry.log_event_published(self.step, work_id, event.event_type)
         return self.stay()
+
+    def _publish(self, payload: dict[str, Any]) -> None:
+        name = published_name(payload)
+        self.context.changes.published[name] = PublishedValue(
+            self.step.workflow_id, name, payload["value"], self.context.now
+        )
 
     def _task(self, work_id: str, data: dict[str, Any]) -> TaskDefinition:
         run = self.context.run

@@ -22,8 +22,8 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
 from afl.runtime.persistence.runs import ControlStore, RetentionStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
-from afl.runtime.persistence.steps import EventStore, StepStore
-from afl.runtime.persistence.tasks import AttemptStore, ClaimStore, ElsewhereStore, TaskStore
+from afl.runtime.persistence.steps import EventStore, PublishedStore, StepStore
+from afl.runtime.persistence.tasks import AttemptStore, ClaimStore, ElsewhereStore, TaskStore, TimerStore
 
 if TYPE_CHECKING:
     from afl.kernel.errors import AgentFlowError
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 class PersistenceAPI(
     StepStore,
     EventStore,
+    PublishedStore,
     TaskStore,
     AttemptStore,
     ClaimStore,
     ElsewhereStore,
+    TimerStore,
     RunStore,
     RunnerStore,
     ControlStore,

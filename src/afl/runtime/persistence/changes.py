@@ -29,6 +29,16 @@ class EventDefinition:
     unreadable = ""  # without a type: it is no field, and not stored
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """A value that a run has published; the latest of each name counts."""
+
+    workflow_id: WorkflowId
+    name: str
+    value: Any
+    updated: int
+
+
 @dataclass
 class IterationChanges:
     """Changes gathered over one or more whole iterations, committed together or not at all.
@@ -45,6 +55,7 @@ class IterationChanges:
     updated_tasks: list[TaskDefinition] = field(default_factory=list)
     consumed_events: list[EventId] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
+    published: dict[str, PublishedValue] = field(default_factory=dict)
     run: RunDefinition | None = None
     new_run: bool = False
 
@@ -95,6 +106,7 @@ class IterationChanges:
             or self.updated_tasks
             or self.consumed_events
             or self.logs
+            or self.published
         )
 
     @property
@@ -118,6 +130,7 @@ class IterationChanges:
             self.updated_tasks,
             self.consumed_events,
             self.logs,
+            self.published,
         ):
             gathered.clear()
         self._created_ids.clear()

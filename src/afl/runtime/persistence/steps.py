@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from afl.runtime.persistence.changes import EventDefinition
+from afl.runtime.persistence.changes import EventDefinition, PublishedValue
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
@@ -73,3 +73,10 @@ class EventStore(Protocol):
 
     def save_event(self, event: EventDefinition) -> None:
         """Insert or replace an event."""
+
+
+class PublishedStore(Protocol):
+    """Values that runs have published. A commit stores them with the steps that published them."""
+
+    def get_published(self, workflow_id: WorkflowId) -> list[PublishedValue]:
+        """The latest value of each name of a run, by name."""

@@ -180,6 +180,20 @@ class AttemptStore(Protocol):
         """Those of a run, or of one of its tasks, task by task; tasks of no run have the run ""."""
 
 
+class TimerStore(Protocol):
+    """Tasks with the hold "timer", claimed by nobody: over when the store's clock has reached their `deadline`.
+
+    A new one has the deadline that it says, or else begins to run for its `timeout_ms`. It keeps running while its run
+    is paused. Whoever finds it over finishes it.
+    """
+
+    def next_timer(self) -> int | None:
+        """In how many milliseconds the first timer is over, below 1 if one is; None without any."""
+
+    def due_timers(self, limit: int = 500) -> list[TaskDefinition]:
+        """Timers that are over, the earliest first."""
+
+
 class ElsewhereStore(Protocol):
     """Tasks with `via`: stored with the hold "elsewhere" (or waiting for a slot of their key first), claimed by nobody.
 

@@ -31,7 +31,7 @@ class MixinUse:
 
 
 POLICIES = frozenset(
-    {"Retry", "Timeout", "Priority", "TaskList", "Concurrency", "Agent", "Fleet", "Message", "Human"}
+    {"After", "Retry", "Timeout", "Priority", "TaskList", "Concurrency", "Agent", "Fleet", "Message", "Human"}
 )  # the mixins of namespace sys
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 from copy import copy
+from dataclasses import replace
 
+from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.kernel.isolation import Isolation
@@ -20,12 +22,14 @@ from afl.runtime.entities import (
     TaskState,
     retried,
 )
-from afl.runtime.evaluation.outcome import failed
+from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
+from afl.runtime.program.built_in_steps import set_timer
 from afl.runtime.program.policies import TIMEOUT_ERROR, retry_delay, timeout_text
+from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId
@@ -38,7 +42,36 @@ def reclaim(evaluator: Evaluator, *, expired: bool = True) -> int:
     freed = evaluator.persistence.reclaim(expired=expired)
     judge(evaluator)
     escalate(evaluator.persistence)
+    fire_timers(evaluator)
     return freed
+
+
+def fire_timers(evaluator: Evaluator) -> int | None:
+    """Let the steps go on whose timers are over; in how many milliseconds the next one is, None without any."""
+    while (wait := evaluator.persistence.next_timer()) is not None and wait <= 0:
+        if not _fire(evaluator, evaluator.persistence.due_timers()):
+            return None  # others are at it, or the next sweep is
+    return wait
+
+
+def _fire(evaluator: Evaluator, timers: list[TaskDefinition]) -> bool:
+    """Complete the steps of timers; whether that had any effect."""
+    store = evaluator.persistence
+    steps = {step.id: step for step in store.get_steps([StepId(task.step_id) for task in timers])}
+    outcomes, unwanted = [], []
+    for task in timers:
+        with _apart.item(f"timer {task.uuid}"):
+            step = steps.get(StepId(task.step_id))
+            if step is not None and step.state == StepState.EVENT_TRANSMIT:
+                program = evaluator.programs.of_run(step.workflow_id)
+                outcomes.append(completed(program, step, task, {}))
+            else:
+                unwanted.append(replace(task, state=TaskState.IGNORED, updated=wall_ms()))
+    crashpoint.reach("finish.before")
+    fired = store.finish(outcomes) if outcomes else []
+    fired += store.close_tasks(unwanted) if unwanted else []
+    crashpoint.reach("finish.after")
+    return any(fired)
 
 
 def judge(evaluator: Evaluator) -> None:
@@ -166,6 +199,7 @@ def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | 
         task_list_name=run.task_list,
         data=params if called is None else called.task_data(params),
     )
+    set_timer(new)
     if old is not None:
         for policy in (
             "task_list_name",
@@ -179,12 +213,14 @@ def _new_task(evaluator: Evaluator, step: StepDefinition, old: TaskDefinition | 
             "patience_ms",
         ):
             setattr(new, policy, getattr(old, policy))
-        _hold(evaluator.persistence, new)
+    _hold(evaluator.persistence, new)
     return new
 
 
 def _hold(store: PersistenceAPI, new: TaskDefinition) -> None:
-    if new.concurrency_key:
+    if new.hold == TaskHold.TIMER:
+        new.deadline = new.deadline or store.now() + new.timeout_ms
+    elif new.concurrency_key:
         new.hold = TaskHold.CONCURRENCY  # the next sweep finds it a place
     elif new.via:
         new.hold = TaskHold.ELSEWHERE

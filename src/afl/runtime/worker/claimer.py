@@ -76,12 +76,19 @@ class Claimer:
 
 
 def seconds_until_due(store: PersistenceAPI, handlers: Handlers, workflow_id: str) -> float | None:
-    """In how many seconds a task of the run that these handlers serve may be claimed; None if none ever may."""
+    """In how many seconds a task of the run may be claimed by these handlers, or a timer is over; None if never."""
     run = WorkflowId(workflow_id)
-    due_ms = store.next_due(workflow_id=run)
-    if due_ms is not None:
-        return due_ms / 1000
-    held_back = [task for task in store.get_held_back(run) if not task.via and handlers.serves(task.name)]
+    held_back = store.get_held_back(run)
+    waits = [store.next_due(workflow_id=run), _until_timer(store, held_back)]
+    known = [wait / 1000 for wait in waits if wait is not None]
+    if known:
+        return max(0.0, min(known))
+    held_back = [task for task in held_back if not task.via and handlers.serves(task.name)]
     if any(task.not_before and not task.hold for task in held_back):
         return _DUE_SECONDS  # its delay ended since the last claim
     return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in held_back) else None
+
+
+def _until_timer(store: PersistenceAPI, tasks: list[TaskDefinition]) -> int | None:
+    deadlines = [task.deadline for task in tasks if task.hold == TaskHold.TIMER]
+    return min(deadlines) - store.now() if deadlines else None

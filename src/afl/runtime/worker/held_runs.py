@@ -71,6 +71,7 @@ class HeldRuns:
         self.claimed: list[
             TaskDefinition
         ] = []  # tasks that were claimed at their creation, and not taken up yet
+        self.timer_due: float | None = None  # when the next known timer is over, on the monotonic clock
         self.reporting: TaskResult | None = None  # the result that the next report is about
 
     # -- what others may read ---------------------------------------------------------------------------------
@@ -281,6 +282,12 @@ class HeldRuns:
         stored |= {session.run.workflow_id for session, problem in refused if self._refused(session, problem)}
         return stored, committed
 
+    def expect_timer(self, wait_ms: int | None) -> None:
+        """There is a timer that is over in so many milliseconds; None: there is none."""
+        if wait_ms is not None:
+            due = time.monotonic() + wait_ms / 1000
+            self.timer_due = due if self.timer_due is None else min(self.timer_due, due)
+
     def _is_kept(self, session: Session) -> bool:
         if session.context.claimed:
             return True
@@ -289,6 +296,7 @@ class HeldRuns:
     def _committed(self, session: Session, *, keep: bool) -> None:
         run = session.run.workflow_id
         session.stored()
+        self.expect_timer(session.context.take_timer())
         self.claimed += session.tasks
         for report, outcome in self._delivered.pop(run, []):
             self._without_run.tell(report, outcome)

@@ -37,7 +37,7 @@ from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.policies import retry_delay
 from afl.runtime.recovery.stray_claims import StrayClaims
-from afl.runtime.recovery.sweep import reclaim
+from afl.runtime.recovery.sweep import fire_timers, reclaim
 from afl.runtime.stores.masking import error_record
 from afl.runtime.task_handlers.capture import capturing_logging
 from afl.runtime.task_handlers.handler import Handlers
@@ -192,6 +192,8 @@ class Worker:
                 timeouts.append(timeout)
         if self.runs.holds_anything and not self.in_flight.running:
             timeouts.append(_RELEASE_SECONDS)
+        if self.runs.timer_due is not None:
+            timeouts.append(self.runs.timer_due - now)
         return max(0.0, min(timeouts))
 
     def round(self) -> None:
@@ -204,6 +206,7 @@ class Worker:
         self.store_results(self.in_flight.collect_now())
         self._claim()
         self._sweep(now)
+        self._fire_timers(now)
         if self._look_for_runs:
             self._advance_runs()
         self.runs.release_idle()
@@ -397,6 +400,13 @@ class Worker:
             self._stray_claims.give_back()
         busy = self.in_flight.is_quick and self.in_flight.running > 0
         self._periodic_jobs.run(now, busy=self._claimer.wanted or busy)
+
+    def _fire_timers(self, now: float) -> None:
+        """Let steps go on when a known timer is over; a sweep finds the others."""
+        if self.runs.timer_due is not None and now >= self.runs.timer_due:
+            self.runs.timer_due = None
+            self.runs.expect_timer(fire_timers(self._evaluator))
+            self._look_for_runs = True
 
     def _may_judge_leases(self, now: float) -> bool:
         """Whether owners have had the time to renew since the store was last away: that time does not count."""

@@ -83,6 +83,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("attempt_task_index", "task_id", "number", unique=True),
         _index("attempt_workflow_id_index", "workflow_id"),
     ],
+    "published": [_index("published_name_index", "workflow_id", "name", unique=True)],
     "runs": [
         _unique("run_uuid_index", "uuid"),
         _index("run_state_index", "state"),

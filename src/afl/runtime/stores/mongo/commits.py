@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
-from afl.runtime.entities import RunDefinition, RunnerState, TaskState, ended_attempts
+from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState, ended_attempts
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
@@ -24,6 +24,7 @@ from afl.runtime.stores.mongo.records import (
     task_document,
 )
 from afl.runtime.stores.mongo.servers import append_logs, log_document
+from afl.runtime.stores.mongo.steps import publication
 from afl.runtime.stores.mongo.tasks import new_elsewhere, write_attempts
 
 
@@ -79,6 +80,7 @@ class _Writes:
         self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
         self._attempts = ended_attempts(changes.updated_tasks)
         self._logs = [log_document(log) for log in changes.logs]
+        self._published = [publication(value) for value in changes.published.values()]
 
     def place_tasks(self, ticket: Ticket) -> None:
         """Give new tasks their places in the order of creation, and times to those that are born claimed."""
@@ -87,6 +89,8 @@ class _Writes:
             task["lease_until"] = ticket.now + self._lease_ms if task["owner"] else 0
             if task["via"]:
                 task.update(new_elsewhere(task, ticket.now))
+            elif task["hold"] == TaskHold.TIMER and not task["deadline"]:
+                task["deadline"] = ticket.now + task["timeout_ms"]
 
     def apply(self, database: Database[Document], session: ClientSession) -> None:
         """Write it all; the fences come first."""
@@ -100,6 +104,7 @@ class _Writes:
         _write(database, session, "steps", [*map(InsertOne, self._steps), *self._old_steps])
         _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
         _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
+        _write(database, session, "published", self._published)
         append_logs(database, session, self._logs)
         write_attempts(database, session, self._attempts)
 

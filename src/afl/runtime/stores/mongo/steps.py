@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
+from afl.kernel import codec
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.events import event_of, mark_of_saved
-from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition, PublishedValue
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -149,3 +151,21 @@ class EventCollection(Collections):
         self._save("events", event_document(event))
         if event.event_type == STEP_CONTINUE:
             self._notify([RUNS_TOPIC])
+
+
+class PublishedCollection(Collections):
+    """The PublishedStore protocol."""
+
+    def get_published(self, workflow_id: WorkflowId) -> list[PublishedValue]:
+        found = self._all("published", {"workflow_id": workflow_id}, sort=[("name", 1)])
+        return [
+            PublishedValue(workflow_id, each["name"], codec.decode(each["value"]), each["updated"])
+            for each in found
+        ]
+
+
+def publication(value: PublishedValue) -> UpdateOne:
+    """The write that makes this the latest value of its name."""
+    text = codec.encode(value.value, what=f"the published value {value.name!r}")
+    key = {"workflow_id": value.workflow_id, "name": value.name}
+    return UpdateOne(key, {"$set": {"value": text, "updated": value.updated}}, upsert=True)

@@ -24,8 +24,13 @@ from afl.runtime.stores.mongo.leases import LeaseCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
 from afl.runtime.stores.mongo.runs import RetentionCollection, RunCollection
 from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
-from afl.runtime.stores.mongo.steps import EventCollection, StepCollection
-from afl.runtime.stores.mongo.tasks import AttemptCollection, ElsewhereCollection, TaskCollection
+from afl.runtime.stores.mongo.steps import EventCollection, PublishedCollection, StepCollection
+from afl.runtime.stores.mongo.tasks import (
+    AttemptCollection,
+    ElsewhereCollection,
+    TaskCollection,
+    TimerCollection,
+)
 
 _DEFAULT_ADDRESS = MongoDBConfig().url
 _DEFAULT_DATABASE = "afl"
@@ -35,12 +40,14 @@ _UNREACHABLE_MS = 3000
 class MongoStore(
     StepCollection,
     EventCollection,
+    PublishedCollection,
     TaskCollection,
     AttemptCollection,
     ClaimCollection,
     LeaseCollection,
     OutcomeCollection,
     ElsewhereCollection,
+    TimerCollection,
     RunCollection,
     ControlCollection,
     RetentionCollection,

@@ -221,6 +221,27 @@ class ElsewhereCollection(Collections):
         return done
 
 
+class TimerCollection(Collections):
+    """The TimerStore protocol."""
+
+    def next_timer(self) -> int | None:
+        stages: list[Document] = [
+            {"$match": _TIMERS},
+            {"$sort": {"deadline": 1}},
+            {"$limit": 1},
+            {"$project": {"due": {"$subtract": ["$deadline", NOW]}}},
+        ]
+        found = self.connection.call(lambda db: list(db.tasks.aggregate(stages)))
+        return int(found[0]["due"]) if found else None
+
+    def due_timers(self, limit: int = 500) -> list[TaskDefinition]:
+        over = {**_TIMERS, **past("deadline")}
+        return [task_from(each) for each in self._all("tasks", over, sort=[("deadline", 1)], limit=limit)]
+
+
+_TIMERS: Document = {"hold": TaskHold.TIMER, "state": TaskState.PENDING, "deadline": {"$gt": 0}}
+
+
 def still_elsewhere(task: TaskDefinition) -> Document:
     """The condition that a task is where the caller thinks."""
     return {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.events import event_of, mark_of_saved
-from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition
+from afl.runtime.persistence.changes import STEP_CONTINUE, EventDefinition, PublishedValue
 from afl.runtime.persistence.topics import RUNS_TOPIC
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.sql_store.rows import event_from, event_row, step_from, step_row
@@ -107,3 +108,25 @@ class EventTables(Tables):
                 notifications.add(tx, RUNS_TOPIC)
 
         self.notifying(save)
+
+
+class PublishedTables(Tables):
+    """The PublishedStore protocol."""
+
+    def get_published(self, workflow_id: WorkflowId) -> list[PublishedValue]:
+        rows = self.database.select(Q.get_published, workflow_id=workflow_id)
+        return [
+            PublishedValue(workflow_id, row["name"], codec.decode(row["value"]), row["updated"])
+            for row in rows
+        ]
+
+
+def published_row(value: PublishedValue) -> dict[str, object]:
+    """All columns of a published value."""
+    text = codec.encode(value.value, what=f"the published value {value.name!r}")
+    return {
+        "workflow_id": value.workflow_id,
+        "name": value.name,
+        "value": text,
+        "updated": value.updated,
+    }

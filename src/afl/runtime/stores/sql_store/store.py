@@ -9,7 +9,7 @@ from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskState, failure_logs
+from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskHold, TaskState, failure_logs
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.stores.sql_store.claims import ClaimTables
@@ -17,10 +17,10 @@ from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTabl
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
 from afl.runtime.stores.sql_store.runs import ControlTables, RetentionTables, RunTables
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
-from afl.runtime.stores.sql_store.steps import EventTables, StepTables
+from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
 from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
-from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, close_all, promote
+from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
 from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
 
 _log = logging.getLogger(__name__)
@@ -29,10 +29,12 @@ _log = logging.getLogger(__name__)
 class SqlStore(
     StepTables,
     EventTables,
+    PublishedTables,
     TaskTables,
     AttemptTables,
     ClaimTables,
     ElsewhereTables,
+    TimerTables,
     RunTables,
     ControlTables,
     RetentionTables,
@@ -107,6 +109,8 @@ class SqlStore(
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:
             tx.many(Q.upsert_event, rows.updated_events)
+        if rows.published:
+            tx.many(Q.publish, rows.published)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
 
@@ -150,6 +154,7 @@ class CommitRows:
         task_rows = TaskRows(changes.created_tasks, changes.updated_tasks)
         self.created_tasks, self.updated_tasks = task_rows.created, task_rows.updated
         self.policies, self.elsewhere = task_rows.policies, task_rows.elsewhere
+        self.published = [published_row(value) for value in changes.published.values()]
         self.attempts = [attempt_row(attempt) for attempt in task_rows.attempts]
         self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(task_rows.attempts))]
         self.keys = {
@@ -163,7 +168,11 @@ class CommitRows:
 def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> list[str]:
     """The topics that the commit notifies; those of a task with a concurrency key follow when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
-    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in free}
+    topics = {
+        ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)
+        for task in free
+        if task.hold != TaskHold.TIMER
+    }
     run = changes.run
     topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
     topics.update(logs_topic(log.runner_id) for log in changes.logs)

@@ -38,7 +38,7 @@ _POLICY_COLUMNS = (
     "patience_ms",
     "expiries",
 )
-_NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold")
+_NEW_POLICY = ("uuid", "timeout_ms", "retry", "concurrency_key", "concurrency_limit", "hold", "deadline")
 _NOT_OF_A_TASK = ("seq", "short_name", "while_alive")
 _NOT_INSERTED = ("host", "pid", "attempt")
 _TASK_COLUMNS = [
@@ -110,12 +110,16 @@ def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
     if not _has_policy(task):
         return None
     params = policy_params(task)
-    params["hold"] = TaskHold.CONCURRENCY if task.concurrency_key else ""
+    params["hold"] = TaskHold.CONCURRENCY if task.concurrency_key else _timer(task)
     return {name: params[name] for name in _NEW_POLICY}
 
 
+def _timer(task: TaskDefinition) -> str:
+    return TaskHold.TIMER if task.hold == TaskHold.TIMER else ""
+
+
 def _has_policy(task: TaskDefinition) -> bool:
-    return bool(task.timeout_ms or task.retry is not None or task.concurrency_key)
+    return bool(task.timeout_ms or task.retry is not None or task.concurrency_key or _timer(task))
 
 
 def new_elsewhere(task: TaskDefinition) -> dict[str, Any] | None:

@@ -228,7 +228,7 @@ def _queries(wanted: TaskFilter) -> list[Query]:
     if wanted.state == TaskState.RUNNING:
         return [Q.find_running_tasks]
     if wanted.state == TaskState.PENDING:
-        return [Q.find_held_tasks] if wanted.hold else [Q.find_held_tasks, Q.find_pending_tasks]
+        return [Q.find_tasks_on_hold] if wanted.hold else [Q.find_held_tasks, Q.find_pending_tasks]
     return [Q.find_tasks_named if wanted.prefix else Q.find_tasks]
 
 
@@ -270,3 +270,14 @@ class ElsewhereTables(Tables):
 
     def told(self, task: TaskDefinition) -> bool:
         return bool(self.database.write(lambda tx: tx.run(Q.told, uuid=task.uuid)))
+
+
+class TimerTables(Tables):
+    """The TimerStore protocol."""
+
+    def next_timer(self) -> int | None:
+        due: int | None = self.database.select(Q.next_timer)[0]["due"]
+        return due
+
+    def due_timers(self, limit: int = 500) -> list[TaskDefinition]:
+        return [task_from(row) for row in self.database.select(Q.due_timers, limit=limit)]

@@ -138,7 +138,7 @@ create index afl_tasks_step on afl_tasks (step_id) {if_any:step_id};
 create index afl_tasks_run on afl_tasks (workflow_id) {if_any:workflow_id};
 create index afl_tasks_pending on afl_tasks (task_list_name, priority desc, seq) where state = 'pending' and hold = '';
 create index afl_tasks_running on afl_tasks (owner) where state = 'running';
-create index afl_tasks_special on afl_tasks (concurrency_key, hold, priority desc, seq)
+create index afl_tasks_special on afl_tasks (hold, concurrency_key, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 -- What is done elsewhere, and what has ended without the other side having been told.
 create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';

@@ -134,7 +134,8 @@ insert into afl_tasks (
 )
 -- name: set_policy
 update afl_tasks set timeout_ms = :timeout_ms, retry = :retry, concurrency_key = :concurrency_key,
-    concurrency_limit = :concurrency_limit, hold = :hold
+    concurrency_limit = :concurrency_limit, hold = :hold,
+    deadline = case when :hold <> 'timer' then 0 when :deadline > 0 then :deadline else {now} + :timeout_ms end
 where uuid = :uuid
 -- name: set_elsewhere
 update afl_tasks set via = :via, bridge = :bridge, patience_ms = :patience_ms,
@@ -229,6 +230,16 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and via >= :via_from and via < :via_beyond
     and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 order by +seq limit :limit
+-- name: find_tasks_on_hold
+select * from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and state = 'pending' and hold = :hold and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and via >= :via_from and via < :via_beyond
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
+order by +seq limit :limit
 -- name: find_pending_tasks
 select * from afl_tasks
 where state = 'pending' and hold = '' and (:name = '' or name = :name or short_name = :name)
@@ -244,6 +255,16 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
     and state = 'pending' and hold = '' and not_before > {now}
     and (cast(:task_list as text) is null or task_list_name = cast(:task_list as text))
     and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text))
+-- name: publish
+insert into afl_published (workflow_id, name, value, updated) values (:workflow_id, :name, :value, :updated)
+on conflict (workflow_id, name) do update set value = excluded.value, updated = excluded.updated
+-- name: get_published
+select name, value, updated from afl_published where workflow_id = :workflow_id order by name
+-- name: next_timer
+select min(deadline) - {now} as due from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pending'
+-- name: due_timers
+select * from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pending' and deadline <= {now}
+order by deadline limit :limit
 -- name: get_held_back
 select * from afl_tasks
 where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
@@ -440,12 +461,13 @@ returning task_list_name, via
 -- name: waiting_keys
 with recursive keys (id) as (
     select min(concurrency_key) from afl_tasks
-    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and concurrency_key > ''
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        and hold = 'concurrency' and concurrency_key > ''
     union all
     select (
         select min(t.concurrency_key) from afl_tasks t
         where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
-            and t.concurrency_key > keys.id)
+            and t.hold = 'concurrency' and t.concurrency_key > keys.id)
     from keys where keys.id is not null
 )
 select id as concurrency_key from keys where id is not null and (
@@ -533,6 +555,8 @@ with chosen as {materialized} (
 delete from afl_logs where seq {seq_of:chosen} returning seq
 -- name: delete_run_logs
 delete from afl_logs where runner_id {in:ids}
+-- name: delete_run_published
+delete from afl_published where workflow_id {in:ids}
 -- name: delete_run_inputs
 delete from afl_inputs where workflow_id {in:ids}
 -- name: delete_runner_records

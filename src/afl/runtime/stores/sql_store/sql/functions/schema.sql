@@ -124,7 +124,10 @@ begin
             timeout_ms = (p_policies -> t.uuid ->> 'timeout_ms')::bigint, retry = p_policies -> t.uuid ->> 'retry',
             concurrency_key = p_policies -> t.uuid ->> 'concurrency_key',
             concurrency_limit = (p_policies -> t.uuid ->> 'concurrency_limit')::bigint,
-            hold = p_policies -> t.uuid ->> 'hold'
+            hold = p_policies -> t.uuid ->> 'hold',
+            deadline = case when p_policies -> t.uuid ->> 'hold' <> 'timer' then 0
+                when (p_policies -> t.uuid ->> 'deadline')::bigint > 0 then (p_policies -> t.uuid ->> 'deadline')::bigint
+                else now_ms + (p_policies -> t.uuid ->> 'timeout_ms')::bigint end
         where t.uuid = any(array(select jsonb_object_keys(p_policies)));
     end if;
     if p_elsewhere is not null then
@@ -136,6 +139,12 @@ begin
             lease_until = case when hold = '' and (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint > 0
                 then now_ms + (p_elsewhere -> t.uuid ->> 'patience_ms')::bigint else 0 end
         where t.uuid = any(array(select jsonb_object_keys(p_elsewhere)));
+    end if;
+    if p ? 'published' then
+        insert into afl_published (workflow_id, name, value, updated)
+        select v ->> 'workflow_id', v ->> 'name', v ->> 'value', (v ->> 'updated')::bigint
+        from jsonb_array_elements(p -> 'published') as v
+        on conflict (workflow_id, name) do update set value = excluded.value, updated = excluded.updated;
     end if;
     if p ? 'logs' then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.

@@ -1,0 +1,49 @@
+"""The steps of namespace `sys` that the runtime does itself: timers and published values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from afl.language.timers import MAX_SLEEP_MS, time_problem
+from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.errors import StepFailure
+
+SLEEP, UNTIL, PUBLISH = "sys.Sleep", "sys.Until", "sys.Publish"
+TIMERS = (SLEEP, UNTIL)
+MAX_PUBLISHED_NAME = 200
+
+
+def set_timer(task: TaskDefinition) -> None:
+    """Make the task of a `Sleep` or `Until` a timer; nothing for any other. StepFailure (BadTimer) for a bad time."""
+    if task.name == SLEEP:
+        task.timeout_ms, task.hold = _milliseconds(task.params["ms"]), TaskHold.TIMER
+    elif task.name == UNTIL:
+        task.deadline, task.hold = _moment(task.params["time"]), TaskHold.TIMER
+
+
+def published_name(params: Mapping[str, Any]) -> str:
+    """The name under which a value is published; StepFailure (BadName) for one that cannot be."""
+    name = params["name"]
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_PUBLISHED_NAME:
+        raise StepFailure(
+            f"{PUBLISH}: the name is {name!r}; expected 1 to {MAX_PUBLISHED_NAME} characters", "BadName"
+        )
+    return name
+
+
+def _milliseconds(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SLEEP_MS:
+        raise StepFailure(
+            f"{SLEEP}: ms is {value!r}; expected a whole number from 0 to {MAX_SLEEP_MS} (100 years)",
+            "BadTimer",
+        )
+    return value
+
+
+def _moment(value: Any) -> int:
+    problem = time_problem(value)
+    if problem:
+        raise StepFailure(f"{UNTIL}: {problem}", "BadTimer")
+    return max(1, round(datetime.fromisoformat(value).timestamp() * 1000))
