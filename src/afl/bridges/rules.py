@@ -14,7 +14,7 @@ from typing import Any
 from afl.kernel.errors import SettingError
 from afl.runtime.program.policies import BRIDGES
 
-KINDS = tuple(BRIDGES.values())
+KINDS = tuple(kind for kind in BRIDGES.values() if kind != "signal")  # of which the workflow has the names
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ _SWEEP_SECONDS = 0.5
 _CLOSING_SECONDS = 10.0
 _CLAIMED = 100
 _PEOPLE = "human"
+_SIGNALS = "signal"
 _NEEDS = {
     "agent": "turns need a store on SQLite or PostgreSQL",
     "fleet": pip_install("fleet"),
@@ -85,14 +86,17 @@ class BridgeService:
         return list(self._factories)
 
     def expects_result(self, task: TaskDefinition) -> bool:
-        """Whether an open task can complete without a handler: its bridge is hosted here and accepts it."""
+        """Whether an open task can complete without a handler: its bridge is hosted here and accepts it.
+
+        A signal may come at any time, from any process.
+        """
         via = task.via or self._rules.via(task.name) or ""
-        return via.partition(":")[0] in self._factories and not self.reason(task)
+        return via.partition(":")[0] in (*self._factories, _SIGNALS) and not self.reason(task)
 
     def reason(self, task: TaskDefinition) -> str:
         """Why a task could not be started; empty: it is started, or will be soon."""
         kind = task.via.partition(":")[0]
-        if kind not in ("", _PEOPLE) and kind not in self._factories:
+        if kind not in ("", _PEOPLE, _SIGNALS) and kind not in self._factories:
             return f"this process has no bridge to it; {_NEEDS.get(kind, 'nobody has one')}"
         return next(
             (worker.reasons[task.uuid] for worker in self._workers if task.uuid in worker.reasons), ""

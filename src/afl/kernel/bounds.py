@@ -26,6 +26,7 @@ _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 _PLAIN = rf"\A[^{_CONTROL}]*\Z"
 _NO_NUL = r"\A[^\x00]*\Z"
 _is_plain = re.compile(_PLAIN).match
+A_NAME = f"1 to {LONGEST_NAME} characters, no control characters among them"
 _WORDS = {
     f"matching regex {_PLAIN!r}": "without control characters",
     f"matching regex {_NO_NUL!r}": "without NUL",
@@ -55,9 +56,7 @@ def is_name(value: str, *, but: str = "") -> bool:
 def check_name(value: Any, what: str) -> str:
     """The value when it is a name; else InputError."""
     if not isinstance(value, str) or not is_name(value):
-        raise InputError(
-            f"{what} is {str(value)[:80]!r}; expected 1 to {LONGEST_NAME} characters, no control characters among them"
-        )
+        raise InputError(f"{what} is {str(value)[:80]!r}; expected {A_NAME}")
     return value
 
 

@@ -20,6 +20,7 @@ from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluation.reopening import retry_run
 from afl.runtime.evaluation.session import Session
+from afl.runtime.evaluation.signals import receive_signals
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import Outcome
@@ -90,7 +91,11 @@ class Evaluator:
             session = self.begin(
                 program, inputs, runner_id=runner_id, task_list=task_list, workflow_id=run_id
             )
-            return self._finish(session)
+            result = self._finish(session)
+            if session.has_received:
+                before, result = result, self.resume(run_id)
+                result.iterations += before.iterations
+            return result
         except Exception as error:
             return self._broken(run_id, error)
 
@@ -180,6 +185,7 @@ class Evaluator:
 
     def _resume(self, workflow_id: WorkflowId) -> ExecutionResult:
         run, iterations = None, 0
+        self._receive_signals(workflow_id)
         while (marks := self.persistence.get_marks(workflow_id)) or self._was_abandoned(workflow_id, run):
             session = self.take(workflow_id)
             if session is None:
@@ -192,6 +198,12 @@ class Evaluator:
             if session.timed_out or run.is_over:
                 return self.result(run, iterations, timed_out=session.timed_out)
         return self.result(run or self._get_run(workflow_id), max(iterations, 1))
+
+    def _receive_signals(self, workflow_id: WorkflowId) -> None:
+        """Signals that whoever had the run last did not give to its tasks any more."""
+        run = self._get_run(workflow_id)
+        if run.waiting and not run.is_over:
+            receive_signals(self.persistence, self.programs.load(run.program_hash), workflow_id)
 
     def _was_abandoned(self, workflow_id: WorkflowId, ours: RunDefinition | None) -> bool:
         """Whether a run we have not just had in hand was left between two fixed points."""
@@ -242,6 +254,7 @@ class Evaluator:
     def _finish(self, session: Session) -> ExecutionResult:
         session.advance(self.max_iterations)
         session.close()
+        session.receive_signals()
         run = session.run
         if run.state == RunnerState.COMPLETED:
             self.telemetry.log_workflow_complete(run.workflow_id, run.outputs)

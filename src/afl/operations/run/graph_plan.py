@@ -42,17 +42,7 @@ def doer(statement: StatementDefinition, called: Declaration | None) -> str:
         for use in uses:
             kind = BRIDGES.get(use.target.removeprefix(NAMESPACE))
             if kind is not None and use.target.startswith(NAMESPACE):
-                return f"{kind}:{_constant_name(use.ast)}".rstrip(":")
-    return ""
-
-
-def _constant_name(use: Mapping[str, object]) -> str:
-    """The bridge's first argument if it is a text; one that is worked out is known when the step runs."""
-    args = use.get("args")
-    for arg in args if isinstance(args, list) else []:
-        value = arg.get("value", {})
-        if arg.get("name") == "name" and value.get("type") == "String":
-            return str(value.get("value", ""))
+                return f"{kind}:{use.constant_name or ''}".rstrip(":")
     return ""
 
 

@@ -38,7 +38,7 @@ from afl.operations.work.offers import Offer, offer_of
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.inputs import check_inputs
-from afl.runtime.program.policies import BRIDGES, NAMESPACE
+from afl.runtime.program.policies import BRIDGES
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.task_handlers.capture import capturing_logging
@@ -134,7 +134,7 @@ def hosted_for(
 
 def goes_elsewhere(program: Program) -> bool:
     """Whether a program has a mixin that sends work elsewhere, at a call or in a signature."""
-    return any(f'"target":"{NAMESPACE}{mixin}"' in program.text for mixin in BRIDGES)
+    return any(program.uses_of(mixin) for mixin in BRIDGES)
 
 
 def bridge_service(

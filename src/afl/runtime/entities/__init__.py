@@ -50,6 +50,7 @@ from afl.runtime.entities.servers import (
     ServerDefinition,
     ServerState,
 )
+from afl.runtime.entities.signals import SignalDefinition
 from afl.runtime.entities.tasks import (
     FACET_INFO,
     POISONED_ERROR,
@@ -101,6 +102,7 @@ __all__ = [
     "ScriptCode",
     "ServerDefinition",
     "ServerState",
+    "SignalDefinition",
     "SourceText",
     "StatementArguments",
     "StatementDefinition",

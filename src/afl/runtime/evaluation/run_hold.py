@@ -13,6 +13,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.context import ExecutionContext
 from afl.runtime.evaluation.ending import end_failed, end_if_over
 from afl.runtime.evaluation.pace import Pace
+from afl.runtime.evaluation.signals import receive_signals
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
@@ -42,6 +43,7 @@ class RunHold:
         self._earlier = run.iterations
         self.observe: Callable[[list[StepDefinition]], None] | None = None
         self.timed_out = False
+        self.has_received = False  # signals, after the last commit
         self._pace = pace or Pace()
         self._persistence = persistence
         self._last_commit = time.monotonic()
@@ -129,6 +131,17 @@ class RunHold:
         end_failed(self.run, StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
         tracing.run_ended(self.run)
+
+    def receive_signals(self) -> bool:
+        """After a commit: give signals that came early to the tasks that wait for them now; whether there were any.
+
+        Then the run has marks to be consumed. Whoever delivers a signal stores it first and looks for a task then, so
+        one of both sees the other.
+        """
+        waits = self.run.waiting > 0 and not self.run.is_over
+        program, run = self.context.program, self.context.workflow_id
+        self.has_received = waits and receive_signals(self._persistence, program, run) > 0
+        return self.has_received
 
     @property
     def tasks(self) -> list[TaskDefinition]:

@@ -24,6 +24,7 @@ from afl.runtime.persistence.runs import ControlStore, RetentionStore, RunnerSto
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
 from afl.runtime.persistence.steps import EventStore, PublishedStore, StepStore
 from afl.runtime.persistence.tasks import AttemptStore, ClaimStore, ElsewhereStore, TaskStore, TimerStore
+from afl.runtime.persistence.signals import SignalStore
 
 if TYPE_CHECKING:
     from afl.kernel.errors import AgentFlowError
@@ -42,6 +43,7 @@ class PersistenceAPI(
     ClaimStore,
     ElsewhereStore,
     TimerStore,
+    SignalStore,
     RunStore,
     RunnerStore,
     ControlStore,

@@ -147,13 +147,15 @@ class Outcome:
     state; without owner any task of the step is closed (an operator's act).
 
     With `elsewhere` it is the other side that ended it: the task must still be there, by its epoch and `via`.
-    `logs` are entries for the run's log, stored with the rest.
+    `logs` are entries for the run's log, stored with the rest. `signal_id` is the signal that the task receives with
+    it: nothing is stored if another task has received it.
     """
 
     step: StepDefinition
     task: TaskDefinition | None
     elsewhere: bool = False
     logs: tuple[LogDefinition, ...] = ()
+    signal_id: str = ""
 
 
 def leaves_word(outcome: Outcome) -> bool:

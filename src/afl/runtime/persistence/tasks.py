@@ -199,7 +199,8 @@ class ElsewhereStore(Protocol):
 
     The time of such a task (`timeout_ms`, `patience_ms`) begins at once. It keeps that hold while its run is paused,
     and counts as active among the tasks of its key. When somebody but the other side ends it (cancel, a timeout, an
-    operator), the hold stays as the mark that the other side has not been told, but for people, who need not be told.
+    operator), the hold stays as the mark that the other side has not been told, but for people and signals, which need
+    not be told.
     An Outcome `elsewhere` is the other side's own word: it has an effect only if the task is still pending there,
     under the same epoch and `via`.
     """

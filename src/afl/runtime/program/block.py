@@ -29,9 +29,30 @@ class MixinUse:
     alias: str | None = None
     ast: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def constant_name(self) -> str | None:
+        """The argument `name`, if it is a text; None for one that is worked out when the step runs."""
+        for arg in self.ast.get("args") or []:
+            value = arg.get("value", {})
+            if arg.get("name") == "name" and value.get("type") == "String":
+                return str(value.get("value", ""))
+        return None
+
 
 POLICIES = frozenset(
-    {"After", "Retry", "Timeout", "Priority", "TaskList", "Concurrency", "Agent", "Fleet", "Message", "Human"}
+    {
+        "After",
+        "Retry",
+        "Timeout",
+        "Priority",
+        "TaskList",
+        "Concurrency",
+        "Agent",
+        "Fleet",
+        "Message",
+        "Human",
+        "Signal",
+    }
 )  # the mixins of namespace sys
 
 

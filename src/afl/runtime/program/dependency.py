@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,15 @@ class DependencyGraph:
     def get_all_statements(self) -> list[StatementDefinition]:
         """The statements in program order."""
         return list(self.statements.values())
+
+    def every_statement(self) -> Iterator[StatementDefinition]:
+        """The statements of the block, and those of all blocks within."""
+        for statement in self.statements.values():
+            yield statement
+            for body in (*statement.bodies, *filter(None, [statement.catch])):
+                yield from body.every_statement()
+        for case in self.cases:
+            yield from case.graph.every_statement()
 
     def topological_order(self) -> list[StatementId]:
         """Ids such that each comes after what it refers to; ids on a cycle are left out."""

@@ -1,7 +1,7 @@
 """Policies of a step: what the workflow says, by facets of the namespace `sys`, about how its task is handled.
 
 A policy at the call counts before one of the same name in the facet's own signature. A bridge (`Agent`, `Fleet`,
-`Message`, `Human`) says where the task is done; one at the call counts before any of the signature.
+`Message`, `Human`, `Signal`) says where the task is done; one at the call counts before any of the signature.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.backoff import Backoff
+from afl.kernel.bounds import A_NAME, is_name
 from afl.kernel.errors import CorruptRow
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
@@ -25,6 +26,7 @@ BRIDGES = {
     "Fleet": "fleet",
     "Message": "message",
     "Human": "human",
+    "Signal": "signal",
 }  # mixin -> kind of `via`
 
 _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
@@ -77,8 +79,8 @@ def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
 def timeout_text(task: TaskDefinition) -> str:
     """The error of an attempt whose time was up."""
     kind, _, who = task.via.partition(":")
-    due = f"answered by {who}" if kind == "human" else "done"
-    return f"not {due} after {task.timeout_ms} ms"
+    dues = {"human": f"answered by {who}", "signal": f"signaled by {who}"}
+    return f"not {dues.get(kind, 'done')} after {task.timeout_ms} ms"
 
 
 def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
@@ -154,6 +156,12 @@ def _human(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     task.patience_ms = round(minutes * _UNITS["minutes"])
 
 
+def _signal(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _bridge(task, "Signal", values)
+    if not is_name(values["name"]):
+        raise _bad("Signal", f"the name is {values['name'][:80]!r}; expected {A_NAME}")
+
+
 def _bridge(task: TaskDefinition, bridge: str, values: Mapping[str, Any]) -> None:
     """The task is done elsewhere; what the mixin says besides goes along."""
     name = _word(bridge, "name", values.get("name"))
@@ -191,4 +199,5 @@ _POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {
     "Fleet": _fleet,
     "Message": _message,
     "Human": _human,
+    "Signal": _signal,
 }

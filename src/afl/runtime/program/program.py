@@ -11,7 +11,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.program.block import StatementDefinition
+from afl.runtime.program.block import MixinUse, StatementDefinition
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.dependency import DependencyGraph, bind
 from afl.runtime.program.expression import Evaluate
@@ -65,6 +65,27 @@ class Program:
     def schemas(self) -> dict[str, dict[str, TypeSpec]]:
         """Field types by schema name."""
         return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
+
+    def uses_of(self, mixin: str) -> list[tuple[str, MixinUse]]:
+        """Where a built-in mixin ("Signal") stands: the facets whose signature or call has it, each with its use."""
+        if f'{mixin}"' not in self.text:
+            return []
+        found: list[tuple[str, MixinUse]] = []
+        for declared in {id(each): each for each in (*self.declarations.values(), self.workflow)}.values():
+            found += [(declared.name, use) for use in declared.mixins]
+            for graph in (*declared.bodies, *filter(None, [declared.catch])):
+                found += [(each.facet_name, use) for each in graph.every_statement() for use in each.mixins]
+        return [(facet, use) for facet, use in found if use.target == f"sys.{mixin}"]
+
+    @cached_property
+    def signals(self) -> dict[str, set[str | None]]:
+        """The names of the signals that event facets wait for, by facet; None among them is one worked out later."""
+        names: dict[str, set[str | None]] = {}
+        for facet, use in self.uses_of("Signal"):
+            called = self.declarations.get(facet)
+            if called is not None and called.is_event:
+                names.setdefault(facet, set()).add(use.constant_name)
+        return names
 
     def workflows(self) -> list[str]:
         """Full names of all workflows."""

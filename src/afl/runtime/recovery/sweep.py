@@ -23,6 +23,7 @@ from afl.runtime.entities import (
     retried,
 )
 from afl.runtime.evaluation.outcome import completed, failed
+from afl.runtime.evaluation.signals import receive_named
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
@@ -226,3 +227,12 @@ def _hold(store: PersistenceAPI, new: TaskDefinition) -> None:
         new.hold = TaskHold.ELSEWHERE
         new.deadline = store.now() + new.timeout_ms if new.timeout_ms else 0
         new.lease_until = store.now() + new.patience_ms if new.patience_ms else 0
+
+
+def receive_lost_signals(evaluator: Evaluator, limit: int = 100) -> int:
+    """Give signals to tasks that wait for them where whoever should have done it is gone; how many."""
+    received = 0
+    for run, name in evaluator.persistence.get_receivable(limit=limit):
+        with _apart.item(f"signal {name} of run {run}"):
+            received += receive_named(evaluator.persistence, evaluator.programs.of_run(run), run, name)
+    return received

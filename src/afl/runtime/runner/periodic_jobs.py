@@ -10,7 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.isolation import Isolation
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.sweep import continue_lost_steps
+from afl.runtime.recovery.sweep import continue_lost_steps, receive_lost_signals
 from afl.runtime.schedules import WorkflowSchedules
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,8 @@ def periodic_jobs_of(store: PersistenceAPI, evaluator: Evaluator, retention_days
 
 
 def _help_on(evaluator: Evaluator) -> bool:
-    return continue_lost_steps(evaluator, _LOST_STEPS_BATCH) == _LOST_STEPS_BATCH
+    received = receive_lost_signals(evaluator, _LOST_STEPS_BATCH)
+    return continue_lost_steps(evaluator, _LOST_STEPS_BATCH) == _LOST_STEPS_BATCH or received > 0
 
 
 def _prune(store: PersistenceAPI, days: int, apart: Isolation) -> bool:

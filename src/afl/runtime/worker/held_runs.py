@@ -305,10 +305,14 @@ class HeldRuns:
             self._sessions[run] = session, time.monotonic()  # the last: the order is that of the last change
 
     def _look_again(self, session: Session) -> None:
-        """A run was released: another worker may have stored a result while it was still held here."""
+        """What may have come in the meantime: signals for new tasks, and results that another worker stored for a run
+        that was still held here when it did.
+        """
         run = session.run
         released = run.workflow_id not in self._sessions and not run.is_over and run.waiting > 0
-        if released and self._store.get_marks(WorkflowId(run.workflow_id), limit=1):
+        if session.receive_signals() or (
+            released and self._store.get_marks(WorkflowId(run.workflow_id), limit=1)
+        ):
             self.advance(run.workflow_id)
 
     # -- what goes wrong --------------------------------------------------------------------------------------

@@ -71,7 +71,13 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("task_newest_index", "-seq"),
         # Only where there is anything to find: most tasks have no hold, delay or deadline.
         _index("task_hold_index", "hold", "seq", partialFilterExpression={"hold": {"$gt": ""}}),
-        _index("task_elsewhere_index", "via", "seq", partialFilterExpression={"hold": TaskHold.ELSEWHERE}),
+        _index(
+            "task_elsewhere_run_index",
+            "via",
+            "workflow_id",
+            "seq",
+            partialFilterExpression={"hold": TaskHold.ELSEWHERE},
+        ),
         _index("task_due_index", "not_before", partialFilterExpression={"not_before": {"$gt": 0}}),
         _index("task_deadline_index", "deadline", partialFilterExpression={"deadline": {"$gt": 0}}),
         _index("task_owner_index", "owner", partialFilterExpression=_RUNNING),
@@ -84,6 +90,12 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("attempt_workflow_id_index", "workflow_id"),
     ],
     "published": [_index("published_name_index", "workflow_id", "name", unique=True)],
+    "signals": [
+        _index("signal_id_index", "workflow_id", "id", unique=True),
+        _index(
+            "signal_unreceived_index", "workflow_id", "name", "seq", partialFilterExpression={"task_id": ""}
+        ),
+    ],
     "runs": [
         _unique("run_uuid_index", "uuid"),
         _index("run_state_index", "state"),

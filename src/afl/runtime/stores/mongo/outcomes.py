@@ -42,6 +42,8 @@ class OutcomeCollection(Collections):
             if chosen:
                 database.steps.bulk_write([each.step for each in chosen], session=session)
                 database.events.bulk_write([each.mark for each in chosen], session=session)
+                if signals := [one for each in chosen for one in each.signals]:
+                    database.signals.bulk_write(signals, session=session)
                 if tasks := [one for each in chosen for one in each.tasks]:
                     database.tasks.bulk_write(tasks, session=session)
                 append_logs(database, session, [log for each in chosen for log in each.logs])
@@ -90,6 +92,7 @@ class _Writes:
     mark: InsertOne[Document]
     logs: list[Document]
     attempts: list[AttemptDefinition]
+    signals: list[UpdateOne]
 
     @classmethod
     def of(cls, outcome: Outcome) -> _Writes:
@@ -108,6 +111,7 @@ class _Writes:
             InsertOne(event_document(mark_of(outcome))),
             [log_document(log) for log in outcome.logs],
             ended_attempts([outcome.task]),
+            _receiving(outcome),
         )
 
 
@@ -127,6 +131,13 @@ def _closing(outcome: Outcome) -> UpdateOne:
         return closing(task)
     bridge = map_value(task.bridge, f"the bridge of task {task.uuid}")
     return UpdateOne(still_elsewhere(task), {"$set": {**_ending(task), "bridge": bridge, "hold": ""}})
+
+
+def _receiving(outcome: Outcome) -> list[UpdateOne]:
+    if not outcome.signal_id or outcome.task is None:
+        return []
+    signal = {"workflow_id": outcome.step.workflow_id, "id": outcome.signal_id}
+    return [UpdateOne(signal, {"$set": {"task_id": outcome.task.uuid}})]
 
 
 def _ending(task: TaskDefinition) -> Document:
@@ -150,11 +161,15 @@ def _accepted(
     ]
     tasks = _found(database, session, "tasks", claims, *_CLAIM)
     accepted = []
+    received: set[tuple[str, str]] = set()
     for outcome, mark in zip(outcomes, marks, strict=True):
         waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT
         good = waiting and mark not in ended and _is_there(outcome, tasks)
+        signal = (outcome.step.workflow_id, outcome.signal_id)
+        good = good and signal not in received and _is_unreceived(database, session, outcome)
         if good:
             ended[mark] = {}  # a second outcome for it in the same call comes late
+            received |= {signal} if outcome.signal_id else set()
         accepted.append(good)
     return accepted
 
@@ -164,6 +179,13 @@ def _is_there(outcome: Outcome, tasks: dict[str, Document]) -> bool:
         return _is_held(outcome.task, tasks)
     stored, expected = tasks.get(outcome.task.uuid, {}), still_elsewhere(outcome.task)
     return all(stored.get(name) == value for name, value in expected.items())
+
+
+def _is_unreceived(database: Database[Document], session: ClientSession, outcome: Outcome) -> bool:
+    if not outcome.signal_id:
+        return True
+    signal = {"workflow_id": outcome.step.workflow_id, "id": outcome.signal_id, "task_id": ""}
+    return database.signals.find_one(signal, {"_id": 1}, session=session) is not None
 
 
 def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:

@@ -130,14 +130,14 @@ def held_by_its_claim(task: TaskDefinition) -> Document:
 
 _OPEN = [TaskState.PENDING, TaskState.RUNNING]
 _VIA: Document = {"$ifNull": ["$via", ""]}
-_IS_HUMAN: Document = {"$eq": [{"$substrBytes": [_VIA, 0, 6]}, "human:"]}
+_IS_NEVER_TOLD: Document = {"$in": [{"$substrBytes": [_VIA, 0, 6]}, ["human:", "signal"]]}
 
 # What the hold of a task becomes when somebody but the other side ends it: the mark that it has not been told.
 UNTOLD: Document = {
     "$cond": [
         {"$eq": [_VIA, ""]},
         {"$ifNull": ["$hold", ""]},
-        {"$cond": [_IS_HUMAN, "", TaskHold.ELSEWHERE]},
+        {"$cond": [_IS_NEVER_TOLD, "", TaskHold.ELSEWHERE]},
     ]
 }
 

@@ -247,6 +247,7 @@ def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_run_events,
             Q.delete_run_tasks,
             Q.delete_run_attempts,
+            Q.delete_run_signals,
             Q.delete_run_logs,
             Q.delete_run_published,
             Q.delete_run_inputs,

@@ -180,10 +180,14 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
     stored = tx.one(Q.lock_step, id=step.id)
     if stored is None or stored["state"] != StepState.EVENT_TRANSMIT or tx.one(Q.get_event, id=mark.id):
         return False
+    if outcome.signal_id and not tx.one(Q.lock_signal, workflow_id=step.workflow_id, id=outcome.signal_id):
+        return False
     if task is not None and not (
         _end_elsewhere(tx, task) if outcome.elsewhere else close_task(tx, closing_params(task))
     ):
         return False
+    if outcome.signal_id and task is not None:
+        tx.run(Q.receive_signal, workflow_id=step.workflow_id, id=outcome.signal_id, task_id=task.uuid)
     failure = error_data(step.transition.error)
     tx.run(
         Q.finish_step,

@@ -141,7 +141,7 @@ create index afl_tasks_running on afl_tasks (owner) where state = 'running';
 create index afl_tasks_special on afl_tasks (hold, concurrency_key, priority desc, seq)
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running');
 -- What is done elsewhere, and what has ended without the other side having been told.
-create index afl_tasks_elsewhere on afl_tasks (state, via, seq) where hold = 'elsewhere';
+create index afl_tasks_elsewhere on afl_tasks (state, via, workflow_id, seq) where hold = 'elsewhere';
 -- When timers fire, and when the time of what is done elsewhere is up.
 create index afl_tasks_deadline on afl_tasks (hold, deadline) where deadline > 0 and state = 'pending';
 -- What goes with no run when it is old.

@@ -93,6 +93,41 @@ values (:id, :step_id, :workflow_id, :state, :event_type, :payload) on conflict 
 -- name: delete_events
 delete from afl_events where id {in:ids}
 
+-- name: insert_signal
+insert into afl_signals (workflow_id, id, name, value, created) values (:workflow_id, :id, :name, :value, :created)
+-- name: get_signal
+select * from afl_signals where workflow_id = :workflow_id and id = :id
+-- name: count_unreceived
+select count(*) as found from (
+    select 1 from afl_signals where workflow_id = :workflow_id and name = :name and task_id = '' limit :most
+) as unreceived
+-- name: get_signals
+select * from afl_signals where workflow_id = :workflow_id and task_id = '' and seq > :after order by seq limit :limit
+-- name: get_signals_named
+select * from afl_signals where workflow_id = :workflow_id and name = :name and task_id = '' and seq > :after
+order by seq limit :limit
+-- name: lock_signal
+select 1 as found from afl_signals where workflow_id = :workflow_id and id = :id and (task_id = '') is true {for_update}
+-- name: receive_signal
+update afl_signals set task_id = :task_id where workflow_id = :workflow_id and id = :id and (task_id = '') is true
+-- name: get_signal_tasks
+select * from afl_tasks
+where hold = 'elsewhere' and state = 'pending' and via = :via and workflow_id = :workflow_id order by seq limit :limit
+-- name: get_receivable
+select s.workflow_id, s.name from (select distinct workflow_id, name from afl_signals where task_id = '') as s
+where exists (
+    select 1 from afl_tasks t
+    where t.hold = 'elsewhere' and t.state = 'pending' and t.via = 'signal:' || s.name and t.workflow_id = s.workflow_id)
+limit :limit
+-- name: get_receivable_of
+select s.workflow_id, s.name from (
+    select distinct workflow_id, name from afl_signals where workflow_id = :workflow_id and task_id = ''
+) as s
+where exists (
+    select 1 from afl_tasks t
+    where t.hold = 'elsewhere' and t.state = 'pending' and t.via = 'signal:' || s.name and t.workflow_id = s.workflow_id)
+limit :limit
+
 -- name: insert_attempt
 insert into afl_attempts (
     workflow_id, task_id, number, step_id, worker, outcome, host, pid, queued, started, ended, error_type, error,
@@ -324,7 +359,7 @@ update afl_tasks set state = :state, error = :error, result = :result, updated =
 where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: close_task
 update afl_tasks set state = :state, error = :error, result = :result, updated = :updated,
-    hold = case when via = '' then hold when substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
+    hold = case when via = '' then hold when substr(via, 1, 6) in ('human:', 'signal') then '' else 'elsewhere' end
 where uuid = :uuid and state in ('pending', 'running')
 -- name: close_elsewhere
 update afl_tasks set state = :state, error = :error, result = :result, bridge = :bridge, updated = :updated, hold = ''
@@ -517,7 +552,7 @@ select * from afl_tasks
 where workflow_id = :workflow_id and workflow_id <> '' and (state = 'running') is true order by +seq {for_update}
 -- name: cancel_tasks
 update afl_tasks set state = 'canceled', epoch = epoch + 1, error = :error, updated = :updated,
-    hold = case when via = '' or substr(via, 1, 6) = 'human:' then '' else 'elsewhere' end
+    hold = case when via = '' or substr(via, 1, 6) in ('human:', 'signal') then '' else 'elsewhere' end
 where workflow_id = :workflow_id and workflow_id <> '' and state in ('pending', 'running')
 -- name: delete_marks
 delete from afl_events where workflow_id = :workflow_id and event_type = 'StepContinue'
@@ -557,6 +592,8 @@ delete from afl_logs where seq {seq_of:chosen} returning seq
 delete from afl_logs where runner_id {in:ids}
 -- name: delete_run_published
 delete from afl_published where workflow_id {in:ids}
+-- name: delete_run_signals
+delete from afl_signals where workflow_id {in:ids}
 -- name: delete_run_inputs
 delete from afl_inputs where workflow_id {in:ids}
 -- name: delete_runner_records

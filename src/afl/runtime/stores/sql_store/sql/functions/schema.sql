@@ -74,7 +74,7 @@ begin
                 started = case when p_closed -> t.uuid ->> 'owner' = '' then t.started
                     else (p_closed -> t.uuid ->> 'started')::bigint end,
                 host = p_closed -> t.uuid ->> 'host', pid = (p_closed -> t.uuid ->> 'pid')::bigint,
-                hold = case when via = '' then hold when left(via, 6) = 'human:' then '' else 'elsewhere' end
+                hold = case when via = '' then hold when left(via, 6) in ('human:', 'signal') then '' else 'elsewhere' end
             where t.uuid = any(array(select jsonb_object_keys(p_closed))) and (
                 (t.state in ('pending', 'running') and p_closed -> t.uuid ->> 'owner' = '')
                 or (t.state = 'running' and t.owner = p_closed -> t.uuid ->> 'owner'
