@@ -43,6 +43,7 @@ COMMANDS = {
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Stop a run where it stands."),
     "unpause": Entry("control_command", "unpause", "Let a paused run go on."),
+    "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
     "approvals": Entry("approvals_command", "approvals", "List and answer what waits for a person."),
     "flows": Entry("flows_command", "flows", "List, show and keep flows: stored sources."),
     "schedule": Entry("schedule_command", "schedule", "Have a workflow started by the clock."),
@@ -67,7 +68,7 @@ _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
     "Inspect": ("list", "show", "logs", "query", "why", "tasks", "ps"),
     "Operate": (
-        *("retry", "cancel", "pause", "unpause", "approvals", "flows"),
+        *("retry", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),

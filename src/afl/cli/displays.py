@@ -19,6 +19,7 @@ from afl.runtime.entities import TaskDefinition
 _BAR_WIDTH = 24
 _MARGIN_LINES = 4
 _SINGLE_LINES = 10
+_WAITS = 3
 
 
 class Display(Protocol):
@@ -86,6 +87,8 @@ class LiveDisplay:
                 table.add_row("", Text(f"and {len(folds) - room} more above", "dim"))
             for fold in folds[-room:]:
                 table.add_row(*self._row(fold))
+            for text in list(self.progress.waits.values())[:_WAITS]:
+                table.add_row(self._spinner, Text(text, "yellow"))
             table.add_row("", Text(self.progress.workflow, "bold"), self._sums(), self._elapsed())
             return table
 
@@ -146,10 +149,18 @@ class LineProgress(Progress):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
+        self._told: set[str] = set()
 
     def began(self, workflow_id: str, workflow_name: str) -> None:
         super().began(workflow_id, workflow_name)
         self._print(f"run {workflow_id} of {workflow_name}")
+
+    def awaited(self, tasks: list[TaskDefinition]) -> None:
+        super().awaited(tasks)
+        for task, text in self.waits.items():
+            if task not in self._told and len(self._told) < _SINGLE_LINES:
+                self._told.add(task)
+                self._print(text)
 
     def task_ended(self, task: TaskDefinition, error: str | None) -> None:
         super().task_ended(task, error)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afl.cli.console import duration
+from afl.operations.run.signaling import how_to_deliver
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.program import paths
 from afl.runtime.step import StepDefinition
@@ -71,6 +72,7 @@ class Progress:
         self.workflow = ""
         self.began_at = clock()
         self.folds: dict[str, Fold] = {}
+        self.waits: dict[str, str] = {}  # for what nobody here can do, in words, by task
         self._failed: dict[str, Fold] = {}
         self._loops: dict[str, dict[str, int]] = {}
         self._started: dict[str, float] = {}
@@ -89,6 +91,11 @@ class Progress:
                     fold = self._failed.pop(step.id)
                     fold.failed -= 1
                     fold.caught += 1
+
+    def awaited(self, tasks: list[TaskDefinition]) -> None:
+        with self.lock:
+            signals = [task for task in tasks if task.via.partition(":")[0] == "signal"]
+            self.waits = {task.uuid: f"waiting for a signal: {how_to_deliver(task)}" for task in signals}
 
     def task_started(self, task: TaskDefinition) -> None:
         with self.lock:

@@ -266,6 +266,8 @@ def _waits(each: Waiting) -> str:
     kind, _, name = each.via.partition(":")
     if kind == "human":
         return f"{each.facet}{steps}: waiting for someone in {name}"
+    if kind == "signal":
+        return f"{each.facet}{steps}: waiting for the signal {name}"
     if each.via:
         return f"{each.facet}{steps} is for {each.via}" + (f": {each.why}" if each.why else "")
     near = (

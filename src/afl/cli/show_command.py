@@ -192,7 +192,8 @@ def _counts(node: StepNode) -> str:
 
 def _elsewhere(via: str) -> str:
     kind, _, name = via.partition(":")
-    return f"asked: {name}" if kind == "human" else f"with: {kind} {name}"
+    words = {"human": f"asked: {name}", "signal": f"signal: {name}"}
+    return words.get(kind, f"with: {kind} {name}")
 
 
 def _work(work: Work, view: View) -> Text:

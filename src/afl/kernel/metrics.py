@@ -69,7 +69,12 @@ STORE = (
     _row("afl_runs", GAUGE, "state", "Runs by state."),
     _row("afl_approvals_waiting", GAUGE, "group", "Approvals that wait for a person."),
     _row("afl_oldest_approval_seconds", GAUGE, "group", "Age of the oldest approval that waits."),
-    _row("afl_elsewhere_tasks", GAUGE, "via", "Tasks that are done elsewhere: agent, fleet, message, human."),
+    _row(
+        "afl_elsewhere_tasks",
+        GAUGE,
+        "via",
+        "Tasks that are done elsewhere: agent, fleet, message, human, signal.",
+    ),
     _row("afl_servers", GAUGE, "liveness", "Servers that registered, by what is known of them."),
 )
 

@@ -93,6 +93,7 @@ class LocalRunner:
         self._handlers = handlers
         self._observer = observer
         self._awaits = awaits
+        self._awaited: set[str] = set()
         self._has_retried = False
         hooks = WorkerHooks(stored=self._stored, retried=self._retried, started=self._started)
         options = WorkerOptions(concurrency=concurrency)
@@ -204,8 +205,9 @@ class LocalRunner:
             return False
         workflow_id = WorkflowId(session.run.workflow_id)
         tasks = self._store.get_tasks_by_workflow(workflow_id)
-        expected = any(task.state in _OPEN and self._awaits(task) for task in tasks)
-        return expected or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
+        expected = [task for task in tasks if task.state in _OPEN and self._awaits(task)]
+        self._tell_awaited(expected)
+        return bool(expected) or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
 
     def _wait_for_others(self, session: Session) -> None:
         """Until something of theirs has come, or nothing can come any more."""
@@ -217,6 +219,7 @@ class LocalRunner:
                     run is not None and run.epoch == session.run.epoch and run.state == RunnerState.RUNNING
                 )
                 if self._store.get_marks(workflow_id, limit=1) or not is_ours:
+                    self._tell_awaited([])
                     self._worker.advance(workflow_id)
                     return
                 if not self._others_answer(session) or self._delay(session) is not None:
@@ -234,6 +237,12 @@ class LocalRunner:
         return wait
 
     # -- what is told -----------------------------------------------------------------------------------------
+
+    def _tell_awaited(self, tasks: list[TaskDefinition]) -> None:
+        waited = {task.uuid for task in tasks}
+        if self._observer is not None and waited != self._awaited:
+            self._observer.awaited(tasks)
+        self._awaited = waited
 
     def _started(self, task: TaskDefinition) -> None:
         if self._observer is not None:

@@ -22,11 +22,13 @@ from afl.runtime.evaluation.signals import receive_named
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.signals import MOST_UNRECEIVED, SignalStored
+from afl.runtime.program import paths
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.program import Program
 from afl.runtime.program.values import type_text
 from afl.runtime.types import WorkflowId
 
+_LOOKED_AT = 100
 LARGEST_VALUE = 1024 * 1024  # bytes of JSON; a run keeps many
 
 
@@ -84,8 +86,8 @@ def signal(
 def signal_facets(store: PersistenceAPI, program: Program, run: WorkflowId, name: str) -> list[str]:
     """The event facets that wait for a signal of this name, now or later; else those that compute their names."""
     named = [facet for facet, names in program.signals.items() if name in names]
-    waiting = [task.name for task in store.get_signal_tasks(run, name)]
     computed = [facet for facet, names in program.signals.items() if None in names]
+    waiting = [task.name for task in store.get_signal_tasks(run, name, limit=_LOOKED_AT)] if computed else []
     return list(dict.fromkeys([*waiting, *named])) or computed
 
 
@@ -94,7 +96,7 @@ def _checked(
 ) -> dict[str, Any]:
     """The value as it is stored. It must fit one of the facets: which of them waits when, the run decides."""
     if not facets:
-        raise UnknownSignal(f"{program.workflow.name} waits for no signal {name!r}; {_known(program)}")
+        raise unknown_signal(program, name)
     problems = []
     for facet in facets:
         try:
@@ -107,9 +109,11 @@ def _checked(
     raise SignalRefused(f"signal {name}: {'; '.join(problems[:3])}")
 
 
-def _known(program: Program) -> str:
+def unknown_signal(program: Program, name: str) -> UnknownSignal:
+    """The error of a name that no signal of the program can have."""
     names = {each for names in program.signals.values() for each in names if each is not None}
-    return f"it waits for: {', '.join(sorted(names)[:20])}" if names else "it has no `with Signal`"
+    known = f"it waits for: {', '.join(sorted(names)[:20])}" if names else "it has no `with Signal`"
+    return UnknownSignal(f"{program.workflow.name} waits for no signal {name!r}; {known}")
 
 
 def _returns(facet: Declaration) -> str:
@@ -134,4 +138,4 @@ def _over(run: RunDefinition) -> RunOver:
 def _receiver(evaluator: Evaluator, run: WorkflowId, id: str) -> str:
     kept = evaluator.persistence.get_signal(run, id)
     task = evaluator.persistence.get_task(kept.task_id) if kept is not None and kept.task_id else None
-    return task.step_id if task is not None else ""
+    return paths.shown(task.step_id, run) if task is not None else ""

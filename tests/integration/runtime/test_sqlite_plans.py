@@ -76,6 +76,38 @@ def test_what_is_old_is_found_without_looking_at_the_rest(
     assert "TEMP B-TREE" not in plan
 
 
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        (
+            "get_signal_tasks",
+            r"SEARCH afl_tasks USING INDEX afl_tasks_elsewhere \(state=\? AND via=\? AND workflow_id=\?\)",
+        ),
+        (
+            "get_receivable_of",
+            r"SEARCH afl_signals USING (COVERING )?INDEX afl_signals_waiting \(workflow_id=\?\)",
+        ),
+        (
+            "get_receivable_of",
+            r"USING (COVERING )?INDEX afl_tasks_elsewhere \(state=\? AND via=\? AND workflow_id=\?\)",
+        ),
+        (
+            "get_receivable",
+            r"USING (COVERING )?INDEX afl_tasks_elsewhere \(state=\? AND via=\? AND workflow_id=\?\)",
+        ),
+        ("get_signals_named", r"afl_signals_waiting \(workflow_id=\? AND name=\? AND seq>\?\)"),
+        ("count_unreceived", r"USING (COVERING )?INDEX afl_signals_waiting \(workflow_id=\? AND name=\?\)"),
+    ],
+)
+def test_a_signal_and_its_task_are_found_without_looking_at_the_rest(
+    connection: sqlite3.Connection, name: str, how: str
+) -> None:
+    text = getattr(Q, name).sqlite
+    given = dict.fromkeys(re.findall(r":(\w+)", text), "1")
+    plan = "; ".join(row[3] for row in connection.execute(f"explain query plan {text}", given))
+    assert re.search(how, plan), plan
+
+
 @pytest.mark.parametrize("column", ["workflow_id", "step_id"])
 def test_a_walk_would_be_found(connection: sqlite3.Connection, column: str) -> None:
     """What belongs to no run or step is in no index, and so a query has to say that it does not ask for it."""

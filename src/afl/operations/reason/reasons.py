@@ -75,6 +75,9 @@ CODES: dict[str, Code] = {
     ),
     "step-sleeps": Code("The step sleeps; until when follows.", _M, "see its cause"),
     "step-waits-for-person": Code("The step waits for a person; who is asked follows.", _M, "see its cause"),
+    "step-waits-for-signal": Code(
+        "The step waits for a signal; how it is delivered follows.", _M, "see its cause"
+    ),
     "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
     "step-without-task": Code(
         "The step waits for an agent, but has no open task; a runner's sweep makes a new one.",
@@ -122,6 +125,11 @@ CODES: dict[str, Code] = {
         "Somebody has to answer; until when, and who is asked otherwise, is said.",
         _S,
         "`afl approvals show ID`",
+    ),
+    "task-signal": Code(
+        "A signal has to be delivered; until when, and by which command, is said.",
+        _S,
+        "`afl signal RUN NAME`",
     ),
     "task-elsewhere": Code(
         "It was handed to an agent, the fleet or a message, and goes on when that has answered.", _M, _WAIT

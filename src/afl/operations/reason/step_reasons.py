@@ -160,6 +160,9 @@ def agent_reason(
         return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(snapshot, task))
     if task.hold == TaskHold.TIMER:
         return _reason("step-sleeps", place, "it sleeps.", _CAUSE, task_reason(snapshot, task))
+    if kind == "signal":
+        sentence = f"it waits for the signal {name}, whose value {step.facet_name} returns."
+        return _reason("step-waits-for-signal", place, sentence, _CAUSE, task_reason(snapshot, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
     return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(snapshot, task))
 

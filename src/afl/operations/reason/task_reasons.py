@@ -8,6 +8,7 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, raise
 from afl.operations.reason.staffing import staffing
 from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
+from afl.operations.run.signaling import how_to_deliver
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import TaskFilter
@@ -24,6 +25,9 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     if kind == "human":
         sentence = f"waiting for someone in {name}{_limits(snapshot, task)}."
         return _at_bridge("task-human", task, sentence, f"Answer it: afl approvals show {task.uuid}")
+    if kind == "signal":
+        sentence = f"it waits for the signal {name}{_limits(snapshot, task)}."
+        return _at_bridge("task-signal", task, sentence, f"Deliver it with: {how_to_deliver(task)}")
     place = f"{_PLACES.get(kind, kind)} {name}"
     waits, queued = (_said(snapshot, task, key) for key in ("waits", "queued"))
     hosts = [server for server in snapshot.servers if server.is_live and kind in server.bridges]

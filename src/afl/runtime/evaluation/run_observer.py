@@ -17,6 +17,9 @@ class Observer(Protocol):
     def stored(self, steps: list[StepDefinition]) -> None:
         """These steps were stored as they stand now."""
 
+    def awaited(self, tasks: list[TaskDefinition]) -> None:
+        """All that can be done now is to wait for these, which are done elsewhere; none: it goes on here."""
+
     def task_started(self, task: TaskDefinition) -> None:
         """A handler begins."""
 

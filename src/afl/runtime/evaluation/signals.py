@@ -16,6 +16,9 @@ from afl.runtime.program.program import Program
 from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 
+_FEW = 8
+_MORE = 8
+
 
 def receive_signals(store: PersistenceAPI, program: Program, run: WorkflowId) -> int:
     """Give a run's signals that were kept to the tasks that wait for them; how many."""
@@ -25,14 +28,31 @@ def receive_signals(store: PersistenceAPI, program: Program, run: WorkflowId) ->
 
 
 def receive_named(store: PersistenceAPI, program: Program, run: WorkflowId, name: str) -> int:
-    """As `receive_signals`, for one name. Several may do it at once: each signal and each task counts once."""
-    received, after = 0, 0
-    tasks = store.get_signal_tasks(run, name)
+    """As `receive_signals`, for one name. Several may do it at once: each signal and each task counts once.
+
+    Of many tasks that wait only the oldest are read, and more if those do not take what there is.
+    """
+    received, most, is_left = 0, _FEW, True
+    while is_left:
+        tasks = store.get_signal_tasks(run, name, limit=most)
+        is_left = len(tasks) == most
+        given, refused = _give(store, program, run, name, tasks)
+        received += given
+        is_left = is_left and (refused or not tasks)
+        most *= _MORE if tasks else 1
+    return received
+
+
+def _give(
+    store: PersistenceAPI, program: Program, run: WorkflowId, name: str, tasks: list[TaskDefinition]
+) -> tuple[int, bool]:
+    """Give signals to these tasks, which leave the list; how many, and whether there are some that no task took."""
+    received, refused, after = 0, False, 0
     while tasks and (page := store.get_signals(run, name, after=after, limit=len(tasks))):
         for signal in page:
-            received += _receive(store, program, signal, tasks)
-            after = signal.seq
-    return received
+            taken = _receive(store, program, signal, tasks)
+            received, refused, after = received + taken, refused or not taken, signal.seq
+    return received, refused
 
 
 def _receive(

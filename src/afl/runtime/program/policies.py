@@ -79,8 +79,10 @@ def _values(use: MixinUse, context: EvaluationContext) -> dict[str, Any]:
 def timeout_text(task: TaskDefinition) -> str:
     """The error of an attempt whose time was up."""
     kind, _, who = task.via.partition(":")
-    dues = {"human": f"answered by {who}", "signal": f"signaled by {who}"}
-    return f"not {dues.get(kind, 'done')} after {task.timeout_ms} ms"
+    if kind == "signal":
+        return f"signal {who} did not come within {task.timeout_ms} ms"
+    due = f"answered by {who}" if kind == "human" else "done"
+    return f"not {due} after {task.timeout_ms} ms"
 
 
 def retry_delay(task: TaskDefinition, error_type: str) -> int | None:

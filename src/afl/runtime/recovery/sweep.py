@@ -33,7 +33,7 @@ from afl.runtime.program.policies import TIMEOUT_ERROR, retry_delay, timeout_tex
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
-from afl.runtime.types import StepId
+from afl.runtime.types import StepId, WorkflowId
 
 _apart = Isolation(logging.getLogger(__name__), "the sweep")
 
@@ -90,8 +90,19 @@ def _judge(evaluator: Evaluator, task: TaskDefinition) -> None:
     if delay is not None:
         error = error_record(message, kind)
         evaluator.persistence.requeue(retried(task, error, delay), delay, error)
+        _receive(evaluator, task)  # what came while it was not waiting
     else:
         _fail(evaluator, task, message, kind)
+
+
+def _receive(evaluator: Evaluator, task: TaskDefinition) -> int:
+    kind, _, name = task.via.partition(":")
+    run = WorkflowId(task.workflow_id)
+    return (
+        receive_named(evaluator.persistence, evaluator.programs.of_run(run), run, name)
+        if kind == "signal"
+        else 0
+    )
 
 
 def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
