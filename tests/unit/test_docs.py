@@ -39,6 +39,7 @@ EXECUTED = (
     "fleet",
     "fleet-protocol",
     "http-api",
+    "language",
     "models",
     "observability",
     "operations",

@@ -104,6 +104,7 @@ def test_the_built_in_policies() -> None:
         "sys.Fleet": ["name"],
         "sys.Message": ["name", "priority"],
         "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
+        "sys.Signal": ["name"],
     }
     assert facets == {**steps, **policies}
     assert {symbol.full_name for symbol in prelude() if symbol.is_policy} == set(policies)

@@ -34,6 +34,7 @@ USES = {
     "Fleet": 'Fleet("x")',
     "Message": 'Message("x")',
     "Human": 'Human("x")',
+    "Signal": 'Signal("x")',
 }
 
 
@@ -152,7 +153,7 @@ def test_what_is_in_range_or_computed_is_left_to_the_run(policy: str) -> None:
 
 # -- bridges: who does the work -------------------------------------------------------------------------------
 
-BRIDGES = ("Agent", "Fleet", "Message", "Human")
+BRIDGES = ("Agent", "Fleet", "Message", "Human", "Signal")
 
 
 @pytest.mark.parametrize("first", BRIDGES)
@@ -180,6 +181,14 @@ def test_somebody_must_be_named(bridge: str) -> None:
     assert [(one.rule_id, one.message) for one in found] == [
         ("POLICY_VALUE", f"'name' of policy '{bridge}' is empty")
     ]
+
+
+@pytest.mark.parametrize("name", ["x" * 513, "a\\nb"], ids=["long", "two lines"])
+def test_a_signal_has_a_name_that_can_be_delivered(name: str) -> None:
+    found = findings(with_policy(f'Signal("{name}")'))
+    assert [one.rule_id for one in found] == ["POLICY_VALUE"]
+    assert found[0].message == "'name' of policy 'Signal' is no name that a signal can have"
+    assert found[0].suggested_fix == "expected 1 to 512 characters, no control characters among them"
 
 
 @pytest.mark.parametrize(

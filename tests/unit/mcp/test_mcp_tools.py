@@ -67,6 +67,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
             *("list_flows", "show_flow"),
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
             *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
+            *("send_signal", "list_signals"),
             *("list_tasks", "list_servers"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
         }
@@ -199,6 +200,35 @@ def test_a_person_is_asked_and_answers(store: MemoryStore) -> None:
         assert (await good(client, "list_approvals"))["result"] == []
 
     tell(store, story)
+
+
+AWAITS = """
+namespace shop {
+    event facet Paid(order: String) => (amount: Long) with Signal("paid")
+    workflow Order(order: String) => (amount: Long) andThen {
+        p = Paid(order = $.order)
+        yield Order(amount = p.amount)
+    }
+}
+"""
+
+
+def test_a_signal_is_delivered(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        run = (await good(client, "run", source=AWAITS, inputs={"order": "7"}))["run"]
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        (awaited,) = (await good(client, "list_signals", run=run))["awaited"]
+        assert (awaited["name"], awaited["step"], awaited["facet"]) == ("paid", "p", "shop.Paid")
+        assert "expected Long" in await bad(client, "send_signal", run=run, name="paid", value={"amount": "x"})
+        assert "it waits for: paid" in await bad(client, "send_signal", run=run, name="sold", value={})
+        sent = {"run": run, "name": "paid", "value": {"amount": 5}, "id": "one"}
+        assert [(await good(client, "send_signal", **sent))["delivered"] for _ in range(2)] == [True, False]
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        assert run_of(store, run).outputs == {"amount": 5}
+        assert "receives no signals" in await bad(client, "send_signal", run=run, name="paid", value={})
+
+    tell(store, story)
+    assert "send_signal" in [entry.operation for entry in read_audit(store).entries]
 
 
 def test_errors_are_those_of_the_product(store: MemoryStore) -> None:

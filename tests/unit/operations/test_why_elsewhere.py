@@ -34,6 +34,20 @@ def test_somebody_has_to_answer(store: MemoryStore) -> None:
     )
 
 
+def test_a_signal_has_to_be_delivered(store: MemoryStore) -> None:
+    run = begin(store, chain("Signal(\"it's done\") with Timeout(hours = 4)"))
+    reason = why(store, run)
+    assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-signal", "task-signal"]
+    assert [each.sentence for each in reason.chain][1:] == [
+        "it waits for the signal it's done, whose value t.Double returns.",
+        "it waits for the signal it's done; expires in 3 h.",
+    ]
+    assert (reason.outlook, reason.cause.action) == (
+        Outlook.STANDS,
+        f"Deliver it with: afl signal {run} 'it'\"'\"'s done' --input m=LONG",
+    )
+
+
 def test_until_when_and_who_is_asked_otherwise(store: MemoryStore) -> None:
     human = 'Human("finance", escalate_to = "boss", escalate_minutes = 90) with Timeout(hours = 4)'
     task = task_of(store, begin(store, chain(human)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afl.kernel.bounds import A_NAME, is_name
 from afl.language.ast.declarations import ImplicitDecl
 from afl.language.ast.expressions import CallExpr, Expression, Literal, MixinCall, MixinSig, UnaryExpr
 from afl.language.checks.context import Context
@@ -19,6 +20,7 @@ _LEAST = {
 }
 _AFTER = "After"  # the one that any call may have
 BRIDGES = ("Agent", "Fleet", "Message", "Human")
+BRIDGES = ("Agent", "Fleet", "Message", "Human", "Signal")
 _WORDS = {"TaskList": ("name",), "Concurrency": ("key",), **dict.fromkeys(BRIDGES, ("name",))}
 
 
@@ -98,6 +100,9 @@ class Policies:
             if isinstance(word, Literal) and word.value == "":
                 message = f"'{name}' of policy '{policy.name}' is empty"
                 self._context.error(word, "POLICY_VALUE", message, "give it a name")
+            elif policy.name == "Signal" and isinstance(word, Literal) and not is_name(str(word.value)):
+                message = f"'{name}' of policy 'Signal' is no name that a signal can have"
+                self._context.error(word, "POLICY_VALUE", message, f"expected {A_NAME}")
         if policy.name == "Retry" and not given.keys() & {"attempts", "maxAttempts"}:
             message = "Missing argument 'attempts' for facet 'Retry'"
             self._context.error(mixin, "ARG_MISSING", message, "it is of type Long")
