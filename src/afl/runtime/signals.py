@@ -72,7 +72,7 @@ def signal(
     check_name(name, "the name of the signal")
     given = SignalDefinition(run.workflow_id, check_name(id or sortable_id(), "the id of the signal"), name)
     is_new = store.get_signal(workflow_id, given.id) is None
-    program = evaluator.programs.of_run(workflow_id)
+    program = evaluator.programs.load(run.program_hash)
     if is_new:
         if run.is_over:
             raise _over(run)

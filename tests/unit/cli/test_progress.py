@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -132,6 +133,32 @@ def test_lines_tell_of_attempts() -> None:
     progress.task_started(task("0/a"))
     progress.task_retried(task("0/a"), "busy", 200)
     assert text_of(target) == "a = t.Work: failed: busy; next attempt in 200 ms\n"
+
+
+def test_signals_that_are_waited_for_are_told_once() -> None:
+    target = console(terminal=False)
+    progress = LineProgress(target)
+    signals = [awaited(f"0/{n}", "signal:go on") for n in range(12)]
+    progress.awaited([*signals, awaited("0/a", "agent:clerk")])
+    progress.awaited([])
+    progress.awaited(signals)
+    lines = text_of(target).splitlines()
+    assert lines == ["waiting for a signal: afl signal run 'go on'"] * 10
+
+
+def test_the_live_table_has_signals_while_they_are_waited_for() -> None:
+    target = console(terminal=True)
+    display = LiveDisplay(target)
+    display.progress.awaited([awaited(f"0/{n}", "signal:go") for n in range(5)])
+    target.print(display.render())
+    assert text_of(target).count("waiting for a signal: afl signal run go") == 3
+    display.progress.awaited([])
+    target.print(display.render())
+    assert text_of(target).count("waiting for a signal") == 3
+
+
+def awaited(path: str, via: str) -> TaskDefinition:
+    return replace(task(path), uuid=path, via=via)
 
 
 def test_durations_follow_the_clock() -> None:

@@ -219,7 +219,9 @@ def test_a_signal_is_delivered(store: MemoryStore) -> None:
         await asyncio.to_thread(Evaluator(store).resume, run)
         (awaited,) = (await good(client, "list_signals", run=run))["awaited"]
         assert (awaited["name"], awaited["step"], awaited["facet"]) == ("paid", "p", "shop.Paid")
-        assert "expected Long" in await bad(client, "send_signal", run=run, name="paid", value={"amount": "x"})
+        assert "expected Long" in await bad(
+            client, "send_signal", run=run, name="paid", value={"amount": "x"}
+        )
         assert "it waits for: paid" in await bad(client, "send_signal", run=run, name="sold", value={})
         sent = {"run": run, "name": "paid", "value": {"amount": 5}, "id": "one"}
         assert [(await good(client, "send_signal", **sent))["delivered"] for _ in range(2)] == [True, False]

@@ -35,7 +35,7 @@ def test_somebody_has_to_answer(store: MemoryStore) -> None:
 
 
 def test_a_signal_has_to_be_delivered(store: MemoryStore) -> None:
-    run = begin(store, chain("Signal(\"it's done\") with Timeout(hours = 4)"))
+    run = begin(store, chain('Signal("it\'s done") with Timeout(hours = 4)'))
     reason = why(store, run)
     assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-signal", "task-signal"]
     assert [each.sentence for each in reason.chain][1:] == [

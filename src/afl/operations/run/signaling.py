@@ -79,7 +79,9 @@ def send_signal(
 
     The value is checked against the facet's return clause before anything is stored.
     """
-    return signal(Evaluator(store), run_store.find(store, run), name, value, id)
+    evaluator = Evaluator(store)
+    evaluator.programs = run_store.program_cache(store)  # a server delivers many
+    return signal(evaluator, run_store.find(store, run), name, value, id)
 
 
 def list_signals(store: PersistenceAPI, run: Run) -> RunSignals:
