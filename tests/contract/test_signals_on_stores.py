@@ -164,6 +164,16 @@ def test_several_are_received_in_the_order_of_delivery(store: PersistenceAPI) ->
     assert go_on(store, run).outputs == {"texts": "abc"}
 
 
+def test_a_long_chain_of_steps_receives_what_waits_for_it(store: PersistenceAPI) -> None:
+    steps = [f"s{n} = Note(n = {f's{n - 1}.copies' if n else 1})" for n in range(350)]
+    source = f"""event facet Note(n: Long) => (copies: Long) with Signal("note")
+    workflow Chain() => (copies: Long) andThen {{ {" ".join(steps)} yield Chain(copies = s349.copies) }}"""
+    run = submit(store, choose_workflow(compile_source(source, name="chain.afl")), {}).run
+    for number in range(350):
+        store.add_signal(SignalDefinition(run, str(number), "note", {"copies": number}, wall_ms()))
+    assert go_on(store, run).outputs == {"copies": 349}
+
+
 def test_of_two_waiting_steps_the_older_is_first(store: PersistenceAPI) -> None:
     run = begun(store, "Pair")
     first = send_signal(store, run, "paid", {"amount": 1})

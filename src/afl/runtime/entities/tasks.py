@@ -53,8 +53,8 @@ class TaskDefinition:
     `lease_until` and `lock_until` are times of the store's clock; 0: none.
 
     Work that goes on elsewhere says where by `via` ("agent:researcher", "fleet:etl.daily", "message:translator",
-    "human:finance"; "" for all other tasks), and `bridge` has what else is to be known there. After `patience_ms`
-    of waiting for a person somebody else is asked; when, says `lease_until`.
+    "human:finance", "signal:paid"; "" for all other tasks), and `bridge` has what else is to be known there. After
+    `patience_ms` of waiting for a person somebody else is asked; when, says `lease_until`.
 
     `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
     returns by their names.

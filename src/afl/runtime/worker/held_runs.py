@@ -165,8 +165,15 @@ class HeldRuns:
 
     def _advance(self, work: Work) -> set[str]:
         """Evaluate runs, each with the reports for it, and commit; which of them could be taken and stored."""
+        stored, again = self._advance_once(work)
+        while again:  # what came for them in the meantime
+            _, again = self._advance_once({run: [] for run in again})
+        return stored
+
+    def _advance_once(self, work: Work) -> tuple[set[str], list[str]]:
+        """As `_advance`; and the runs that something has come for in the meantime."""
         if not work:
-            return set()
+            return set(), []
         self._release_pending()
         held = {run: self._sessions[run][0] for run in work if run in self._sessions}
         sessions = {**held, **self._take([WorkflowId(run) for run in work if run not in held])}
@@ -183,9 +190,7 @@ class HeldRuns:
             raise
         finally:
             self._evaluating = frozenset()
-        for session in committed:
-            self._look_again(session)
-        return stored
+        return stored, [session.run.workflow_id for session in committed if self._look_again(session)]
 
     def _take(self, runs: list[WorkflowId]) -> dict[str, Session]:
         sessions = {}
@@ -304,16 +309,15 @@ class HeldRuns:
         if keep and not session.run.is_over:
             self._sessions[run] = session, time.monotonic()  # the last: the order is that of the last change
 
-    def _look_again(self, session: Session) -> None:
-        """What may have come in the meantime: signals for new tasks, and results that another worker stored for a run
-        that was still held here when it did.
+    def _look_again(self, session: Session) -> bool:
+        """Whether something has come in the meantime: signals for new tasks, or results that another worker stored for
+        a run that was still held here when it did.
         """
         run = session.run
         released = run.workflow_id not in self._sessions and not run.is_over and run.waiting > 0
-        if session.receive_signals() or (
-            released and self._store.get_marks(WorkflowId(run.workflow_id), limit=1)
-        ):
-            self.advance(run.workflow_id)
+        return session.receive_signals() or (
+            released and bool(self._store.get_marks(WorkflowId(run.workflow_id), limit=1))
+        )
 
     # -- what goes wrong --------------------------------------------------------------------------------------
 
