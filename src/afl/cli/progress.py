@@ -94,8 +94,7 @@ class Progress:
 
     def awaited(self, tasks: list[TaskDefinition]) -> None:
         with self.lock:
-            signals = [task for task in tasks if task.via.partition(":")[0] == "signal"]
-            self.waits = {task.uuid: f"waiting for a signal: {how_to_deliver(task)}" for task in signals}
+            self.waits = {task.uuid: text for task in tasks if (text := _waits(task))}
 
     def task_started(self, task: TaskDefinition) -> None:
         with self.lock:
@@ -162,6 +161,14 @@ class Progress:
         """How many elements the nearest foreach around a place has; 0 when a case decides who gets there."""
         loop, _, inside = place.rpartition("/#/")
         return 0 if "?" in inside else sum(self._loops.get(loop, {}).values())
+
+
+def _waits(task: TaskDefinition) -> str:
+    """What somebody outside has to do about a task, in words; empty for what goes on by itself."""
+    kind, _, name = task.via.partition(":")
+    if kind == "signal":
+        return f"waiting for a signal: {how_to_deliver(task)}"
+    return f"waiting for someone in {name}: afl approvals show {task.uuid}" if kind == "human" else ""
 
 
 def _place(step_id: str) -> str:

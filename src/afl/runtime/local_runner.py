@@ -205,9 +205,10 @@ class LocalRunner:
             return False
         workflow_id = WorkflowId(session.run.workflow_id)
         tasks = self._store.get_tasks_by_workflow(workflow_id)
-        expected = [task for task in tasks if task.state in _OPEN and self._awaits(task)]
-        self._tell_awaited(expected)
-        return bool(expected) or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
+        open_tasks = [task for task in tasks if task.state in _OPEN]
+        expected = any(self._awaits(task) for task in open_tasks)
+        self._tell_awaited([task for task in open_tasks if task.via and expected])
+        return expected or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
 
     def _wait_for_others(self, session: Session) -> None:
         """Until something of theirs has come, or nothing can come any more."""
@@ -218,6 +219,7 @@ class LocalRunner:
                 is_ours = (
                     run is not None and run.epoch == session.run.epoch and run.state == RunnerState.RUNNING
                 )
+                session.receive_signals()  # of a sender that died before it could
                 if self._store.get_marks(workflow_id, limit=1) or not is_ours:
                     self._tell_awaited([])
                     self._worker.advance(workflow_id)

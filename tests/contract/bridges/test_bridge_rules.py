@@ -115,7 +115,7 @@ def _values(crossing: Crossing) -> dict[str, object]:
     return {"store": crossing.settings.store, "poll_interval_ms": 200, "messages": "memory"}
 
 
-@pytest.mark.parametrize("via", ["agent", "agent:", "people:finance", "", 7])
+@pytest.mark.parametrize("via", ["agent", "agent:", "people:finance", "signal:paid", "", 7])
 def test_a_line_that_names_no_other_side_is_an_error(via: object) -> None:
     with pytest.raises(SettingError, match=r"bridges: news.Ask is .*; expected one of agent:NAME"):
         Rules.of([("news.Ask", via)])

@@ -48,6 +48,7 @@ def test_the_page_of_a_run_leads_to_the_form(house: Visitors) -> None:
     page = house.operator.open(f"/runs/{run}")
     (link,) = set(re.findall(r'href="(/signals/[^"]+)"', page))
     assert "Deliver it" in page
+    assert f'href="/runs/{run}/signals"' in page
     form = house.operator.open(house.operator.client.get(link).headers["location"])
     assert 'name="field.amount"' in form and "The money is there." in form
     assert "Deliver the signal paid" in form and "expires" in form

@@ -139,11 +139,12 @@ def test_signals_that_are_waited_for_are_told_once() -> None:
     target = console(terminal=False)
     progress = LineProgress(target)
     signals = [awaited(f"0/{n}", "signal:go on") for n in range(12)]
-    progress.awaited([*signals, awaited("0/a", "agent:clerk")])
+    progress.awaited([awaited("0/a", "agent:clerk"), awaited("ask", "human:finance"), *signals])
     progress.awaited([])
     progress.awaited(signals)
     lines = text_of(target).splitlines()
-    assert lines == ["waiting for a signal: afl signal run 'go on'"] * 10
+    asked = "waiting for someone in finance: afl approvals show ask"
+    assert lines == [asked, *["waiting for a signal: afl signal run 'go on'"] * 9]
 
 
 def test_the_live_table_has_signals_while_they_are_waited_for() -> None:

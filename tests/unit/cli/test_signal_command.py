@@ -12,6 +12,7 @@ from support.command_line import Afl, Outcome
 from support.eventually import eventually
 
 from afl.operations.run.signaling import send_signal
+from afl.runtime.entities import SignalDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.types import WorkflowId
@@ -99,6 +100,22 @@ def test_run_waits_for_the_signal_and_says_so(afl: Afl, tmp_path: Path) -> None:
     store.close()
     assert result(done) == {"amount": 4, "by": "cash"}
     assert done.err.startswith(f"run {delivered[0]} of shop.Order\n")
+
+
+def test_run_receives_what_a_dead_sender_stored(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "shop.afl").write_text(SOURCE)
+    store = SqliteStore(f"sqlite:///{tmp_path}/shop.db")
+
+    def deliver() -> None:
+        (run,) = eventually(lambda: [run.workflow_id for run in store.get_runs() if run.waiting])
+        store.add_signal(SignalDefinition(run, "x", "paid", {"amount": 4}))
+
+    sender = threading.Thread(target=deliver)
+    sender.start()
+    done = afl("run", "shop.afl", "-i", "order=7", "-q", "--store", f"sqlite:///{tmp_path}/shop.db")
+    sender.join()
+    store.close()
+    assert result(done) == {"amount": 4, "by": "cash"}
 
 
 def test_run_looks_after_the_time_of_a_signal(afl: Afl, tmp_path: Path) -> None:

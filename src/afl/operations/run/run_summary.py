@@ -107,7 +107,7 @@ class RunSummary:
     """A run without its steps. `excerpt` is the source around the line that failed, where it is known.
 
     `program` is what it executes, and `flow` the stored flow that it was started from, if any: `show_flow` takes both.
-    A flow may have been published anew since.
+    A flow may have been published anew since. `takes_signals`: its workflow has steps that wait for some.
     """
 
     line: RunLine
@@ -121,6 +121,7 @@ class RunSummary:
     is_over: bool
     program: str = ""
     flow: str = ""
+    takes_signals: bool = False
 
 
 def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
@@ -143,4 +144,5 @@ def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
         is_over=found.is_over,
         program=found.program_hash,
         flow=found.flow_id,
+        takes_signals=bool(program.signals),
     )

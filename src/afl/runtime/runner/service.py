@@ -17,7 +17,7 @@ from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.store_metrics import StoreFigures
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.sweep import continue_lost_steps, reclaim
+from afl.runtime.recovery.sweep import continue_lost_steps, receive_lost_signals, reclaim
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.periodic_jobs import periodic_jobs_of
 from afl.runtime.runner.registration import Registration, describe_server
@@ -207,6 +207,7 @@ class RunnerService:
         worker = self._polling_worker
         reclaim(self._evaluator)
         continue_lost_steps(self._evaluator)
+        receive_lost_signals(self._evaluator)
         worker.runs.advance_due()
         return worker.poll_once(self._config.max_concurrent)
 
