@@ -19,7 +19,6 @@ _LEAST = {
     "Human": {"escalate_minutes": 0},
 }
 _AFTER = "After"  # the one that any call may have
-BRIDGES = ("Agent", "Fleet", "Message", "Human")
 BRIDGES = ("Agent", "Fleet", "Message", "Human", "Signal")
 _WORDS = {"TaskList": ("name",), "Concurrency": ("key",), **dict.fromkeys(BRIDGES, ("name",))}
 

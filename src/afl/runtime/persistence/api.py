@@ -22,9 +22,9 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
 from afl.runtime.persistence.runs import ControlStore, RetentionStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
+from afl.runtime.persistence.signals import SignalStore
 from afl.runtime.persistence.steps import EventStore, PublishedStore, StepStore
 from afl.runtime.persistence.tasks import AttemptStore, ClaimStore, ElsewhereStore, TaskStore, TimerStore
-from afl.runtime.persistence.signals import SignalStore
 
 if TYPE_CHECKING:
     from afl.kernel.errors import AgentFlowError

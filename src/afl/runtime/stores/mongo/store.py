@@ -24,11 +24,14 @@ from afl.runtime.stores.mongo.leases import LeaseCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
 from afl.runtime.stores.mongo.runs import RetentionCollection, RunCollection
 from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
+from afl.runtime.stores.mongo.signals import SignalCollection
 from afl.runtime.stores.mongo.steps import EventCollection, PublishedCollection, StepCollection
 from afl.runtime.stores.mongo.tasks import (
+    AttemptCollection,
+    ElsewhereCollection,
+    TaskCollection,
     TimerCollection,
 )
-from afl.runtime.stores.mongo.signals import SignalCollection
 
 _DEFAULT_ADDRESS = MongoDBConfig().url
 _DEFAULT_DATABASE = "afl"

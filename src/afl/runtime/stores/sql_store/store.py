@@ -17,8 +17,8 @@ from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTabl
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
 from afl.runtime.stores.sql_store.runs import ControlTables, RetentionTables, RunTables
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
-from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
 from afl.runtime.stores.sql_store.signals import SignalTables
+from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
 from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
