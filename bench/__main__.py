@@ -15,6 +15,7 @@ PARTS = (
     "engine",
     "agents",
     "concurrency",
+    "primitives",
     "coordination",
     "fleet",
     "turns",

@@ -187,12 +187,12 @@ def idling(report: Report, name: str, url: str) -> None:
     """What a runner costs that has nothing to do."""
     open_store(url).close()
     with process("bench.worker_process", url) as child:
-        before = _cpu_seconds(child.pid)
+        before = cpu_seconds(child.pid)
         time.sleep(10)
-        used = (_cpu_seconds(child.pid) - before) / 10 * 100
+        used = (cpu_seconds(child.pid) - before) / 10 * 100
     report.add(f"{name}: idle runner, % of a core", used, "at_most", 1)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

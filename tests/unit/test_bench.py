@@ -21,6 +21,7 @@ def test_every_part_of_the_bench_can_be_loaded() -> None:
         "engine",
         "agents",
         "concurrency",
+        "primitives",
         "coordination",
         "fleet",
         "turns",

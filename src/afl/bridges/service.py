@@ -30,7 +30,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, tasks_topic
 from afl.runtime.recovery.stray_claims import StrayClaims
-from afl.runtime.recovery.sweep import reclaim
+from afl.runtime.recovery.sweep import fire_timers, reclaim
 
 _log = logging.getLogger(__name__)
 
@@ -221,6 +221,7 @@ class BridgeService:
 
     def _sweep(self) -> None:
         reclaim(self._evaluator)
+        fire_timers(self._evaluator)
 
     def _hand_over(self) -> None:
         """Claim tasks that configuration hands over as a handler would, and release them to the bridge."""

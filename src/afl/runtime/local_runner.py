@@ -129,7 +129,7 @@ class LocalRunner:
         if session is None:
             return self._result_of(workflow_id)
         reclaim(self._evaluator)
-        self._worker.runs.expect_timer(self._store.next_timer())
+        self._worker.runs.expect_timer(fire_timers(self._evaluator))
         return self._drive(session)
 
     # -- the loop ---------------------------------------------------------------------------------------------

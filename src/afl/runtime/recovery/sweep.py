@@ -43,7 +43,6 @@ def reclaim(evaluator: Evaluator, *, expired: bool = True) -> int:
     freed = evaluator.persistence.reclaim(expired=expired)
     judge(evaluator)
     escalate(evaluator.persistence)
-    fire_timers(evaluator)
     return freed
 
 

@@ -19,6 +19,7 @@ Batch = Callable[[], bool]  # whether there may be more of it
 
 _LOST_STEPS_SECONDS = 30.0
 _RETENTION_SECONDS = 60.0
+_LARGEST_SHARE = 0.004  # of the time, for looking at all that waits: there may be 100,000 sleeping runs
 _LOST_STEPS_BATCH = 100
 _RUNS_BATCH = 20  # each with all its steps
 _SINGLES_BATCH = 200
@@ -55,16 +56,15 @@ def _prune(store: PersistenceAPI, days: int, apart: Isolation) -> bool:
 
 
 def _rarely(seconds: float, batch: Batch) -> Job:
-    """A chore that is done at most every so often; at each poll for as long as there may be more of it."""
-    last = -seconds
+    """A job that is done at most every so often, and takes a small share of the time; at each poll if there is more."""
+    due = 0.0
 
     def when_due() -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < seconds:
+        nonlocal due
+        begun = time.monotonic()
+        if begun < due:
             return
-        last = now
-        if batch():
-            last = -seconds
+        due = begun + seconds
+        due = 0.0 if batch() else max(due, begun + (time.monotonic() - begun) / _LARGEST_SHARE)
 
     return when_due

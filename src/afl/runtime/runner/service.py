@@ -17,7 +17,7 @@ from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.store_metrics import StoreFigures
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.recovery.sweep import continue_lost_steps, receive_lost_signals, reclaim
+from afl.runtime.recovery.sweep import continue_lost_steps, fire_timers, receive_lost_signals, reclaim
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.periodic_jobs import periodic_jobs_of
 from afl.runtime.runner.registration import Registration, describe_server
@@ -206,6 +206,7 @@ class RunnerService:
         """One poll cycle on the calling thread: up to `max_concurrent` tasks, and steps that wait. How many tasks."""
         worker = self._polling_worker
         reclaim(self._evaluator)
+        fire_timers(self._evaluator)
         continue_lost_steps(self._evaluator)
         receive_lost_signals(self._evaluator)
         worker.runs.advance_due()

@@ -206,7 +206,8 @@ class Worker:
         self.store_results(self.in_flight.collect_now())
         self._claim()
         self._sweep(now)
-        self._fire_timers(now)
+        if self.runs.timer_due is not None and now >= self.runs.timer_due:
+            self._fire_timers()
         if self._look_for_runs:
             self._advance_runs()
         self.runs.release_idle()
@@ -397,16 +398,14 @@ class Worker:
             self._claimer.wanted = True  # a lost notification costs no more than this
             if reclaim(self._evaluator, expired=self._may_judge_leases(now)):
                 self._look_for_runs = True
+            self._fire_timers()
             self._stray_claims.give_back()
         busy = self.in_flight.is_quick and self.in_flight.running > 0
         self._periodic_jobs.run(now, busy=self._claimer.wanted or busy)
 
-    def _fire_timers(self, now: float) -> None:
-        """Let steps go on when a known timer is over; a sweep finds the others."""
-        if self.runs.timer_due is not None and now >= self.runs.timer_due:
-            self.runs.timer_due = None
-            self.runs.expect_timer(fire_timers(self._evaluator))
-            self._look_for_runs = True
+    def _fire_timers(self) -> None:
+        self.runs.timer_due = None
+        self.runs.expect_timer(fire_timers(self._evaluator))
 
     def _may_judge_leases(self, now: float) -> bool:
         """Whether owners have had the time to renew since the store was last away: that time does not count."""
