@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+FAILURES = "[sys.Failure]"
+
+
 @dataclass
 class Callee:
     """Something a step can call; `optional` parameters have a default or an implicit.
@@ -21,6 +24,11 @@ class Callee:
     is_event: bool = False
     is_schema: bool = False
     keeps_returns: bool = True
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The returns that are yielded, rather than collected."""
+        return {name: kind for name, kind in self.returns.items() if kind != FAILURES}
 
 
 @dataclass

@@ -182,10 +182,18 @@ class Model:
             items = [{"key": key, "value": value} for key, value in items.items()]
         if not isinstance(items, list):
             raise Problem("TypeMismatch")
-        outcome = Outcome()
+        if "limit" in ast["foreach"] and value_of(ast["foreach"]["limit"], scope) < 1:
+            raise Problem("BadLimit")
+        outcome, failures, collect = Outcome(), [], ast["foreach"].get("collect")
         for position, item in enumerate(items):
             inner = Scope(scope.inputs, loop={ast["foreach"]["variable"]: item}, outer=scope.outer)
-            outcome.add(self._statements(ast, inner, owners, (*path, f"[{position}]")))
+            element = self._statements(ast, inner, owners, (*path, f"[{position}]"))
+            if collect and element.failure is not None:
+                failures.append(_collected(element.failure, position, item))
+            else:
+                outcome.add(element)
+        if collect:
+            outcome.yields.append(Yield(0, {collect: failures}))
         return outcome
 
     def _statements(self, ast: Json, scope: Scope, owners: Owners, path: Path) -> Outcome:
@@ -302,3 +310,14 @@ class Model:
         ):
             raise Problem("TypeMismatch")
         return values
+
+
+def _collected(failure: Failure, position: int, item: Any) -> Json:
+    """A value of sys.Failure."""
+    return {
+        "error_type": failure.kind,
+        "message": failure.text,
+        "index": position,
+        "element": item,
+        "step": failure.step,
+    }

@@ -53,7 +53,7 @@ def free_names(block: Json) -> set[str]:
     free -= inside
     if "foreach" in block:
         free -= {block["foreach"]["variable"]}
-        free |= set(names_in(block["foreach"]["iterable"]))
+        free |= set(names_in([block["foreach"]["iterable"], block["foreach"].get("limit")]))
     return free
 
 

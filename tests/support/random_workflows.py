@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from support.case import Callee, Case, Names
+from support.case import FAILURES, Callee, Case, Names
 
 T = TypeVar("T")
 BLOCKS = ("plain", "foreach", "when")
@@ -90,7 +90,8 @@ class Writer:
         """One andThen or catch block, from `{` (or its foreach or when) on."""
         kind = self.pick(["plain", *kinds])
         if kind == "foreach":
-            head = self._loop(names := names.copy(), depth)
+            control = self._control(owners[0], names)
+            head = self._loop(names := names.copy(), depth) + control
             return f"foreach {head} {{\n{self._inside(owners, names, depth)}}}"
         if kind == "when":
             cases = [
@@ -113,6 +114,10 @@ class Writer:
             iterable = self.expression("[Long]", names, 1)
             names.add(self.pick(["", "$."]), {variable: "Long"})
         return f"{variable} in {iterable}"
+
+    def _control(self, owner: Callee, names: Names) -> str:
+        limit = self.pick(["", "", " limit 1", " limit 2", f" limit 1 + {self.expression('Long', names, 1)}"])
+        return limit + (" collect lost" if "lost" in owner.returns and not self.rarely() else "")
 
     def _inside(self, owners: list[Callee], names: Names, depth: int) -> str:
         lines = []
@@ -182,14 +187,14 @@ class Writer:
         inner.add(self.pick(["$.", f"{name}."]), {"error_type": "String"})
         inner.known.setdefault("Boolean", []).append(f'({name}.error contains "boom")')
         if complete:
-            return f" catch {{\nyield {callee.name}({self.arguments(callee.returns, inner)})\n}}"
+            return f" catch {{\nyield {callee.name}({self.arguments(callee.given, inner)})\n}}"
         return f" catch {self.block([callee, *owners], inner, depth + 1, ('when',))}"
 
     def _yields(self, owners: list[Callee], names: Names) -> list[str]:
         lines = []
         for owner in {owner.name: owner for owner in owners}.values():
             if owner.returns and not self.rarely(5):
-                wanted = {n: k for n, k in owner.returns.items() if not self.rarely(5)}
+                wanted = {n: k for n, k in owner.given.items() if not self.rarely(5)}
                 lines.append(f"yield {owner.name}({self.arguments(wanted, names)})")
         return lines
 
@@ -206,6 +211,9 @@ class Writer:
         returns = ", ".join(f"{name}: {kind}" for name, kind in callee.returns.items())
         return f"{callee.name.rpartition('.')[2]}({params})" + (f" => ({returns})" if returns else "")
 
+    def _lost(self) -> dict[str, str]:
+        return {"lost": FAILURES} if self.rarely(2) else {}
+
     def events(self) -> None:
         for name in ("Calm", "Risky", "Sloppy")[: self.number(1, 3)]:
             event = Callee(f"lib.{name}", self.slots("pq", 1), self.slots("uv", 1), is_event=True)
@@ -221,7 +229,7 @@ class Writer:
             self._callees.append(Callee("lib.Shape", fields, {}, source, is_schema=True))
 
     def facet(self, name: str, keyword: str) -> None:
-        facet = Callee(f"lib.{name}", self.slots("mn", 1), self.slots("st", 1))
+        facet = Callee(f"lib.{name}", self.slots("mn", 1), self.slots("st", 1) | self._lost())
         facet.optional = frozenset(name for name in facet.params if self.rarely())
         names = Names()
         names.add("$.", facet.params)
@@ -263,7 +271,7 @@ class Writer:
         implicit = self.implicit()
         if self.rarely(2):
             self.facet("Sub", "workflow")
-        params, returns = self.slots("ijk", 1), self.slots("xyz", 1)
+        params, returns = self.slots("ijk", 1), self.slots("xyz", 1) | self._lost()
         params["list"] = "[Long]"
         workflow = Callee("main.W", params, returns)
         names = Names()

@@ -34,6 +34,11 @@ namespace lib {
         yield lib.Mixed(s = $.first.u * 100 + $.second.s)
     }
     facet Spoiled(m: Long) => (s: Long) with lib.Refuse(p = $.m) as bad andThen { yield lib.Spoiled(s = $.m) }
+    facet Sifted(m: Long) => (kept: [Long], lost: [sys.Failure])
+        andThen foreach r in [$.m, $.m + 1, $.m + 2] limit 2 collect lost {
+            a = lib.Risky(p = r)
+            yield lib.Sifted(kept = [r])
+        }
     workflow Count(m: Long) => (s: Long, seen: [Long]) andThen when {
         case $.m > 0 => {
             rest = lib.Count(m = $.m - 1)
@@ -45,7 +50,7 @@ namespace lib {
     implicit usual = lib.Plain(m = 7)
 }
 namespace main {
-    workflow W(list: [Long] = [3, 1, 2], n: Long = 5) => (x: Long, t: String, all: [Long])
+    workflow W(list: [Long] = [3, 1, 2], n: Long = 5) => (x: Long, t: String, all: [Long], lost: [sys.Failure])
 """
 
 
@@ -184,6 +189,49 @@ TELLING: dict[str, Case] = {
             b = lib.Echo(p = a.u) andThen { c = lib.Echo(p = bad.u) }
             d = lib.Sum(m = a.u)
             yield main.W(x = d.s)
+        }"""
+    ),
+    "foreach, some at a time": telling(
+        """andThen foreach r in $.list limit 2 {
+            a = lib.Echo(p = r)
+            b = lib.Echo(p = a.u + $.n)
+            yield main.W(all = [b.u], x = b.u)
+        }""",
+        list=[1, 2, 3, 4, 5],
+    ),
+    "failures in a foreach, collected": telling(
+        """andThen foreach r in $.list limit $.n - 3 collect lost {
+            a = lib.Risky(p = r)
+            b = lib.Echo(p = r)
+            yield main.W(all = [b.u])
+        }""",
+        list=[0, 1, 2, 3, 4, 5, 6],
+    ),
+    "collected in a foreach over a map, in a foreach": telling(
+        """andThen foreach r in $.list collect lost {
+            a = lib.Sifted(m = r)
+            b = lib.Sifted(m = r * 10) andThen foreach e in #{one: r, two: 0 - r} limit 1 collect lost {
+                sys.assert(e.value > 0)
+                c = lib.Echo(p = e.value)
+                yield lib.Sifted(kept = [c.u])
+                yield main.W(all = [c.u])
+            }
+            sys.assert(b.lost[0].index == 1)
+            yield main.W(all = a.kept ++ b.kept, x = r, t = b.lost[0].step)
+        }""",
+        list=[4, 1, 6],
+    ),
+    "collected beside a block that fails, and is caught": telling(
+        """andThen foreach r in $.list collect lost {
+            a = lib.Refuse(p = r) catch when {
+                case r > 1 => { yield lib.Refuse(u = r) }
+                case _ => { sys.assert(false) }
+            }
+            yield main.W(all = [a.u])
+        } andThen {
+            a = lib.Refuse(p = 1)
+        } catch {
+            yield main.W(t = $.error_type)
         }"""
     ),
     "failures in a foreach": telling(

@@ -221,6 +221,6 @@ def _declared(namespace: str, owner: Program | Namespace) -> Iterator[Symbol]:
 
 @cache
 def prelude() -> tuple[Symbol, ...]:
-    """The built-in facets of namespace `sys`."""
+    """The built-in facets and schemas of namespace `sys`."""
     text = files("afl.language").joinpath("prelude.afl").read_text(encoding="utf-8")
     return tuple(symbols_of(AFLParser().parse(text, "prelude.afl")))

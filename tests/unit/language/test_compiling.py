@@ -16,8 +16,9 @@ import afl.source
 import afl.validator
 from afl.kernel.errors import InputError
 from afl.language import CompileError, compile_input, compile_source, prelude
-from afl.language.ast.declarations import EventFacetDecl, FacetDecl, FacetSig, Program
+from afl.language.ast.declarations import FacetDecl, FacetSig, Program
 from afl.language.diagnostics import Diagnostic, render
+from afl.language.names import SCHEMA
 from afl.language.source import (
     CompilerInput,
     FileOrigin,
@@ -28,6 +29,7 @@ from afl.language.source import (
     SourceRegistry,
 )
 from afl.runtime.program.block import POLICIES
+from afl.runtime.program.program import BUILT_IN_SCHEMAS
 
 
 def test_a_good_source_gives_the_program_and_its_warnings() -> None:
@@ -87,7 +89,7 @@ def test_rendering_without_source_or_place() -> None:
 
 
 def test_the_built_in_policies() -> None:
-    facets = {symbol.full_name: [param.name for param in symbol.params] for symbol in prelude()}
+    facets = {symbol.full_name: [param.name for param in symbol.params] for symbol in prelude() if symbol.kind != SCHEMA}
     steps = {
         "sys.Sleep": ["ms"],
         "sys.Until": ["time"],
@@ -109,9 +111,16 @@ def test_the_built_in_policies() -> None:
     assert facets == {**steps, **policies}
     assert {symbol.full_name for symbol in prelude() if symbol.is_policy} == set(policies)
     assert {name.removeprefix("sys.") for name in policies} == POLICIES
-    assert all(
-        isinstance(symbol.node, FacetDecl | EventFacetDecl) and symbol.node.doc for symbol in prelude()
-    )
+    assert all(symbol.node.doc for symbol in prelude())
+
+
+def test_the_built_in_schemas() -> None:
+    schemas = {
+        symbol.full_name: [param.name for param in symbol.params]
+        for symbol in prelude()
+        if symbol.kind == SCHEMA
+    }
+    assert schemas == {name: list(fields) for name, fields in BUILT_IN_SCHEMAS.items()}
 
 
 # ---- sources ------------------------------------------------------------------------------------------------

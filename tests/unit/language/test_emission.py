@@ -121,6 +121,21 @@ def test_a_users_facet_beats_a_policy_of_that_name() -> None:
     assert program["facets"][1]["mixins"][0]["args"][0]["name"] == "max"
 
 
+def test_foreach_with_a_limit_and_failures_to_collect() -> None:
+    program = compiled(
+        "workflow W(xs: Json) => (lost: [sys.Failure]) andThen foreach x in $.xs limit 3 collect lost { }"
+    )
+    workflow = program["workflows"][0]
+    assert workflow["returns"][0]["type"]["elementType"] == "sys.Failure"
+    assert workflow["body"]["foreach"] == {
+        "type": "ForeachClause",
+        "variable": "x",
+        "iterable": {"type": "InputRef", "path": ["xs"]},
+        "limit": {"type": "Int", "value": 3},
+        "collect": "lost",
+    }
+
+
 def test_later_constructs() -> None:
     program = compiled(
         """/** Does it. @param xs all */ workflow W(xs: Json) with M() as m andThen foreach x in $.xs {

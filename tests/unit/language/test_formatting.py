@@ -97,6 +97,12 @@ def test_texts_without_declarations(text: str, expected: str) -> None:
     assert format_source(text) == expected
 
 
+def test_a_foreach_with_a_limit_and_failures_to_collect() -> None:
+    text = "workflow W() andThen foreach x in $.xs limit 2 + $.n collect lost {}\n"
+    assert format_source(text.replace(" ", "\n").replace("in\n", "in ")) == text
+    assert format_source(text) == text
+
+
 def test_windows_line_ends_become_plain_ones() -> None:
     assert format_source("facet A() // x\r\nfacet B()\r\n") == "facet A()  // x\nfacet B()\n"
 

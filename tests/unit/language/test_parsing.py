@@ -125,6 +125,8 @@ KEYWORDS = [
     "andThen",
     "yield",
     "foreach",
+    "limit",
+    "collect",
     "in",
     "schema",
     "when",
@@ -295,6 +297,27 @@ def test_foreach_when_and_several_bodies() -> None:
     assert [one.is_default for one in second.when.cases] == [False, True]
     assert third.block.steps == []
     assert body.catch is not None
+
+
+def test_foreach_with_a_limit_and_failures_to_collect() -> None:
+    source = """workflow W(limit: Json) andThen foreach limit in $.limit limit limit + 1 collect collect { }
+        andThen foreach x in limit limit 2 { } andThen foreach x in collect collect limit { }"""
+    workflow = parse(source).workflows[0]
+    assert isinstance(workflow.body, list)
+    first, second, third = (one.foreach for one in workflow.body)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert (first.variable, first.iterable, first.collect) == ("limit", ref("$.limit"), "collect")
+    assert isinstance(first.limit, BinaryExpr)
+    assert (second.iterable, second.limit, second.collect) == (ref("limit"), Literal(2, "integer"), None)
+    assert (third.iterable, third.limit, third.collect) == (ref("collect"), None, "limit")
+
+
+@pytest.mark.parametrize("control", ["collect a limit 2", "limit", "collect", "collect 3", "limit 2 limit 3"])
+def test_foreach_with_the_parts_in_another_order(control: str) -> None:
+    with pytest.raises(ParseError):
+        parse(f"workflow W(xs: Json) andThen foreach x in $.xs {control} {{ }}")
 
 
 def test_a_prompt_body() -> None:

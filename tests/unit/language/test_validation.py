@@ -286,6 +286,52 @@ BROKEN = {
         "FOREACH_NOT_ITERABLE",
         "foreach needs a list or a map, got String",
     ),
+    "a limit of none": (
+        "workflow W(xs: Json) andThen foreach x in $.xs limit 0 { }",
+        "FOREACH_LIMIT",
+        "The limit of a foreach is 0; expected at least 1",
+    ),
+    "a limit below none": (
+        "workflow W(xs: Json) andThen foreach x in $.xs limit -2 { }",
+        "FOREACH_LIMIT",
+        "The limit of a foreach is -2; expected at least 1",
+    ),
+    "a limit that is no number": (
+        'workflow W(xs: Json) andThen foreach x in $.xs limit "many" { }',
+        "FOREACH_LIMIT",
+        "The limit of a foreach must be Int, got String",
+    ),
+    "a limit that is no whole number": (
+        "workflow W(xs: Json) andThen foreach x in $.xs limit 1.5 { }",
+        "FOREACH_LIMIT",
+        "The limit of a foreach must be Int, got Double",
+    ),
+    "a limit that knows the element": (
+        "workflow W(xs: [Int]) andThen foreach x in $.xs limit x { }",
+        "REF_UNDEFINED_STEP",
+        "Reference to undefined step 'x'",
+    ),
+    "failures collected in no return": (
+        "workflow W(xs: Json) andThen foreach x in $.xs collect failures { }",
+        "COLLECT_RETURN",
+        "The failures of this foreach go to 'failures' of 'W', which is none of its returns",
+    ),
+    "failures collected in a return of another type": (
+        "workflow W(xs: Json) => (lost: [String]) andThen foreach x in $.xs limit 2 collect lost { }",
+        "COLLECT_RETURN",
+        "The failures of this foreach go to 'lost' of 'W', which is [String]",
+    ),
+    "failures of an inline body collected in a return of the workflow": (
+        "workflow W(xs: Json) => (lost: [sys.Failure] = []) andThen { "
+        "a = Opt() andThen foreach x in $.x collect lost { } }",
+        "COLLECT_RETURN",
+        "The failures of this foreach go to 'lost' of 'Opt', which is none of its returns",
+    ),
+    "a failure made by a step": (
+        body('a = sys.Failure(error_type = "", message = "", index = 1, element = 2, step = "")'),
+        "SCHEMA_BUILT_IN",
+        "'sys.Failure' is a built-in schema; a step cannot make one",
+    ),
     "when without cases": (
         "workflow W() andThen when { }",
         "WHEN_NO_CASES",
@@ -489,3 +535,22 @@ def test_a_result_collects_errors_and_warnings() -> None:
     assert not result.is_valid
     assert (result.errors[0].line, result.errors[0].column, result.errors[0].severity) == (1, 1, "error")
     assert result.warnings[0].severity == "warning"
+
+
+@pytest.mark.parametrize("kind", ["[sys.Failure]", "[Failure]", "[Json]", "Json", "[Any]"])
+def test_failures_are_collected_in_a_return_that_can_take_them(kind: str) -> None:
+    text = f"workflow W(xs: Json, n: Int) => (lost: {kind}) andThen foreach x in $.xs limit $.n collect lost {{ }}"
+    assert findings(text) == []
+
+
+def test_what_to_declare_for_failures_is_said() -> None:
+    (found,) = findings("workflow W(xs: Json) andThen foreach x in $.xs collect lost { }")
+    assert found.suggested_fix == "declare 'lost: [sys.Failure]' in the return clause of 'W'"
+
+
+def test_the_fields_of_a_failure_are_known() -> None:
+    text = "workflow W(xs: Json) => (lost: [sys.Failure]) andThen foreach x in $.xs collect lost { }"
+    good = "workflow V() andThen { w = W(xs = []) sys.log(a = w.lost[0].message, b = w.lost[0].element) }"
+    assert findings(f"{text} {good}") == []
+    bad = "workflow V() andThen { w = W(xs = []) sys.log(a = w.lost[0].reason) }"
+    assert [one.rule_id for one in findings(f"{text} {bad}")] == ["SCHEMA_UNKNOWN_FIELD"]

@@ -26,6 +26,25 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "a workflow as a step, calling itself": {"x": 6, "all": [1, 2, 3, 1]},
     "inline bodies that wait for steps around them": {"x": 15, "all": [16]},
     "yields past a closed foreach": {"all": [8, 6, 7], "x": 15},
+    "foreach, some at a time": {"all": [6, 7, 8, 9, 10], "x": 10},
+    "failures in a foreach, collected": {
+        "all": [1, 2, 3, 4, 5, 6],
+        "lost": [
+            {"error_type": "AgentError", "message": "boom 2", "index": 0, "element": 0, "step": "[0].a"}
+        ],
+    },
+    "collected in a foreach over a map, in a foreach": {
+        "all": [4, 4, 5, 6, 4, 1, 1, 2, 3, 1, 6, 6, 8, 6],
+        "t": "[2].b[1].sys",
+        "lost": [],
+    },
+    "collected beside a block that fails, and is caught": {
+        "all": [3, 2],
+        "lost": [
+            {"error_type": "AssertionError", "message": "", "index": 1, "element": 1, "step": "[1].a.sys"}
+        ],
+        "t": "AgentError",
+    },
 }
 FAILURES = {"a failure that others outlive": ("bad", 5), "failures in a foreach": ("[0].a", 14)}
 

@@ -58,10 +58,12 @@ class Block(ASTNode):
 
 @dataclass
 class ForeachClause(ASTNode):
-    """`foreach variable in iterable`."""
+    """`foreach variable in iterable limit n collect name`; the last two may be left out."""
 
     variable: str
     iterable: Expression
+    limit: Expression | None = None
+    collect: str | None = None
 
 
 @dataclass

@@ -20,7 +20,7 @@ from afl.language.ast.blocks import (
     YieldStmt,
     clauses,
 )
-from afl.language.ast.expressions import CallExpr, MixinCall, NamedArg, Reference
+from afl.language.ast.expressions import CallExpr, Expression, MixinCall, NamedArg, Reference
 from afl.language.ast.node import ASTNode
 from afl.language.builder.base import MAX_BLOCK_DEPTH, Children
 from afl.language.builder.expressions import ExpressionBuilder
@@ -103,11 +103,21 @@ class StatementBuilder(ExpressionBuilder):
         return AndThenBlock(children[1], location=self.span(children))
 
     def and_then_foreach(self, children: Children) -> AndThenBlock:
-        _, keyword, variable, _, iterable, block = children
+        _, keyword, variable, _, iterable, limit, collect, block = children
         foreach = ForeachClause(
-            self.plain(variable, "A foreach variable"), iterable, location=self.between(keyword, iterable)
+            self.plain(variable, "A foreach variable"),
+            iterable,
+            limit,
+            self.plain(collect, "The return to collect failures in") if collect is not None else None,
+            location=self.between(keyword, collect or limit or iterable),
         )
         return AndThenBlock(block, foreach, location=self.span(children))
+
+    def limit(self, children: Children) -> Expression:
+        return children[1]
+
+    def collect(self, children: Children) -> Token:
+        return children[1]
 
     def and_then_when(self, children: Children) -> AndThenBlock:
         return AndThenBlock(Block(), None, children[2], location=self.span(children))

@@ -21,9 +21,10 @@ from afl.language.ast.expressions import Expression
 from afl.language.checks.calls import Calls, Yields
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
+from afl.language.checks.policies import number
 from afl.language.checks.scopes import Scope, step, variable
 from afl.language.names import Symbol
-from afl.language.types import BOOLEAN, ENTRY, MAP, STRING, UNKNOWN, Type
+from afl.language.types import BOOLEAN, ENTRY, INT, LONG, MAP, STRING, UNKNOWN, Type
 from afl.language.yield_targets import YieldScope
 
 CAUGHT: Mapping[str, Type] = {"error": STRING, "error_type": STRING}
@@ -53,6 +54,8 @@ class Blocks:
     def _check_clause(self, part: AndThenBlock, scope: Scope, targets: YieldScope | None) -> None:
         if part.foreach is not None:
             kind = self._element(part.foreach, scope)
+            self._check_limit(part.foreach.limit, scope)
+            self._check_collect(part.foreach, targets)
             if scope.inputs is not None:
                 scope.inputs = {**scope.inputs, part.foreach.variable: kind}
             scope.bindings[part.foreach.variable] = variable(kind)
@@ -73,6 +76,33 @@ class Blocks:
                 foreach, "FOREACH_NOT_ITERABLE", f"foreach needs a list or a map, got {iterable}"
             )
         return UNKNOWN
+
+    def _check_limit(self, limit: Expression | None, scope: Scope) -> None:
+        if limit is None:
+            return
+        kind, value = self.expressions.infer(limit, scope), number(limit)
+        if not kind.is_open and kind not in (INT, LONG):
+            self._context.error(limit, "FOREACH_LIMIT", f"The limit of a foreach must be Int, got {kind}")
+        elif value is not None and value < 1:
+            message = f"The limit of a foreach is {value}; expected at least 1"
+            self._context.error(limit, "FOREACH_LIMIT", message, "it is how many elements run at a time")
+
+    def _check_collect(self, foreach: ForeachClause, targets: YieldScope | None) -> None:
+        """Failures go to a return of the owner of the block, as yields do."""
+        if foreach.collect is None or targets is None:
+            return
+        owner = targets.owner
+        self.yields.supplied.add((owner.full_name, foreach.collect))
+        slot = self._context.signatures.returns(owner).get(foreach.collect)
+        kind = slot.type if slot is not None else None
+        if kind is not None and (
+            kind.is_open or (kind.element is not None and _takes_failures(kind.element))
+        ):
+            return
+        found = f"is {kind}" if kind is not None else "is none of its returns"
+        message = f"The failures of this foreach go to '{foreach.collect}' of '{owner.name}', which {found}"
+        fix = f"declare '{foreach.collect}: [sys.Failure]' in the return clause of '{owner.name}'"
+        self._context.error(foreach, "COLLECT_RETURN", message, fix)
 
     def check_catch(self, catch: CatchClause | None, scope: Scope, targets: YieldScope | None) -> None:
         if catch is None:
@@ -198,6 +228,10 @@ class Blocks:
 
     def _check_assert(self, statement: SysAssertStmt, scope: Scope) -> None:
         self._condition(statement.condition, scope, "SYS_ASSERT_NOT_BOOLEAN", "sys.assert condition")
+
+
+def _takes_failures(element: Type) -> bool:
+    return element.is_open or (element.symbol is not None and element.symbol.full_name == "sys.Failure")
 
 
 def _yielded(block: Block, owner: Symbol, targets: YieldScope) -> set[str]:

@@ -178,7 +178,12 @@ class BlockEmitter:
 
     def foreach(self, node: ForeachClause) -> Json:
         iterable = self.expressions.convert(node.iterable)
-        return {"type": "ForeachClause", "variable": node.variable, "iterable": iterable}
+        data: Json = {"type": "ForeachClause", "variable": node.variable, "iterable": iterable}
+        if node.limit is not None:
+            data["limit"] = self.expressions.convert(node.limit)
+        if node.collect is not None:
+            data["collect"] = node.collect
+        return data
 
     def when(self, node: WhenBlock, place: Place) -> Json:
         cases = [self.when_case(case, place.into(f"case-{n}")) for n, case in enumerate(node.cases)]

@@ -7,11 +7,12 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from afl.runtime.errors import UnresolvedReferenceError
+from afl.runtime.errors import StepFailure, UnresolvedReferenceError
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.program.expression import FACET_REFERENCE, EvaluationContext
+from afl.runtime.program.operators import type_name
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId
 
@@ -53,7 +54,17 @@ class OwnerValues(Mapping[str, Any]):
 class Frame:
     """One block instance. What it holds can be rebuilt from the store at any time."""
 
-    __slots__ = ("_context", "_evaluation", "_offered", "_watch", "done", "graph", "id", "owner_id")
+    __slots__ = (
+        "_context",
+        "_elements",
+        "_evaluation",
+        "_offered",
+        "_watch",
+        "done",
+        "graph",
+        "id",
+        "owner_id",
+    )
 
     def __init__(self, context: ExecutionContext, block_id: StepId, graph: DependencyGraph) -> None:
         self._context = context
@@ -64,6 +75,7 @@ class Frame:
         self._watch: dict[str, str] = {}
         self._offered: set[str] = set()
         self._evaluation: EvaluationContext | None = None
+        self._elements: list[Any] | None = None
 
     def evaluation(self, step_id: str) -> EvaluationContext:
         """Where the references of this block's statements lead."""
@@ -84,6 +96,18 @@ class Frame:
         values = {name: attribute.value for name, attribute in owner.attributes.params.items()}
         values.update((name, attribute.value) for name, attribute in owner.attributes.returns.items())
         return values
+
+    def elements(self) -> list[Any]:
+        """What a foreach goes over; pure, so evaluating it again after a restart gives the same."""
+        if self._elements is None:
+            assert self.graph.iterable is not None
+            value = self.graph.iterable(self.evaluation(self.id))
+            if isinstance(value, dict):
+                value = [{"key": key, "value": item} for key, item in value.items()]
+            if not isinstance(value, list):
+                raise StepFailure(f"foreach needs a list or a map, got {type_name(value)}", "TypeMismatch")
+            self._elements = value
+        return self._elements
 
     def loop_value(self) -> Any:
         """The element of a foreach; each element's block keeps its own."""

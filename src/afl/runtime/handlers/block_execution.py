@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
 
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.frame import Frame, Standing
@@ -10,7 +10,7 @@ from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
-from afl.runtime.program.operators import boolean, type_name
+from afl.runtime.program.operators import boolean
 from afl.runtime.states import StepState
 from afl.runtime.step import BlockProgress
 from afl.runtime.types import ObjectType, StepId
@@ -47,11 +47,18 @@ class BlockHandler(StateHandler):
         )
 
     def open_elements(self) -> bool:
-        """Open the next foreach elements, a window at a time so that no commit grows without bound."""
+        """Open the next foreach elements, a window at a time so that no commit grows without bound.
+
+        Whether more could be opened at once: neither are they all open, nor is the foreach at its limit.
+        """
         progress = self.step.progress
         assert progress is not None
-        items, graph = self.elements(), self.frame().graph
-        last = min(progress.total, progress.opened + self.context.foreach_window)
+        frame = self.frame()
+        allowed = min(progress.total, progress.opened + self._limit(frame) - progress.active)
+        last = min(allowed, progress.opened + self.context.foreach_window)
+        if last <= progress.opened:
+            return False
+        items, graph = frame.elements(), frame.graph
         for position in range(progress.opened, last):
             element = self.context.create_step(
                 paths.child(self.step.id, f"#{position}"),
@@ -63,17 +70,17 @@ class BlockHandler(StateHandler):
         progress.active += last - progress.opened
         progress.opened = last
         self.context.changes.touch(self.step)
-        return last < progress.total
+        return last < allowed
 
-    def elements(self) -> list[Any]:
-        """What a foreach goes over; pure, so evaluating it again after a restart gives the same."""
-        frame = self.frame()
-        assert frame.graph.iterable is not None
-        value = frame.graph.iterable(frame.evaluation(self.step.id))
-        if isinstance(value, dict):
-            return [{"key": key, "value": item} for key, item in value.items()]
-        if not isinstance(value, list):
-            raise StepFailure(f"foreach needs a list or a map, got {type_name(value)}", "TypeMismatch")
+    def _limit(self, frame: Frame) -> int:
+        """How many elements may be active at a time."""
+        if frame.graph.limit is None:
+            return sys.maxsize
+        value = frame.graph.limit(frame.evaluation(self.step.id))
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise StepFailure(
+                f"the limit of a foreach is {value!r}; expected a whole number, at least 1", "BadLimit"
+            )
         return value
 
     def conclude(self) -> StateChangeResult:
@@ -84,6 +91,9 @@ class BlockHandler(StateHandler):
             return self.transition()
         if progress.active:
             return self.stay()
+        if self.is_loop and self.frame().graph.collect and progress.opened == progress.total:
+            self.step.transition.error = None
+            return self.transition()
         if progress.errored:
             return self.error(
                 self.step.transition.error or Exception(f"Block has {progress.errored} errored step(s)")
@@ -104,7 +114,7 @@ class BlockExecutionBeginHandler(BlockHandler):
         if frame.graph.cases:
             self._open_cases(frame)
         elif self.is_loop:
-            self.step.progress = BlockProgress(len(self.elements()))
+            self.step.progress = BlockProgress(len(frame.elements()))
             if self.open_elements():
                 self.context.wake(self.step.id)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.program import paths
@@ -24,12 +25,15 @@ class StatementCaptureBeginHandler(StateHandler):
         merged: dict[str, Any] = {}
         if self.step.progress is not None:
             for position, graph in enumerate(self.context.program.bodies_of(statement)):
-                for yielded in self._yields(paths.child(self.step.id, str(position)), graph, 0):
-                    _merge(merged, yielded)
+                block_id = paths.child(self.step.id, str(position))
+                for yielded in self._yields(block_id, graph, 0):
+                    _merge(merged, _values(yielded))
+                if graph.collect:
+                    self._collect(merged, block_id, graph)
             catch = self.context.program.catch_of(statement)
             if catch is not None and self.context.known_step(paths.child(self.step.id, "!")) is not None:
                 for yielded in self._yields(paths.child(self.step.id, "!"), catch, 0):
-                    _merge(merged, yielded)
+                    _merge(merged, _values(yielded))
         for name, value in merged.items():
             self.step.attributes.returns[name] = AttributeValue(name, value)
         self._default_returns()
@@ -45,15 +49,30 @@ class StatementCaptureBeginHandler(StateHandler):
             return
         if graph.variable is not None:
             block = self.context.known_step(block_id)
-            total = block.progress.total if block is not None and block.progress is not None else 0
-            for first in range(0, total, _BATCH):
-                elements = [paths.child(block_id, f"#{i}") for i in range(first, min(first + _BATCH, total))]
-                loaded = self._preload(elements, graph, level)
+            failures = graph.collect is not None and _errored(block) > 0
+            for elements in _batches(block):
+                loaded = self.context.preload(elements) if failures else []
+                loaded += self._preload(elements, graph, level)
                 for element in elements:
-                    yield from self._in_block(element, graph, level)
+                    if not (failures and self.context.require_step(element).is_error):
+                        yield from self._in_block(element, graph, level)
                 self.context.forget(loaded)
             return
         yield from self._in_block(block_id, graph, level)
+
+    def _collect(self, merged: dict[str, Any], block_id: StepId, graph: DependencyGraph) -> None:
+        """What failed in a foreach that is complete, as values of the return that collects it."""
+        block = self.context.known_step(block_id)
+        if block is None or not block.is_complete:
+            return
+        failures: list[dict[str, Any]] = []
+        for elements in _batches(block) if _errored(block) else ():
+            loaded = self.context.preload(elements)
+            for element in map(self.context.require_step, elements):
+                if element.is_error:
+                    failures.append(_failure(element, str(graph.variable)))
+            self.context.forget(loaded)
+        _merge(merged, {str(graph.collect): failures})
 
     def _in_block(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[StepDefinition]:
         for statement in graph.by_key.values():
@@ -87,10 +106,39 @@ class StatementCaptureEndHandler(PassThroughHandler):
     """state.statement.capture.End"""
 
 
-def _merge(merged: dict[str, Any], yielded: StepDefinition) -> None:
+def _errored(block: StepDefinition | None) -> int:
+    return block.progress.errored if block is not None and block.progress is not None else 0
+
+
+def _batches(block: StepDefinition | None) -> Iterator[list[StepId]]:
+    """The elements of a foreach, some at a time."""
+    total = block.progress.total if block is not None and block.progress is not None else 0
+    for first in range(0, total, _BATCH):
+        assert block is not None
+        yield [paths.child(block.id, f"#{i}") for i in range(first, min(first + _BATCH, total))]
+
+
+def _failure(element: StepDefinition, variable: str) -> dict[str, Any]:
+    """Why an element failed: a value of the schema sys.Failure."""
+    error = element.transition.error
+    failure = error if isinstance(error, StepFailure) else StepFailure(str(error or "failed"))
+    return {
+        "error_type": failure.error_type,
+        "message": failure.message,
+        "index": int(paths.key(element.id).lstrip("#")),
+        "element": element.attributes.get_param(variable),
+        "step": failure.step,
+    }
+
+
+def _values(yielded: StepDefinition) -> dict[str, Any]:
+    return {name: attribute.value for name, attribute in yielded.attributes.params.items()}
+
+
+def _merge(merged: dict[str, Any], values: dict[str, Any]) -> None:
     """Lists collect, everything else is overwritten."""
-    for name, attribute in yielded.attributes.params.items():
-        value, present = attribute.value, merged.get(name)
+    for name, value in values.items():
+        present = merged.get(name)
         if isinstance(value, list) and isinstance(present, list):
             present.extend(value)
         else:

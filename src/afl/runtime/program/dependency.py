@@ -43,6 +43,8 @@ class DependencyGraph:
     object_type: str = ObjectType.AND_THEN
     variable: str | None = None
     iterable: Evaluate | None = None
+    limit: Evaluate | None = None
+    collect: str | None = None
     cases: list[WhenCase] = field(default_factory=list)
     yields_up: int = -1
     location: dict[str, Any] | None = None
@@ -133,7 +135,10 @@ class GraphBuilder:
             graph.object_type = ObjectType.AND_MAP
             graph.variable = foreach["variable"]
             graph.iterable = compile_expression(foreach["iterable"])
-            graph.outer.update(path[0] for path in references(foreach["iterable"]) if path)
+            graph.limit = compile_expression(foreach["limit"]) if "limit" in foreach else None
+            graph.collect = foreach.get("collect")
+            used = (foreach["iterable"], foreach.get("limit"))
+            graph.outer.update(path[0] for each in used for path in references(each) if path)
         for order, statement in enumerate(self._statements(ast, owners)):
             statement.order = order
             graph.statements[statement.id] = statement

@@ -1,0 +1,210 @@
+"""Fan-out control: at most so many elements of a foreach at a time, and failures of elements as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from support.agents import begin, run_of
+
+from afl.kernel.errors import InputError
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.types import StepId, WorkflowId
+
+SOURCE = """
+event facet Fetch(url: Any) => (page: String)
+workflow Some(urls: Json, limit: Json = 2) => (pages: [String]) andThen foreach url in $.urls limit $.limit {
+    got = Fetch(url)
+    yield Some(pages = [got.page])
+}
+workflow Pages(urls: Json, limit: Int = 2) => (pages: [String], failures: [sys.Failure])
+    andThen foreach url in $.urls limit $.limit collect failures {
+        got = Fetch(url)
+        beside = Fetch("beside")
+        yield Pages(pages = [beside.page])
+    }
+workflow Crawl(urls: [String]) => (pages: [String], lost: Long) andThen {
+    all = Pages($.urls)
+    sys.assert(len(all.failures) <= 3)
+    yield Crawl(pages = all.pages, lost = len(all.failures))
+}
+workflow Both(urls: [String]) => (pages: [String], failures: [sys.Failure])
+    andThen foreach url in $.urls collect failures {
+        inner = Pages(urls = [url, "good"])
+        sys.assert(len(inner.failures) == 0)
+        yield Both(pages = inner.pages)
+    }
+"""
+
+
+class Web:
+    """Agents that fetch pages; some cannot be had."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.missing: set[str] = set()
+        self.most = 0
+        self.fetched: Counter[str] = Counter()
+
+    def fetch(self, payload: dict[str, Any]) -> dict[str, Any]:
+        url = str(payload["url"])
+        self.fetched[url] += 1
+        if url in self.missing:
+            raise ValueError(f"{url} is missing")
+        return {"page": f"<{url}>"}
+
+    def begin(self, workflow: str, **inputs: Any) -> WorkflowId:
+        run = begin(self.store, workflow, inputs, SOURCE)
+        self.go_on(run)
+        return run
+
+    def go_on(self, run: WorkflowId) -> None:
+        """Work off one task after the other, each in a process of its own; count how many wait at a time."""
+        while True:
+            poller = AgentPoller(self.store, Evaluator(self.store), AgentPollerConfig(max_concurrent=1))
+            poller.register("Fetch", self.fetch)
+            tasks = self.store.get_tasks_by_workflow(run)
+            self.most = max(self.most, sum(task.state == TaskState.PENDING for task in tasks))
+            if not poller.poll_once():
+                return
+
+    def outputs(self, run: WorkflowId) -> dict[str, Any]:
+        found = run_of(self.store, run)
+        assert (found.state, found.error) == (RunnerState.COMPLETED, None)
+        return found.outputs
+
+
+@pytest.fixture
+def web(store: MemoryStore) -> Web:
+    return Web(store)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
+def test_at_most_so_many_elements_are_active(web: Web, limit: int) -> None:
+    urls = [f"u{n}" for n in range(7)]
+    run = web.begin("Some", urls=urls, limit=limit)
+    assert web.outputs(run) == {"pages": [f"<{url}>" for url in urls]}
+    assert web.most == min(limit, 7)
+
+
+def test_a_failed_element_makes_room_for_the_next(web: Web) -> None:
+    web.missing = {"u0", "u2"}
+    run = web.begin("Some", urls=[f"u{n}" for n in range(5)], limit=1)
+    assert run_of(web.store, run).state == RunnerState.FAILED
+    assert set(web.fetched) == {f"u{n}" for n in range(5)}
+    web.missing = set()
+    assert Evaluator(web.store).retry(run) == 2
+    Evaluator(web.store).resume(run)
+    web.go_on(run)
+    assert web.outputs(run) == {"pages": [f"<u{n}>" for n in range(5)]}
+
+
+def test_the_elements_of_a_map_go_some_at_a_time(web: Web) -> None:
+    run = web.begin("Some", urls={"a": 1, "b": 2, "c": 3}, limit=1)
+    assert web.outputs(run)["pages"] == [
+        f"<{{'key': '{k}', 'value': {v}}}>" for k, v in zip("abc", (1, 2, 3), strict=True)
+    ]
+    assert web.most == 1
+
+
+@pytest.mark.parametrize("limit", [0, -3, 1.5, "many", None, True])
+def test_a_limit_that_makes_no_sense_fails_the_foreach(web: Web, limit: Any) -> None:
+    run = web.begin("Some", urls=["a"], limit=limit)
+    error = run_of(web.store, run).error
+    assert error is not None
+    assert error["error_type"] == "BadLimit"
+    assert error["message"] == f"the limit of a foreach is {limit!r}; expected a whole number, at least 1"
+    assert not web.fetched
+
+
+def test_failures_are_values_and_yields_of_failed_elements_do_not_count(web: Web) -> None:
+    web.missing = {"u1", "u3"}
+    run = web.begin("Pages", urls=[f"u{n}" for n in range(4)])
+    assert web.outputs(run) == {
+        "pages": ["<beside>"] * 2,
+        "failures": [
+            {
+                "error_type": "ValueError",
+                "message": f"u{n} is missing",
+                "index": n,
+                "element": f"u{n}",
+                "step": f"[{n}].got",
+            }
+            for n in (1, 3)
+        ],
+    }
+
+
+def test_without_failures_there_is_an_empty_list(web: Web) -> None:
+    assert web.outputs(web.begin("Pages", urls=["a"])) == {"pages": ["<beside>"], "failures": []}
+    assert web.outputs(web.begin("Pages", urls=[])) == {"failures": []}
+
+
+def test_failures_over_a_map_have_the_entry(web: Web) -> None:
+    web.missing = {"{'key': 'a', 'value': 1}"}
+    (failure,) = web.outputs(web.begin("Pages", urls={"a": 1, "b": 2}))["failures"]
+    assert (failure["index"], failure["element"]) == (0, {"key": "a", "value": 1})
+
+
+def test_what_is_no_failure_of_an_element_fails_the_foreach(web: Web) -> None:
+    run = web.begin("Pages", urls="no list")
+    error = run_of(web.store, run).error
+    assert error is not None
+    assert error["error_type"] == "TypeMismatch"
+
+
+@pytest.mark.parametrize(("missing", "state"), [(3, RunnerState.COMPLETED), (4, RunnerState.FAILED)])
+def test_giving_up_if_too_many_failed(web: Web, missing: int, state: str) -> None:
+    urls = [f"u{n}" for n in range(20)]
+    web.missing = set(urls[:missing])
+    run = web.begin("Crawl", urls=urls)
+    assert run_of(web.store, run).state == state
+    if state == RunnerState.COMPLETED:
+        assert web.outputs(run) == {"pages": ["<beside>"] * 17, "lost": 3}
+
+
+def test_a_run_that_completed_has_nothing_to_retry(web: Web) -> None:
+    web.missing = {"a"}
+    run = web.begin("Pages", urls=["a", "b"])
+    with pytest.raises(InputError, match="only a failed or cancelled run can be retried"):
+        Evaluator(web.store).retry(run)
+
+
+def test_a_retry_does_not_reopen_failures_that_were_collected(web: Web) -> None:
+    urls = [f"u{n}" for n in range(5)]
+    web.missing = set(urls[:4])
+    run = web.begin("Crawl", urls=urls)
+    assert run_of(web.store, run).state == RunnerState.FAILED
+    web.missing, before = set(), Counter(web.fetched)
+    assert Evaluator(web.store).retry(run) == 1  # the assertion
+    Evaluator(web.store).resume(run)
+    web.go_on(run)
+    assert web.fetched == before
+    assert run_of(web.store, run).state == RunnerState.FAILED
+    with pytest.raises(InputError, match="nothing to retry"):
+        Evaluator(web.store).retry(run, StepId(f"{run}/0/all/0/#0"))
+
+
+def test_a_nested_foreach_collects_on_its_own(web: Web) -> None:
+    web.missing = {"a"}
+    outputs = web.outputs(web.begin("Both", urls=["a", "b"]))
+    assert outputs["pages"] == ["<beside>", "<beside>"]
+    (failure,) = outputs["failures"]
+    assert (failure["error_type"], failure["index"], failure["step"]) == ("AssertionError", 0, "[0].sys")
+
+
+def test_many_failures_are_collected_in_order(web: Web, store: MemoryStore) -> None:
+    source = """
+    workflow W(xs: [Int]) => (ok: [Int], failures: Json) andThen foreach x in $.xs limit 40 collect failures {
+        sys.assert(x % 3 == 0)
+        yield W(ok = [x])
+    }
+    """
+    run = begin(store, "W", {"xs": list(range(3000))}, source)
+    outputs = web.outputs(run)
+    assert [each["element"] for each in outputs["failures"]] == [n for n in range(3000) if n % 3]
+    assert outputs["ok"] == [n for n in range(3000) if n % 3 == 0]
