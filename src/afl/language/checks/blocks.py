@@ -21,7 +21,7 @@ from afl.language.ast.expressions import Expression
 from afl.language.checks.calls import Calls, Yields
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
-from afl.language.checks.policies import number
+from afl.language.checks.policies import constant_number
 from afl.language.checks.scopes import Scope, step, variable
 from afl.language.names import Symbol
 from afl.language.types import BOOLEAN, ENTRY, INT, LONG, MAP, STRING, UNKNOWN, Type
@@ -80,7 +80,7 @@ class Blocks:
     def _check_limit(self, limit: Expression | None, scope: Scope) -> None:
         if limit is None:
             return
-        kind, value = self.expressions.infer(limit, scope), number(limit)
+        kind, value = self.expressions.infer(limit, scope), constant_number(limit)
         if not kind.is_open and kind not in (INT, LONG):
             self._context.error(limit, "FOREACH_LIMIT", f"The limit of a foreach must be Int, got {kind}")
         elif value is not None and value < 1:

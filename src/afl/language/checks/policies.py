@@ -90,7 +90,7 @@ class Policies:
         first = next((param.name for param in policy.params), "")
         given = {arg.name or first: arg.value for arg in mixin.args}
         for name, least in _LEAST.get(policy.name, {}).items():
-            value = number(given.get(name))
+            value = constant_number(given.get(name))
             if value is not None and value < least:
                 message = f"'{name}' of policy '{policy.name}' is {value}; expected at least {least}"
                 self._context.error(given[name], "POLICY_VALUE", message, _meaning(policy.name, name))
@@ -110,7 +110,7 @@ class Policies:
             self._context.error(
                 mixin, "POLICY_VALUE", message, "say who is asked instead, and after how many minutes"
             )
-        if policy.name == "Timeout" and all(number(value) == 0 for value in given.values()):
+        if policy.name == "Timeout" and all(constant_number(value) == 0 for value in given.values()):
             message = "the parts of policy 'Timeout' add up to nothing; expected at least 1 millisecond"
             self._context.error(mixin, "POLICY_VALUE", message, "for example 'with Timeout(minutes = 5)'")
 
@@ -123,10 +123,10 @@ def _meaning(policy: str, name: str) -> str | None:
     return None
 
 
-def number(node: Expression | None) -> int | float | None:
+def constant_number(node: Expression | None) -> int | float | None:
     """The value of a number that stands in the text."""
     if isinstance(node, UnaryExpr) and node.operator == "-":
-        value = number(node.operand)
+        value = constant_number(node.operand)
         return -value if value is not None else None
     if isinstance(node, Literal) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return node.value

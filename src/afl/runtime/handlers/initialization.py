@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 
+MAX_NESTED_CALLS = 100
+
+
 class StatementBeginHandler(PassThroughHandler):
     """state.statement.Created"""
 
@@ -46,9 +49,24 @@ class FacetInitializationBeginHandler(StateHandler):
             self._make_value(values)
             return self.transition()
         elif kind != ObjectType.YIELD_ASSIGNMENT:
+            self._check_nesting()
             self._complete_call(statement, values, context)
         self.step.attributes.params = {name: AttributeValue(name, value) for name, value in values.items()}
         return self.transition()
+
+    def _check_nesting(self) -> None:
+        """Calls that nest without end fail here, before the run has grown too large to be stored."""
+        path = paths.relative(self.step.id, self.context.workflow_id)
+        if path.count("/") < MAX_NESTED_CALLS:
+            return  # what is deeper has at least one segment per call
+        calls = [call for call in paths.prefixes(path) if not paths.is_block(paths.key(call))]
+        if len(calls) > MAX_NESTED_CALLS:
+            statements = [self.context.program.place(call).statement for call in calls]
+            cycle = _cycle([each.facet_name for each in statements if each is not None])
+            raise StepFailure(
+                f"{MAX_NESTED_CALLS} calls are nested, more are not allowed: {' -> '.join(cycle)}",
+                "RecursionLimit",
+            )
 
     def _evaluation(self) -> EvaluationContext:
         if self.step.object_type == ObjectType.FACET:
@@ -102,3 +120,10 @@ class FacetInitializationBeginHandler(StateHandler):
 
 class FacetInitializationEndHandler(PassThroughHandler):
     """state.facet.initialization.End"""
+
+
+def _cycle(called: list[str]) -> list[str]:
+    """The end of a chain of calls, from the last time that its last facet was called before."""
+    *before, last = called
+    repeated = last in before
+    return called[len(before) - 1 - before[::-1].index(last) :] if repeated else called[-5:]

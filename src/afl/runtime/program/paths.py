@@ -25,6 +25,12 @@ def key(step_id: str) -> str:
     return step_id.rpartition("/")[2]
 
 
+def prefixes(path: str) -> list[str]:
+    """The path of everything above, the outermost first, and the path itself."""
+    segments = path.split("/")
+    return ["/".join(segments[: count + 1]) for count in range(len(segments))]
+
+
 def is_within(step_id: str, above: str) -> bool:
     """Whether a step is that one, or below it."""
     return step_id == above or step_id.startswith(f"{above}/")
