@@ -146,6 +146,36 @@ def test_a_foreach_waits_for_its_elements(store: MemoryStore) -> None:
     assert why(store, f"{run}/[1].a").id == f"{run}/0/#1/a"
 
 
+SIFTED = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    facet Inner(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        yield Inner(m = a.m)
+    }
+    workflow Sifted(ns: [Long]) => (ms: [Long], lost: [sys.Failure]) andThen foreach n in $.ns limit 2 collect lost {
+        a = Inner(n = n)
+        yield Sifted(ms = [a.m])
+    }
+}
+"""
+
+
+def test_a_foreach_with_a_limit_says_how_many_elements_have_not_begun(store: MemoryStore) -> None:
+    run = begin(store, SIFTED, {"ns": [1, 2, 3, 4, 5]})
+    sentence = "it waits for 2 steps in it: [0].a.a; 3 of 5 elements begin when others end."
+    assert why(store, f"{run}/0").sentence == sentence
+
+
+def test_a_failure_that_was_collected_leaves_nothing_to_do(store: MemoryStore) -> None:
+    run = begin(store, SIFTED, {"ns": [1, 2]}, Double=refuse)
+    for step in ("[0].a.a", "[1].a", "0/#0"):
+        reason = why(store, f"{run}/{step}")
+        assert (reason.code, reason.outlook) == ("step-collected", Outlook.OVER)
+        assert reason.action == "Nothing to do: its foreach collects failures, in 'lost'."
+    assert why(store, f"{run}/0").code == "step-completed"
+    assert why(store, run).code == "run-completed"
+
+
 def test_not_reached(store: MemoryStore) -> None:
     run = begin(store, NESTED)
     reason = why(store, f"{run}/desk.story")

@@ -155,7 +155,11 @@ def test_concurrency(store: MemoryStore) -> None:
     source = policy('Concurrency("tenant-4", limit = 2)')
     tasks = [pending(store, source) for _ in range(3)]
     reason = reason_of(store, tasks[-1])
-    assert (reason.code, reason.sentence) == ("task-concurrency", "Concurrency(tenant-4) is at 2 of 2.")
+    first, second = (task.workflow_id for task in tasks[:2])
+    assert (reason.code, reason.sentence) == (
+        "task-concurrency",
+        f"Concurrency(tenant-4) is at 2 of 2, held by a of run {first}, a of run {second}.",
+    )
     assert reason_of(store, tasks[0]).code == "task-unserved"
 
 

@@ -61,6 +61,9 @@ CODES: dict[str, Code] = {
     "run-stalled": Code("The run has nothing to wait for and is not over.", _S, "`afl resume RUN`"),
     "step-completed": Code("The step completed.", _O, _REST),
     "step-failed": Code("The step failed; its line and the cause are named.", _O, "`afl retry STEP`"),
+    "step-collected": Code(
+        "The step failed in a foreach that collects its failures; the run goes on without it.", _O, _REST
+    ),
     "step-skipped": Code(
         "The step will not run: it depends on one that failed.", _O, "`afl retry` the failed step"
     ),

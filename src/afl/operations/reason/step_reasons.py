@@ -27,7 +27,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.program import paths
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 BUDGET = "budget"
 
@@ -195,7 +195,21 @@ def _over(snapshot: DiagnosticSnapshot, step: StepDefinition, run: RunDefinition
         return _reason("step-completed", place, "it completed.", "Nothing to do.")
     attempts = step_attempts(snapshot.store, snapshot.store.get_tasks_by_step(step.id))
     sentence = f"it failed: {failure_words(_failure(step, run), last_failure(attempts))}"
+    collected = _collects(snapshot, step, run)
+    if collected:
+        action = f"Nothing to do: its foreach collects failures, in '{collected}'."
+        return Reason("step-collected", "step", place.id, sentence, action, attempts=attempts)
     return Reason("step-failed", "step", place.id, sentence, _again(step, run), attempts=attempts)
+
+
+def _collects(snapshot: DiagnosticSnapshot, step: StepDefinition, run: RunDefinition) -> str | None:
+    """The return in which the failure of a step ends; None if it fails what is around."""
+    workflow_id = WorkflowId(run.workflow_id)
+    for path in reversed(paths.prefixes(paths.relative(step.id, workflow_id))):
+        graph = snapshot.program(run).place(path).graph
+        if paths.key(path).startswith("#") and graph is not None and graph.collect:
+            return graph.collect
+    return None
 
 
 def _again(step: StepDefinition, run: RunDefinition) -> str:
@@ -225,8 +239,19 @@ def _inside(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     if not waiting:
         return _evaluating(snapshot, place)
     reason = most_telling(snapshot, place.run, waiting)
-    sentence = f"it waits for {_count(len(waiting))} in it: {step_words(reason.id, place.run)}."
+    sentence = (
+        f"it waits for {_count(len(waiting))} in it: {step_words(reason.id, place.run)}{_unopened(place)}."
+    )
     return _reason("step-waits-inside", place, sentence, _CAUSE, reason)
+
+
+def _unopened(place: StepPlace) -> str:
+    """How many elements of a foreach wait for those before them, with a leading semicolon."""
+    progress = place.step.progress if place.step is not None else None
+    if progress is None or place.step is None or place.step.object_type != ObjectType.AND_MAP:
+        return ""
+    left = progress.total - progress.opened
+    return f"; {left:,} of {progress.total:,} elements begin when others end" if left else ""
 
 
 def _count(number: int) -> str:

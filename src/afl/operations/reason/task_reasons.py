@@ -12,6 +12,7 @@ from afl.operations.run.signaling import how_to_deliver
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import TaskFilter
+from afl.runtime.program import paths
 from afl.runtime.recovery.sweep import what_was_lost
 from afl.runtime.types import WorkflowId
 
@@ -94,6 +95,7 @@ def _at_bridge(code: str, task: TaskDefinition, sentence: str, action: str) -> R
 
 
 _KEY_TASKS = 10_000
+_HOLDERS_SHOWN = 3
 
 
 def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
@@ -179,8 +181,18 @@ def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
     same = snapshot.store.find_tasks(TaskFilter(key=task.concurrency_key, limit=_KEY_TASKS))
     open_states = (TaskState.PENDING, TaskState.RUNNING)
-    used = sum(each.state in open_states and each.hold != TaskHold.CONCURRENCY for each in same)
-    return f"Concurrency({task.concurrency_key}) is at {used} of {task.concurrency_limit}."
+    used = [each for each in same if each.state in open_states and each.hold != TaskHold.CONCURRENCY]
+    holders = [
+        f"{paths.shown(each.step_id, WorkflowId(each.workflow_id))} of run {each.workflow_id}"
+        for each in used
+    ]
+    held = f", held by {_some(holders)}" if holders else ""
+    return f"Concurrency({task.concurrency_key}) is at {len(used)} of {task.concurrency_limit}{held}."
+
+
+def _some(words: list[str]) -> str:
+    more = f" and {len(words) - _HOLDERS_SHOWN:,} more" if len(words) > _HOLDERS_SHOWN else ""
+    return f"{', '.join(words[:_HOLDERS_SHOWN])}{more}"
 
 
 def _delayed(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
