@@ -6,6 +6,7 @@ gives it to the next, highest priority first, then oldest. It is a capability: a
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -270,3 +271,149 @@ def test_workers_at_once_never_exceed_the_limit(open_store: OpenStore) -> None:
     assert most[0] <= limit
     states = [task.state for task in stores[0].get_tasks_by_workflow(WorkflowId(RUN))]
     assert states == [TaskState.COMPLETED] * count
+
+
+# -- rate -----------------------------------------------------------------------------------------------------
+
+MINUTE = 60_000
+
+
+def rated(uuid: str, per_minute: int = 1, key: str = "rate:api", **fields: Any) -> TaskDefinition:
+    return keyed(uuid, key, -per_minute, **fields)
+
+
+def earliest(store: PersistenceAPI, uuid: str) -> int:
+    """When a task may be claimed; it waits for nothing else."""
+    task = stored_task(store, uuid)
+    assert (task.state, task.hold) == (TaskState.PENDING, "")
+    return task.not_before
+
+
+@of_stores(offers="concurrency")
+def test_the_tasks_of_a_rate_begin_one_interval_after_the_other(store: PersistenceAPI) -> None:
+    commit(store, rated("t0"), rated("t1"), rated("t2"), rated("other", key="rate:mail"), a_task("plain"))
+    before = store.now()
+    assert sorted(uuids(claim_all(store))) == ["other", "plain", "t0"]
+    assert before + MINUTE <= earliest(store, "t1") <= store.now() + MINUTE
+    assert waiting(store) == ["t2"]
+    assert claim_all(store) == []
+
+
+@of_stores(offers="concurrency")
+def test_the_interval_goes_on_when_nobody_waits(store: PersistenceAPI) -> None:
+    commit(store, rated("t0", per_minute=2))
+    before = store.now()
+    (first,) = claim_all(store)
+    close(store, first)
+    commit(store, rated("t1", per_minute=2))
+    assert before + MINUTE // 2 <= earliest(store, "t1") <= store.now() + MINUTE // 2
+    assert claim_all(store) == []
+
+
+@of_stores(offers="concurrency")
+def test_there_is_no_burst_after_nobody_was_there(store: PersistenceAPI) -> None:
+    commit(store, *(rated(f"t{n}", per_minute=60) for n in range(4)))
+    eventually(lambda: store.now() > earliest(store, "t0") + 1000)  # an interval, and some
+    before = store.now()
+    assert uuids(claim_all(store)) == ["t0"]
+    assert claim_all(store) == []
+    assert earliest(store, "t1") >= before + 1000
+    assert waiting(store) == ["t2", "t3"]
+
+
+@of_stores(offers="concurrency")
+def test_the_next_slot_is_when_workers_wake(store: PersistenceAPI) -> None:
+    commit(store, rated("t0"), rated("t1"))
+    assert len(claim_all(store)) == 1
+    due = store.next_due("default")
+    assert due is not None
+    assert 0 < due <= MINUTE
+
+
+@of_stores(offers="concurrency")
+def test_a_retry_needs_a_slot(store: PersistenceAPI) -> None:
+    commit(store, rated("t0"))
+    task = claimed(store)
+    before = stored_task(store, "t0").not_before
+    assert store.requeue(task, 0, {"message": "boom"})
+    assert earliest(store, "t0") >= before + MINUTE
+
+
+@of_stores(offers="concurrency")
+def test_a_retry_that_is_delayed_does_not_keep_the_slot_from_others(store: PersistenceAPI) -> None:
+    commit(store, rated("t0", per_minute=6000, retry=RETRY))
+    assert store.requeue(claimed(store), LONG, {"message": "boom"})
+    commit(store, rated("t1", per_minute=6000))
+    assert eventually(lambda: store.claim_task(["F"])).uuid == "t1"
+    assert earliest(store, "t0") > store.now()
+
+
+@of_stores(offers="concurrency")
+@pytest.mark.parametrize("died", [True, False])
+def test_a_delivery_after_a_death_needs_a_slot(store: PersistenceAPI, died: bool) -> None:
+    commit(store, rated("t0"))
+    claimed(store)
+    before = store.now()
+    assert store.release_tasks("worker", died=died) == 1
+    assert earliest(store, "t0") >= before
+    assert store.claim_task(["F"]) is None
+
+
+@of_stores(offers="concurrency")
+def test_a_task_that_is_given_back_waits_for_a_slot(store: PersistenceAPI) -> None:
+    commit(store, rated("t0"))
+    assert store.return_tasks([claimed(store)]) == 1
+    assert store.claim_task(["F"]) is None
+
+
+@of_stores(offers="concurrency")
+def test_the_slot_of_a_cancelled_run_goes_to_another(store: PersistenceAPI) -> None:
+    begin(store)
+    commit(store, rated("mine", per_minute=6000), rated("theirs", per_minute=6000, workflow_id="run-2"))
+    assert store.cancel_run(RUN, "enough")
+    assert eventually(lambda: store.claim_task(["F"])).uuid == "theirs"
+
+
+@of_stores(offers="concurrency")
+def test_a_paused_run_waits_for_a_slot_again(store: PersistenceAPI) -> None:
+    begin(store)
+    begin(store, "run-2")
+    commit(store, rated("mine", per_minute=6000), rated("theirs", per_minute=6000, workflow_id="run-2"))
+    assert store.pause_run(RUN, "later")
+    assert eventually(lambda: store.claim_task(["F"])).uuid == "theirs"
+    assert store.claim_task(["F"]) is None
+    assert store.unpause_run(RUN)
+    assert eventually(lambda: store.claim_task(["F"])).uuid == "mine"
+
+
+@of_stores(offers="concurrency")
+def test_a_task_that_a_sweep_has_made_gets_a_slot(store: PersistenceAPI) -> None:
+    store.save_task(rated("t0", hold=TaskHold.CONCURRENCY))
+    assert store.claim_task(["F"]) is None
+    store.reclaim()
+    assert claimed(store).uuid == "t0"
+
+
+@of_stores(offers="concurrency")
+def test_workers_at_once_never_exceed_the_rate(open_store: OpenStore) -> None:
+    stores = [open_store() for _ in range(4)]
+    interval, count = 20, 12
+    commit(stores[0], *(rated(f"t{n}", per_minute=MINUTE // interval) for n in range(count)))
+    together = threading.Barrier(len(stores))
+    begun_at: dict[str, tuple[int, int]] = {}
+
+    def work(store: PersistenceAPI) -> None:
+        together.wait()
+        while len(begun_at) < count:
+            before = store.now()
+            for task in store.claim_tasks(["F"], limit=5, lease_ms=LONG):
+                begun_at[task.uuid] = (before, task.not_before)
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        for worker in [pool.submit(work, store) for store in stores]:
+            worker.result()
+    slots = sorted(not_before for _, not_before in begun_at.values())
+    assert min(after - before for before, after in itertools.pairwise(slots)) >= interval
+    # nobody began before the interval after the claim before it was over
+    ordered = sorted(begun_at.values(), key=lambda pair: pair[1])
+    assert all(after[1] >= before[0] + interval for before, after in itertools.pairwise(ordered))

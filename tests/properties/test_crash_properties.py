@@ -15,7 +15,7 @@ from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.lives import Crash, Death, Lives, Outage
 from support.properties import tries
 from support.random_workflows import cases
-from support.telling_workflows import TELLING
+from support.telling_workflows import TELLING, telling
 
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.evaluation.pace import Pace
@@ -77,6 +77,16 @@ def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -
 def test_a_death_that_only_shows_in_leases_that_end(how: str) -> None:
     trial = Trial.of(TELLING["foreach"])
     assert die_everywhere(lambda: "memory://", trial, DRIVES[how], TIGHT, proven=False) > 5
+
+
+def test_a_death_at_every_write_with_a_rate() -> None:
+    case = telling(
+        """andThen foreach r in $.list limit 2 {
+            a = lib.Echo(p = r) with Rate("api", perMinute = 60000)
+            yield main.W(all = [a.u])
+        }"""
+    )
+    assert die_everywhere(lambda: "memory://", Trial.of(case), drive_locally, TIGHT) > 5
 
 
 @pytest.mark.parametrize("how", DRIVES)

@@ -36,6 +36,7 @@ EXECUTED = (
     "coming-from-langgraph",
     "coming-from-temporal",
     "coordination",
+    "fan-out",
     "fleet",
     "fleet-protocol",
     "http-api",

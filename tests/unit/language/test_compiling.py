@@ -102,6 +102,7 @@ def test_the_built_in_policies() -> None:
         "sys.Priority": ["n"],
         "sys.TaskList": ["name"],
         "sys.Concurrency": ["key", "limit"],
+        "sys.Rate": ["key", "perMinute"],
         "sys.Agent": ["name", "instructions", "channel"],
         "sys.Fleet": ["name"],
         "sys.Message": ["name", "priority"],

@@ -30,6 +30,7 @@ USES = {
     "Priority": "Priority(1)",
     "TaskList": 'TaskList("x")',
     "Concurrency": 'Concurrency("x", limit = 1)',
+    "Rate": 'Rate("x", perMinute = 1)',
     "Agent": 'Agent("x")',
     "Fleet": 'Fleet("x")',
     "Message": 'Message("x")',
@@ -164,6 +165,23 @@ def test_a_step_is_done_in_one_place(first: str, second: str, place: str) -> Non
     assert [one.rule_id for one in found] == ["POLICY_BRIDGES"]
     assert found[0].message == f"'{second}' and '{first}' both say who does the work; it is done in one place"
     assert found[0].column is not None
+
+
+@pytest.mark.parametrize("other", ["Concurrency", *BRIDGES])
+@pytest.mark.parametrize("place", ["workflow W() andThen {{ a = Ask(1) {} }}", "event E() {}"])
+def test_a_rate_is_the_only_limit_and_of_work_that_workers_do(other: str, place: str) -> None:
+    for first, second in ((other, "Rate"), ("Rate", other)):
+        found = findings(place.format(f"with {USES[first]} with {USES[second]}"))
+        assert [one.rule_id for one in found] == ["POLICY_LIMITS"]
+        assert found[0].message.startswith(f"'{second}' and '{first}'")
+
+
+def test_a_rate_below_one() -> None:
+    (found,) = findings(with_policy('Rate("x", perMinute = 0)'))
+    assert (found.rule_id, found.message) == (
+        "POLICY_VALUE",
+        "'perMinute' of policy 'Rate' is 0; expected at least 1",
+    )
 
 
 def test_a_bridge_at_the_call_may_take_the_place_of_the_one_in_the_signature() -> None:

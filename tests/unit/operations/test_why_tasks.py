@@ -163,6 +163,18 @@ def test_concurrency(store: MemoryStore) -> None:
     assert reason_of(store, tasks[0]).code == "task-unserved"
 
 
+def test_rate(store: MemoryStore) -> None:
+    source = policy('Rate("api", perMinute = 2)')
+    tasks = [pending(store, source) for _ in range(3)]
+    assert reason_of(store, tasks[0]).code == "task-unserved"
+    claimed(store)
+    second, third = (reason_of(store, task) for task in tasks[1:])
+    assert (second.code, second.outlook) == ("task-rate", Outlook.MOVES)
+    words = "t.Double waits for the rate limit api (2 per minute)"
+    assert second.sentence.startswith(f"{words}; it may begin at ")
+    assert (third.code, third.sentence) == ("task-rate", f"{words}; tasks before it come first.")
+
+
 def test_paused(store: MemoryStore) -> None:
     run = begin(store)
     control.pause(store, run, by="ada")

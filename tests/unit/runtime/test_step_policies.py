@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -82,6 +83,10 @@ def test_without_policies_a_task_has_none(store: MemoryStore) -> None:
             'with Concurrency("tenant", limit = 2)',
             {"concurrency_key": "tenant", "concurrency_limit": 2, "hold": ""},
         ),
+        (
+            'with Rate("api", perMinute = 30)',
+            {"concurrency_key": "rate:api", "concurrency_limit": -30, "per_minute": 30, "hold": ""},
+        ),
         ("with Timeout(seconds = 1) with Priority(2)", {"timeout_ms": 1000, "priority": 2}),
     ],
 )
@@ -101,6 +106,21 @@ def test_a_policy_at_the_call_counts_before_the_one_in_the_signature(store: Memo
     task = task_of(store, "with Retry(5) with Timeout(1)", "with Retry(2, backoff = 7) with Priority(9)")
     assert task.retry == {"attempts": 5, "backoff": 1000, "factor": 2.0, "max": 300000, "on": []}
     assert (task.timeout_ms, task.priority) == (1, 9)
+
+
+def test_a_limit_at_the_call_takes_the_place_of_the_other_in_the_signature(store: MemoryStore) -> None:
+    task = task_of(store, 'with Rate("api", perMinute = 5)', 'with Concurrency("tenant", limit = 2)')
+    assert (task.concurrency_key, task.per_minute) == ("rate:api", 5)
+    task = task_of(store, 'with Concurrency("tenant", limit = 2)', 'with Rate("api", perMinute = 5)')
+    assert (task.concurrency_key, task.concurrency_limit, task.per_minute) == ("tenant", 2, 0)
+
+
+def test_a_rate_of_work_that_is_done_elsewhere_fails_the_step(store: MemoryStore) -> None:
+    text = source('with Rate("api", perMinute = 5)', 'with Agent("ada")')
+    found = run_of(store, begin(store, inputs={"n": 3}, source=text))
+    assert found.error is not None
+    assert found.error["error_type"] == "BadPolicy"
+    assert "is done elsewhere (agent:ada)" in found.error["message"]
 
 
 def test_policies_are_computed_from_what_is_known_where_they_stand(store: MemoryStore) -> None:
@@ -141,6 +161,13 @@ def test_a_facet_of_ones_own_with_that_name_is_no_policy(store: MemoryStore) -> 
         ("Timeout(seconds = 1, ms = $.n - 5)", "Timeout: ms is -5; expected at least 0"),
         ('Concurrency("k", limit = $.n)', "Concurrency: limit is 0; expected at least 1"),
         ("Concurrency($.s, limit = 1)", "Concurrency: the key is empty"),
+        (
+            'Concurrency("rate:x", limit = 1)',
+            "Concurrency: the key is 'rate:x'; 'rate:' begins the keys of rates",
+        ),
+        ('Rate("k", perMinute = $.n)', "Rate: perMinute is 0; expected at least 1"),
+        ("Rate($.s, perMinute = 1)", "Rate: the key is empty"),
+        ("Rate($.j, perMinute = 1)", "Rate: the key is 5; expected a text"),
         ("TaskList($.s)", "TaskList: the name is empty"),
         ("Retry(null)", "Retry: attempts is None; expected at least 1"),
         ("Priority(null)", "Priority: n is None"),
@@ -305,6 +332,22 @@ def test_no_more_than_the_limit_work_at_once(store: MemoryStore) -> None:
         assert ended(store, run).outputs == {"all": list(range(12))}
     assert len(most) == 12
     assert max(most) <= 2
+
+
+def test_the_tasks_of_a_rate_begin_evenly_spaced(store: MemoryStore) -> None:
+    text = source(
+        more="""workflow Many(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
+            d = Double(n) with Rate("api", perMinute = 3000)
+            yield Many(all = [d.m])
+        }"""
+    )
+    first, second = (begin(store, "ns.Many", {"list": [1, 2, 3]}, text) for _ in range(2))
+    service, recorder = serve(store, failing(0), max_concurrent=6)
+    with serving(service, recorder):
+        assert ended(store, first).outputs == ended(store, second).outputs == {"all": [2, 4, 6]}
+    tasks = [*store.get_tasks_by_workflow(first), *store.get_tasks_by_workflow(second)]
+    slots = sorted(task.not_before for task in tasks)
+    assert min(after - before for before, after in itertools.pairwise(slots)) >= 20
 
 
 def test_runs_share_a_key(store: MemoryStore) -> None:

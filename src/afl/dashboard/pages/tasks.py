@@ -31,7 +31,7 @@ STATES = (
     TaskState.IGNORED,
 )
 HOLDS = {
-    TaskHold.CONCURRENCY: "as many as allowed are under way",
+    TaskHold.CONCURRENCY: "its Concurrency or Rate allows no more now",
     TaskHold.PAUSED: "its run is paused",
     TaskHold.POISONED: "too many workers died on it",
     TaskHold.TIMEOUT: "its time is up",

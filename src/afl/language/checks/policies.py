@@ -15,12 +15,42 @@ _LEAST = {
     "Retry": {"attempts": 1, "maxAttempts": 1, "backoff": 0, "factor": 1, "max": 0},
     "Timeout": {"ms": 0, "seconds": 0, "minutes": 0, "hours": 0},
     "Concurrency": {"limit": 1},
+    "Rate": {"perMinute": 1},
     "Message": {"priority": 0},
     "Human": {"escalate_minutes": 0},
 }
 _AFTER = "After"  # the one that any call may have
 BRIDGES = ("Agent", "Fleet", "Message", "Human", "Signal")
-_WORDS = {"TaskList": ("name",), "Concurrency": ("key",), **dict.fromkeys(BRIDGES, ("name",))}
+_WORDS = {
+    "TaskList": ("name",),
+    "Concurrency": ("key",),
+    "Rate": ("key",),
+    **dict.fromkeys(BRIDGES, ("name",)),
+}
+
+_EXCLUSIVE = (
+    (
+        "POLICY_BRIDGES",
+        BRIDGES,
+        "both say who does the work; it is done in one place",
+        "keep one, and make another step for the other",
+    ),
+    (
+        "POLICY_LIMITS",
+        ("Concurrency", "Rate"),
+        "both limit when the task begins; there is one limit",
+        "keep one; the 'limit' of a foreach says how many of its elements are active at a time",
+    ),
+    *(
+        (
+            "POLICY_LIMITS",
+            ("Rate", bridge),
+            "do not go together: a rate counts tasks that workers begin, and this one is done elsewhere",
+            "keep one",
+        )
+        for bridge in BRIDGES
+    ),
+)
 
 
 class Policies:
@@ -48,21 +78,20 @@ class Policies:
                 f"move 'with {policy.name}(...)' to the call or the signature of an event facet",
             )
 
-    def check_bridges(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
-        """A step is done in one place: of the bridges there is at most one."""
-        first: MixinSig | MixinCall | None = None
+    def check_together(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
+        """Of policies that exclude each other there is at most one."""
+        used: list[tuple[str, MixinSig | MixinCall]] = []
         for mixin in mixins:
             symbol = self._context.names.symbol(mixin.name, namespace, FACETS)
-            if symbol is None or not symbol.is_policy or symbol.name not in BRIDGES:
+            if symbol is None or not symbol.is_policy:
                 continue
-            if first is not None:
-                message = (
-                    f"'{mixin.name}' and '{first.name}' both say who does the work; it is done in one place"
-                )
-                self._context.error(
-                    mixin, "POLICY_BRIDGES", message, "keep one, and make another step for the other"
-                )
-            first = mixin
+            for rule, group, why, fix in _EXCLUSIVE:
+                first = next((each for name, each in reversed(used) if name in group), None)
+                if symbol.name in group and first is not None:
+                    message = f"'{mixin.name}' and '{first.name}' {why}"
+                    self._context.error(mixin, rule, message, fix)
+                    break
+            used.append((symbol.name, mixin))
 
     def check_implicit(self, implicit: ImplicitDecl, mixin: MixinCall) -> None:
         """An implicit supplies arguments, and nothing else."""

@@ -113,6 +113,9 @@ CODES: dict[str, Code] = {
         _M,
         "wait, or see why those do not end",
     ),
+    "task-rate": Code(
+        "As many tasks of its key have begun as `Rate` allows; when the next may begin is said.", _M, _WAIT
+    ),
     "task-paused": Code("The task's run is paused.", _S, "`afl unpause RUN`"),
     "task-poisoned": Code(
         "Too many workers died on it; a sweep is about to fail its step.",

@@ -109,7 +109,8 @@ def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.hold:
         return _held(snapshot, task)
     return (
-        _delayed(snapshot, task)
+        _rated(snapshot, task)
+        or _delayed(snapshot, task)
         or _locked(snapshot, task)
         or _behind(snapshot, task)
         or staffing(snapshot, task)
@@ -139,6 +140,8 @@ def _over(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 
 
 def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
+    if task.hold == TaskHold.CONCURRENCY and task.per_minute:
+        return _delayed(snapshot, task) or _waits_for_rate(task, "; tasks before it come first")
     if task.hold == TaskHold.CONCURRENCY:
         return _reason(
             "task-concurrency", task, _slots(snapshot, task), "Wait, or see why those do not end: afl tasks."
@@ -176,6 +179,18 @@ def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
         left = f", another {span(task.deadline - snapshot.now)}"
         return _reason("task-timer", task, f"{until}{left}.", "Wait.")
     return _reason("task-timer", task, f"{until}; it goes on {_when(snapshot, task.deadline)}.", "Wait.")
+
+
+def _rated(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
+    """The next task of a rate has its slot; one that is tried again may have to wait longer than for that."""
+    if not task.per_minute or task.not_before <= snapshot.now:
+        return None
+    return _waits_for_rate(task, f"; it may begin at {snapshot.clock(task.not_before)}")
+
+
+def _waits_for_rate(task: TaskDefinition, until: str) -> Reason:
+    sentence = f"{task.name} waits for the rate limit {task.rate_key} ({task.per_minute} per minute){until}."
+    return _reason("task-rate", task, sentence, "Wait.")
 
 
 def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:

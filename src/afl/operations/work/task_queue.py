@@ -58,6 +58,8 @@ class TaskDetail:
     retry: dict[str, Any] | None
     concurrency_key: str
     concurrency_limit: int
+    rate_key: str
+    per_minute: int
     last_owner: str
     bridge: dict[str, Any] | None
     lease_in_ms: int | None
@@ -86,8 +88,10 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
         error=found.error,
         timeout_ms=found.timeout_ms,
         retry=found.retry,
-        concurrency_key=found.concurrency_key,
-        concurrency_limit=found.concurrency_limit,
+        concurrency_key="" if found.per_minute else found.concurrency_key,
+        concurrency_limit=0 if found.per_minute else found.concurrency_limit,
+        rate_key=found.rate_key,
+        per_minute=found.per_minute,
         last_owner=snapshot.owner(found.last_owner) if found.last_owner else "",
         bridge=found.bridge,
         lease_in_ms=_from_now(snapshot, found.lease_until),

@@ -54,6 +54,7 @@ from afl.runtime.entities.signals import SignalDefinition
 from afl.runtime.entities.tasks import (
     FACET_INFO,
     POISONED_ERROR,
+    RATE_KEY,
     SYSTEM_PREFIX,
     TaskDefinition,
     TaskHold,
@@ -73,6 +74,7 @@ __all__ = [
     "FACET_INFO",
     "KEPT_ATTEMPTS",
     "POISONED_ERROR",
+    "RATE_KEY",
     "SYSTEM_PREFIX",
     "AttemptDefinition",
     "AttemptOutcome",

@@ -39,6 +39,9 @@ class TaskHold:
     )
 
 
+RATE_KEY = "rate:"  # how the concurrency key of a task begins that waits for a rate, rather than for a place
+
+
 @dataclass
 class TaskDefinition:
     """A claimable piece of work.
@@ -48,7 +51,8 @@ class TaskDefinition:
     `deaths` those that ended with the owner's death, `expiries` those whose lease was not renewed, `failures` those
     after which it was tried again.
 
-    `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; `hold` says why a pending
+    `timeout_ms`, `retry` and the concurrency key and limit are the workflow's policies; of a rate the key begins with
+    RATE_KEY, and the limit is below 0: how many may begin in a minute. `hold` says why a pending
     task is not to be claimed (a word of TaskHold), `last_owner` who had it before. `not_before`, `deadline`,
     `lease_until` and `lock_until` are times of the store's clock; 0: none.
 
@@ -117,6 +121,16 @@ class TaskDefinition:
         """How many attempts failed: those after which it was tried again, and the last, if that one did."""
         last = self.state == TaskState.FAILED and (self.deliveries > 0 or self.via != "")
         return self.failures + (last and (self.error or {}).get("type") != POISONED_ERROR)
+
+    @property
+    def per_minute(self) -> int:
+        """How many tasks of its rate may begin in a minute; 0 if it has none."""
+        return max(0, -self.concurrency_limit)
+
+    @property
+    def rate_key(self) -> str:
+        """The key of its rate; empty if it has none."""
+        return self.concurrency_key.removeprefix(RATE_KEY) if self.per_minute else ""
 
     @property
     def params(self) -> dict[str, Any]:

@@ -81,8 +81,9 @@ class EventTransmitHandler(StateHandler):
 
     def _check_capability(self, task: TaskDefinition) -> None:
         if task.concurrency_key and "concurrency" not in self.context.persistence.capabilities:
+            policy = "Rate" if task.per_minute else "Concurrency"
             raise StepFailure(
-                "Concurrency: this store has no concurrency keys; an SQL store has", "BadPolicy"
+                f"{policy}: this store has no concurrency keys; SQLite and PostgreSQL have", "BadPolicy"
             )
 
     def _build_payload(self) -> dict[str, Any]:

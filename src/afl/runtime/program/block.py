@@ -47,6 +47,7 @@ POLICIES = frozenset(
         "Priority",
         "TaskList",
         "Concurrency",
+        "Rate",
         "Agent",
         "Fleet",
         "Message",

@@ -1,7 +1,8 @@
 """Policies of a step: what the workflow says, by facets of the namespace `sys`, about how its task is handled.
 
 A policy at the call counts before one of the same name in the facet's own signature. A bridge (`Agent`, `Fleet`,
-`Message`, `Human`, `Signal`) says where the task is done; one at the call counts before any of the signature.
+`Message`, `Human`, `Signal`) says where the task is done; one at the call counts before any of the signature. So does a
+limit (`Concurrency`, `Rate`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from afl.kernel.backoff import Backoff
 from afl.kernel.bounds import A_NAME, is_name
 from afl.kernel.errors import CorruptRow
-from afl.runtime.entities import TaskDefinition, TaskHold
+from afl.runtime.entities import RATE_KEY, TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.program.block import MixinUse, StatementDefinition
 from afl.runtime.program.declaration import Declaration, constant_context
@@ -28,6 +29,8 @@ BRIDGES = {
     "Human": "human",
     "Signal": "signal",
 }  # mixin -> kind of `via`
+
+LIMITS = frozenset({"Concurrency", "Rate"})
 
 _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
 _MOST = (
@@ -48,6 +51,10 @@ class Policies:
             known = _POLICIES.get(name)
             if known is not None:
                 known(task, values)
+        if task.per_minute and task.via:
+            raise _bad(
+                "Rate", f"it counts tasks that workers begin, and this one is done elsewhere ({task.via})"
+            )
 
 
 def policies_of(
@@ -62,8 +69,9 @@ def policies_of(
     if not own and not here:
         return None
     given: dict[str, Mapping[str, Any]] = {_name(use): _values(use, constant_context(params)) for use in own}
-    if any(_name(use) in BRIDGES for use in here):
-        given = {name: values for name, values in given.items() if name not in BRIDGES}
+    for group in (BRIDGES, LIMITS):
+        if any(_name(use) in group for use in here):
+            given = {name: values for name, values in given.items() if name not in group}
     given |= {_name(use): _values(use, evaluation()) for use in here}
     return Policies(given)
 
@@ -132,6 +140,16 @@ def _concurrency(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     _number("Concurrency", "limit", values.get("limit"), least=1)
     task.concurrency_key = _word("Concurrency", "key", values["key"])
     task.concurrency_limit = round(values["limit"])
+    if task.concurrency_key.startswith(RATE_KEY):
+        raise _bad(
+            "Concurrency", f"the key is {task.concurrency_key!r}; {RATE_KEY!r} begins the keys of rates"
+        )
+
+
+def _rate(task: TaskDefinition, values: Mapping[str, Any]) -> None:
+    _number("Rate", "perMinute", values.get("perMinute"), least=1)
+    task.concurrency_key = RATE_KEY + _word("Rate", "key", values["key"])
+    task.concurrency_limit = -int(values["perMinute"])
 
 
 def _agent(task: TaskDefinition, values: Mapping[str, Any]) -> None:
@@ -197,6 +215,7 @@ _POLICIES: dict[str, Callable[[TaskDefinition, Mapping[str, Any]], None]] = {
     "Priority": _priority,
     "TaskList": _task_list,
     "Concurrency": _concurrency,
+    "Rate": _rate,
     "Agent": _agent,
     "Fleet": _fleet,
     "Message": _message,

@@ -86,7 +86,10 @@ def seconds_until_due(store: PersistenceAPI, handlers: Handlers, workflow_id: st
     held_back = [task for task in held_back if not task.via and handlers.serves(task.name)]
     if any(task.not_before and not task.hold for task in held_back):
         return _DUE_SECONDS  # its delay ended since the last claim
-    return _FULL_SECONDS if any(task.hold == TaskHold.CONCURRENCY for task in held_back) else None
+    waiting = [task.per_minute for task in held_back if task.hold == TaskHold.CONCURRENCY]
+    if waiting and all(waiting):
+        return max(_FULL_SECONDS, 60 / max(waiting))  # a task of another run has the next slot
+    return _FULL_SECONDS if waiting else None
 
 
 def _until_timer(store: PersistenceAPI, tasks: list[TaskDefinition]) -> int | None:

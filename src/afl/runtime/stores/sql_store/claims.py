@@ -79,7 +79,11 @@ class ClaimTables(Tables):
         self._asked = time.monotonic()
         if len(rows) > 1:
             rows = sorted(rows, key=lambda row: (-row["priority"], row["seq"]))
-        return [task_from(row) for row in rows]
+        claimed = [task_from(row) for row in rows]
+        rates = [task.concurrency_key for task in claimed if task.per_minute]
+        if rates:  # what is lost in between, a sweep makes good
+            self.notifying(lambda tx, notifications: promote(tx, rates, notifications))
+        return claimed
 
     def _has_none(self, task_list: object) -> bool:
         """Every commit wakes everybody on an SQLite file: whoever finds nothing should not have asked to write.
@@ -150,6 +154,7 @@ class ClaimTables(Tables):
             Q.release_tasks, owner=owner, deaths=int(died), max_deliveries=self.max_deliveries, updated=now
         )
         write_attempts(tx, notifications, [_lost(task, outcome, now, process) for task in lost])
+        promote(tx, (task.concurrency_key for task in lost if task.per_minute), notifications)
         return _notify_for(tx, notifications, rows)
 
     def reclaim(self, *, expired: bool = True) -> int:

@@ -255,6 +255,7 @@ def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
         ):
             tx.run(query, ids=ids)
         tx.run(Q.delete_expired_locks)
+        tx.run(Q.delete_rates)
         forget(tx, ids)
         tx.run(Q.delete_runner_records, ids=[row["runner_id"] for row in ended if row["runner_id"]])
     return len(ids)

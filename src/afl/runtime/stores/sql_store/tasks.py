@@ -11,6 +11,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query, Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import (
+    RATE_KEY,
     RunnerState,
     TaskDefinition,
     TaskHold,
@@ -54,12 +55,39 @@ def promote(tx: Transaction, keys: Iterable[str], notifications: Notifications) 
         {key for key in keys if key}
     ):  # in one order, so that two of these cannot block each other
         tx.one(Q.lock_key, key=key)
+        if key.startswith(RATE_KEY):
+            _promote_rated(tx, key, notifications)
+            continue
         standing = tx.one(Q.key_standing, key=key)
         assert standing is not None  # it counts
         free = 0 if standing["allowed"] is None else standing["allowed"] - standing["active"]
         if free > 0:
             for row in tx.all(Q.promote, key=key, free=free, updated=wall_ms()):
                 notifications.add(tx, ELSEWHERE_TOPIC if row["via"] else tasks_topic(row["task_list_name"]))
+
+
+def _promote_rated(tx: Transaction, key: str, notifications: Notifications) -> None:
+    """Let the next task of a rate be claimed when its time has come, one at a time.
+
+    A claim does not write down when it was; it is known to be over when the task can no longer be claimed. The interval
+    begins there, so that there is no burst, whoever was away for how long.
+    """
+    standing = tx.one(Q.rate_standing, key=key)
+    assert standing is not None  # it counts
+    now, given = standing["now"], bool(standing["given"])
+    at = max(now, standing["next_at"] or 0)
+    back = tx.run(Q.put_back, key=key, at=at) if standing["promoted"] else 0  # delayed by a retry
+    if standing["promoted"] > back:
+        return
+    if given and not back:
+        at = max(at, now + standing["interval_ms"])
+    row = tx.one(Q.promote_rated, key=key, at=at, updated=wall_ms())
+    if row is not None:
+        interval = -(-60_000 // -row["concurrency_limit"])
+        tx.run(Q.set_rate, key=key, next_at=at, given=1, interval_ms=interval)
+        notifications.add(tx, tasks_topic(row["task_list_name"]))
+    elif given:
+        tx.run(Q.set_rate, key=key, next_at=at, given=0, interval_ms=0)
 
 
 class TaskTables(Tables):
@@ -167,6 +195,7 @@ class TaskTables(Tables):
                 claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
                 if tx.run(Q.return_task, **claim, unused=int(not begun), updated=wall_ms()):
                     returned += 1
+                    promote(tx, [task.concurrency_key] if task.per_minute else (), notifications)
                     write_attempts(tx, notifications, [released(task)] if begun else [])
                     notifications.add(tx, tasks_topic(task.task_list_name))
             return returned

@@ -241,6 +241,15 @@ create table afl_locks (
     meta text
 ) {strict};
 
+-- When the next task of a rate may begin. `given`: one may be claimed, from `next_at` on; the one after it not before
+-- `interval_ms` have passed since.
+create table afl_rates (
+    key text primary key,
+    next_at {bigint} not null,
+    given {bigint} not null,
+    interval_ms {bigint} not null
+) {strict};
+
 create table afl_logs (
     seq {identity},
     uuid text not null unique,

@@ -391,7 +391,7 @@ update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lock_unti
     deadline = case when :paused = 0 and via <> '' and timeout_ms > 0 and (hold = 'elsewhere' or concurrency_key = '')
         then {now} + :delay_ms + timeout_ms else 0 end,
     started = 0, failures = failures + 1, hold = case when :paused = 1 then 'paused' when hold = 'elsewhere' then 'elsewhere'
-        when state = 'pending' and concurrency_key <> '' then 'concurrency' when via <> '' then 'elsewhere' else '' end, not_before = {now} + :delay_ms, error = :error, updated = :updated,
+        when concurrency_key <> '' and (state = 'pending' or concurrency_limit < 0) then 'concurrency' when via <> '' then 'elsewhere' else '' end, not_before = {now} + :delay_ms, error = :error, updated = :updated,
     last_owner = case when owner = '' then last_owner else owner end
 where uuid = :uuid and ((:owner <> '' and state = 'running' and owner = :owner and epoch = :epoch)
     or (:owner = '' and state = 'pending' and epoch = :epoch))
@@ -400,7 +400,8 @@ returning task_list_name, concurrency_key, hold
 select state from afl_runs where workflow_id = :workflow_id {for_update}
 -- name: return_task
 update afl_tasks set state = 'pending', owner = '', epoch = epoch + 1, lease_until = 0, lock_until = 0, deadline = 0,
-    started = 0, deliveries = deliveries - :unused, updated = :updated
+    started = 0, deliveries = deliveries - :unused, updated = :updated,
+    hold = case when hold = '' and concurrency_limit < 0 then 'concurrency' else hold end
 where uuid = :uuid and (state = 'running' and owner = :owner) is true and epoch = :epoch
 -- name: held_tasks
 select uuid, epoch from afl_tasks where owner = :owner and state = 'running'
@@ -427,7 +428,7 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
     deaths = deaths + :deaths * (case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end),
     hold = case when :deaths > 0 and deaths + expiries
         + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries
-        then 'poisoned' else hold end
+        then 'poisoned' when hold = '' and concurrency_limit < 0 then 'concurrency' else hold end
 where owner = :owner and state = 'running'
 returning task_list_name
 -- name: expired_tasks
@@ -440,7 +441,7 @@ update afl_tasks set state = 'pending', last_owner = owner, owner = '', epoch = 
     expiries = expiries + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end,
     hold = case when deaths + expiries
         + case when started > 0 or (deaths + expiries = 0 and :max_deliveries > 1) then 1 else 0 end >= :max_deliveries
-        then 'poisoned' else hold end
+        then 'poisoned' when hold = '' and concurrency_limit < 0 then 'concurrency' else hold end
 where uuid {in:ids} and (state = 'running') is true
 returning task_list_name
 -- name: timed_out_tasks
@@ -492,7 +493,33 @@ update afl_tasks set hold = case when via = '' then '' else 'elsewhere' end, upd
     lease_until = case when patience_ms = 0 then 0 else {greatest}(not_before, {now}) + patience_ms end
 where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
 returning task_list_name, via
--- From key to key: of one there may be thousands of tasks.
+-- name: rate_standing
+select {now} as now, (select next_at from afl_rates where key = :key) as next_at,
+    (select given from afl_rates where key = :key) as given,
+    (select interval_ms from afl_rates where key = :key) as interval_ms,
+    (select count(*) from afl_tasks
+        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+            and concurrency_key = :key and hold = '' and state = 'pending') as promoted
+-- name: put_back
+update afl_tasks set hold = 'concurrency'
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and concurrency_key = :key and hold = '' and state = 'pending' and not_before > :at
+-- name: promote_rated
+with chosen as materialized (
+    select seq from afl_tasks
+    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
+    order by case when not_before > :at then not_before else 0 end, priority desc, seq limit 1
+)
+update afl_tasks set hold = '', not_before = {greatest}(not_before, :at), updated = :updated
+where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
+returning task_list_name, concurrency_limit
+-- name: set_rate
+insert into afl_rates (key, next_at, given, interval_ms) values (:key, :next_at, :given, :interval_ms)
+on conflict (key) do update set next_at = excluded.next_at, given = excluded.given, interval_ms = excluded.interval_ms
+-- name: delete_rates
+delete from afl_rates where given = 0 and next_at <= {now}
+-- From key to key: of one there may be thousands of tasks. A rate (its limit is below 0) has one task at a time to claim.
 -- name: waiting_keys
 with recursive keys (id) as (
     select min(concurrency_key) from afl_tasks
@@ -505,7 +532,7 @@ with recursive keys (id) as (
             and t.hold = 'concurrency' and t.concurrency_key > keys.id)
     from keys where keys.id is not null
 )
-select id as concurrency_key from keys where id is not null and (
+select id as concurrency_key from keys where id is not null and ((
     select t.concurrency_limit from afl_tasks t
     where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
         and t.concurrency_key = keys.id and t.hold = 'concurrency' and t.state = 'pending'
@@ -518,7 +545,15 @@ select id as concurrency_key from keys where id is not null and (
     select count(*) from afl_tasks t
     where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
         and t.concurrency_key = keys.id and t.hold = 'paused' and t.state = 'running'
-)
+) or (substr(id, 1, 5) = 'rate:' and exists (
+    select 1 from afl_tasks t
+    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        and t.concurrency_key = keys.id and t.hold = 'concurrency' and t.state = 'pending'
+) and not exists (
+    select 1 from afl_tasks t
+    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        and t.concurrency_key = keys.id and t.hold = '' and t.state = 'pending'
+)))
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
 where workflow_id = :workflow_id and workflow_id <> '' and concurrency_key <> '' and state in ('pending', 'running')
