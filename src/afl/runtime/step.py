@@ -111,6 +111,11 @@ class BlockProgress:
     error_at: int = -1
 
     @property
+    def parked(self) -> int:
+        """How many were opened, failed, and are to be tried again when the limit of the foreach has room for them."""
+        return self.opened - self.active - self.complete - self.errored
+
+    @property
     def done(self) -> bool:
         """Whether every child completed."""
         return self.complete == self.total

@@ -11,7 +11,7 @@ from support.agents import begin, run_of
 from afl.kernel.errors import InputError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.evaluator import Evaluator
+from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.types import StepId, WorkflowId
 
@@ -20,6 +20,15 @@ event facet Fetch(url: Any) => (page: String)
 workflow Some(urls: Json, limit: Json = 2) => (pages: [String]) andThen foreach url in $.urls limit $.limit {
     got = Fetch(url)
     yield Some(pages = [got.page])
+}
+facet Twice(url: Any) => (page: String) andThen {
+    first = Fetch("first")
+    then = Fetch($.url) with Priority(len(first.page))
+    yield Twice(page = then.page)
+}
+workflow Nested(urls: Json) => (pages: [String]) andThen foreach url in $.urls limit 2 {
+    got = Twice(url)
+    yield Nested(pages = [got.page])
 }
 workflow Pages(urls: Json, limit: Int = 2) => (pages: [String], failures: [sys.Failure])
     andThen foreach url in $.urls limit $.limit collect failures {
@@ -101,6 +110,29 @@ def test_a_failed_element_makes_room_for_the_next(web: Web) -> None:
     Evaluator(web.store).resume(run)
     web.go_on(run)
     assert web.outputs(run) == {"pages": [f"<u{n}>" for n in range(5)]}
+
+
+@pytest.mark.parametrize("iterations", [1, 2, None])
+@pytest.mark.parametrize("again", [set(), {"u1", "u4"}])
+def test_a_retry_keeps_to_the_limit(web: Web, again: set[str], iterations: int | None) -> None:
+    urls = [f"u{n}" for n in range(9)]
+    web.missing = set(urls) - {"u5"}
+    run = web.begin("Nested", urls=urls)
+    assert run_of(web.store, run).state == RunnerState.FAILED
+    web.missing, web.most = again, 0
+    web.fetched.clear()
+    assert Evaluator(web.store).retry(run) == 8
+    for _ in range(2 if again else 1):
+        evaluator = Evaluator(web.store, max_iterations=iterations)
+        while evaluator.resume(run).status == ExecutionStatus.TIMEOUT:
+            pass  # as after a crash at this iteration
+        web.go_on(run)
+        if run_of(web.store, run).state == RunnerState.FAILED:
+            web.missing = set()
+            assert Evaluator(web.store).retry(run) == 2
+    assert web.outputs(run) == {"pages": [f"<{url}>" for url in urls]}
+    assert web.most == 2
+    assert web.fetched == {url: 2 if url in again else 1 for url in urls if url != "u5"}
 
 
 def test_the_elements_of_a_map_go_some_at_a_time(web: Web) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lark import Token
 
@@ -20,7 +21,7 @@ from afl.language.ast.blocks import (
     YieldStmt,
     clauses,
 )
-from afl.language.ast.expressions import CallExpr, Expression, MixinCall, NamedArg, Reference
+from afl.language.ast.expressions import CallExpr, MixinCall, NamedArg, Reference
 from afl.language.ast.node import ASTNode
 from afl.language.builder.base import MAX_BLOCK_DEPTH, Children
 from afl.language.builder.expressions import ExpressionBuilder
@@ -113,10 +114,10 @@ class StatementBuilder(ExpressionBuilder):
         )
         return AndThenBlock(block, foreach, location=self.span(children))
 
-    def limit(self, children: Children) -> Expression:
+    def limit(self, children: Children) -> Any:
         return children[1]
 
-    def collect(self, children: Children) -> Token:
+    def collect(self, children: Children) -> Any:
         return children[1]
 
     def and_then_when(self, children: Children) -> AndThenBlock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
@@ -108,6 +109,17 @@ class Frame:
                 raise StepFailure(f"foreach needs a list or a map, got {type_name(value)}", "TypeMismatch")
             self._elements = value
         return self._elements
+
+    def limit(self) -> int:
+        """How many elements of a foreach may be active at a time."""
+        if self.graph.limit is None:
+            return sys.maxsize
+        value = self.graph.limit(self.evaluation(self.id))
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise StepFailure(
+                f"the limit of a foreach is {value!r}; expected a whole number, at least 1", "BadLimit"
+            )
+        return value
 
     def loop_value(self) -> Any:
         """The element of a foreach; each element's block keeps its own."""

@@ -25,15 +25,61 @@ def rescan(context: ExecutionContext, unread: set[StepId]) -> None:
     waiting = len(unread)
     for step in steps:
         context.adopt(step)
+    parked = _park(context, steps)
     for step in steps:
         if step.state == StepState.EVENT_TRANSMIT:
             waiting += 1
+            continue
+        if parked and not parked.isdisjoint(paths.prefixes(step.id)):
             continue
         if step.state in _WITH_CHILDREN:
             _recount(context, step, unread)
         context.wake(step.id)
     if context.run is not None:
         context.run.waiting = waiting
+
+
+def _park(context: ExecutionContext, steps: list[StepDefinition]) -> set[str]:
+    """Elements over the limit of their foreach, which only a retry brings about: they begin when others end.
+
+    They are marked by the state Created, in which no other element is ever stored.
+    """
+    elements: dict[StepId, list[StepDefinition]] = {}
+    for step in steps:
+        if paths.key(step.id).startswith("#"):
+            elements.setdefault(paths.parent(step.id), []).append(step)
+    parked: set[str] = set()
+    for loop_id, opened in elements.items():
+        frame = context.frame(loop_id)
+        if frame.graph.limit is not None:
+            opened.sort(key=lambda step: int(paths.key(step.id)[1:]))
+            active = [step for step in opened if step.state != StepState.CREATED]
+            for step in active[frame.limit() :]:
+                step.change_state(StepState.CREATED)
+                context.changes.touch(step)
+            parked.update(step.id for step in opened if step.state == StepState.CREATED)
+    return parked
+
+
+def resume_parked(context: ExecutionContext, loop: StepDefinition, count: int) -> int:
+    """Let the first parked elements of a foreach go on; how many."""
+    found = [child for child in _children(context, loop) if child.state == StepState.CREATED][: max(0, count)]
+    for element in found:
+        if element.progress is not None:
+            element.change_state(StepState.BLOCK_EXECUTION_CONTINUE)
+        _resume(context, element)
+    return len(found)
+
+
+def _resume(context: ExecutionContext, step: StepDefinition) -> None:
+    context.changes.touch(step)
+    context.wake(step.id)
+    if step.state in _WITH_CHILDREN:
+        _recount(context, step, set())
+        limited = step.object_type == ObjectType.AND_MAP and context.frame(step.id).graph.limit is not None
+        for child in _children(context, step):
+            if not child.is_terminal and not (limited and child.state == StepState.CREATED):
+                _resume(context, child)
 
 
 _WITH_CHILDREN = frozenset(
@@ -52,7 +98,10 @@ def _recount(context: ExecutionContext, step: StepDefinition, unread: set[StepId
     progress = step.progress
     if progress is None:
         return
-    step.progress = BlockProgress(progress.total, opened=len(children), active=len(children))
+    parked = 0
+    if step.object_type == ObjectType.AND_MAP and context.frame(step.id).graph.limit is not None:
+        parked = sum(child.state == StepState.CREATED for child in children)
+    step.progress = BlockProgress(progress.total, opened=len(children), active=len(children) - parked)
     step.transition.error = None
     context.changes.touch(step)
     over = [child for child in children if child.is_terminal and child.id not in unread]

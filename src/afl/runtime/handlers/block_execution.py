@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.frame import Frame, Standing
+from afl.runtime.evaluation.rescan import resume_parked
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.program import paths
@@ -54,7 +53,12 @@ class BlockHandler(StateHandler):
         progress = self.step.progress
         assert progress is not None
         frame = self.frame()
-        allowed = min(progress.total, progress.opened + self._limit(frame) - progress.active)
+        room = frame.limit() - progress.active
+        if progress.parked:
+            resumed = resume_parked(self.context, self.step, min(room, progress.parked))
+            progress.active += resumed
+            room -= resumed
+        allowed = min(progress.total, progress.opened + room)
         last = min(allowed, progress.opened + self.context.foreach_window)
         if last <= progress.opened:
             return False
@@ -71,17 +75,6 @@ class BlockHandler(StateHandler):
         progress.opened = last
         self.context.changes.touch(self.step)
         return last < allowed
-
-    def _limit(self, frame: Frame) -> int:
-        """How many elements may be active at a time."""
-        if frame.graph.limit is None:
-            return sys.maxsize
-        value = frame.graph.limit(frame.evaluation(self.step.id))
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise StepFailure(
-                f"the limit of a foreach is {value!r}; expected a whole number, at least 1", "BadLimit"
-            )
-        return value
 
     def conclude(self) -> StateChangeResult:
         """End the block if nothing in it can move any more."""
@@ -166,7 +159,8 @@ class BlockExecutionContinueHandler(BlockHandler):
         reports = self.context.settle_children(self.step)
         if self.is_loop:
             progress = self.step.progress
-            if progress is not None and progress.opened < progress.total and self.open_elements():
+            left = progress is not None and (progress.opened < progress.total or progress.parked)
+            if left and self.open_elements():
                 self.context.wake(self.step.id)
         elif reports and self.step.object_type != ObjectType.AND_WHEN:
             frame = self.frame()
