@@ -49,6 +49,23 @@ def test_every_state_is_laid_over_the_graph(store: PersistenceAPI) -> None:
     assert nodes_of(store, run)["0/b"].state == "cancelled"
 
 
+COLLECTED = EACH.replace("foreach n in $.ns", "foreach n in $.ns limit 4 collect lost").replace(
+    "=> (ms: [Long]) andThen foreach", "=> (ms: [Long], lost: [sys.Failure]) andThen foreach"
+)
+
+
+def test_failures_that_were_collected_are_those_of_elements_alone(store: PersistenceAPI) -> None:
+    source = COLLECTED.replace(" catch { yield Double(m = 0) }", "")
+    run = begin(store, source, {"ns": list(range(9))}, Double=odd_ones_fail)
+    found = nodes_of(store, run)
+    one, whole = found["0/all/0/#/one"], found["0/all"]
+    assert (one.counts.done, one.counts.failed, one.state) == (5, 4, "failed")
+    assert (whole.counts.total, whole.counts.failed, whole.state) == (9, 4, "done")
+    assert (run_summary(store, run).line.state, run_graph(store, run).state) == ("completed", "completed")
+    rows = {row.name: row.state for row in run_timeline(store, run).rows}
+    assert rows == {"all": "done", "one": "failed"}
+
+
 def test_elements_are_counted_and_those_that_were_caught_told_apart(store: PersistenceAPI) -> None:
     run = begin(store, EACH, {"ns": list(range(9))}, Double=odd_ones_fail)
     found = nodes_of(store, run)
