@@ -43,7 +43,7 @@ class Calls:
         extra: dict[str, Type] = {}
         for mixin in call.mixins:
             extra |= self.check_mixin(mixin, scope, symbol)
-        self.policies.check_together(call.mixins, scope.namespace)
+        self.policies.check_exclusive(call.mixins, scope.namespace)
         if symbol is None:
             self.infer_all(call.args, scope)
             return None, None

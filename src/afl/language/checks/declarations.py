@@ -127,7 +127,7 @@ class Declarations:
         )
         for mixin in symbol.mixins:
             self._blocks.calls.check_mixin(mixin, scope, symbol)
-        self._blocks.calls.policies.check_together(symbol.mixins, symbol.namespace)
+        self._blocks.calls.policies.check_exclusive(symbol.mixins, symbol.namespace)
 
     def _check_param(self, param: Parameter, namespace: str) -> None:
         self._check_type(param.type, namespace)

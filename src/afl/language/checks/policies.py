@@ -78,7 +78,7 @@ class Policies:
                 f"move 'with {policy.name}(...)' to the call or the signature of an event facet",
             )
 
-    def check_together(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
+    def check_exclusive(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
         """Of policies that exclude each other there is at most one."""
         used: list[tuple[str, MixinSig | MixinCall]] = []
         for mixin in mixins:
