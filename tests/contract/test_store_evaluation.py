@@ -48,6 +48,10 @@ namespace doc {
     u = Count(i = $.x)
     yield Wide(r = [u.o])
   }
+  workflow Sifted(xs: [Long]) => (r: [Long], lost: [sys.Failure]) andThen foreach x in $.xs limit 2 collect lost {
+    u = Count(i = $.x)
+    yield Sifted(r = [u.o])
+  }
 }
 """
 PROGRAM: dict[str, Any] = compile_source(SOURCE).program
@@ -260,6 +264,30 @@ def test_two_evaluators_at_once_come_to_one_result(open_store: OpenStore) -> Non
     done = resume(stores[0], started)
     assert (done.status, done.outputs) == (ExecutionStatus.COMPLETED, {"r": [0, 2, 4, 6, 8, 10]})
     assert_handled_once(stores[0], started.workflow_id, 6)
+
+
+def test_a_foreach_goes_some_at_a_time_and_collects_its_failures(open_store: OpenStore) -> None:
+    """Each element is worked off and evaluated by a process that has not seen the run before."""
+    started = start(open_store(), "Sifted", xs=list(range(5)))
+    result = resume(open_store(), started)
+    while result.status == ExecutionStatus.PAUSED:
+        store = open_store()
+        steps = waiting(store, started.workflow_id)
+        assert 1 <= len(steps) <= 2
+        number = steps[-1].get_attribute("i")
+        if number % 2:
+            assert Evaluator(store).fail_step(steps[-1].id, f"{number} is odd")
+        else:
+            assert Evaluator(store).continue_step(steps[-1].id, {"o": number * 2})
+        result = resume(open_store(), started)
+    assert result.error is None
+    assert result.outputs["r"] == [0, 4, 8]
+    assert result.outputs["lost"] == [
+        {"error_type": "AgentError", "message": f"{n} is odd", "index": n, "element": n, "step": f"[{n}].u"}
+        for n in (1, 3)
+    ]
+    with pytest.raises(InputError, match="only a failed or cancelled run"):
+        Evaluator(open_store()).retry(started.workflow_id)
 
 
 def test_workers_and_evaluators_at_once_handle_every_task_once(open_store: OpenStore) -> None:
