@@ -327,11 +327,6 @@ BROKEN = {
         "COLLECT_RETURN",
         "The failures of this foreach go to 'lost' of 'Opt', which is none of its returns",
     ),
-    "a failure made by a step": (
-        body('a = sys.Failure(error_type = "", message = "", index = 1, element = 2, step = "")'),
-        "SCHEMA_BUILT_IN",
-        "'sys.Failure' is a built-in schema; a step cannot make one",
-    ),
     "when without cases": (
         "workflow W() andThen when { }",
         "WHEN_NO_CASES",

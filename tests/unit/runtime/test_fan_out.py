@@ -221,6 +221,21 @@ def test_a_retry_does_not_reopen_failures_that_were_collected(web: Web) -> None:
         Evaluator(web.store).retry(run, StepId(f"{run}/0/all/0/#0"))
 
 
+def test_a_failure_is_checked_where_a_value_of_its_schema_is_asked_for(web: Web, store: MemoryStore) -> None:
+    source = """
+    event facet Tell(lost: [sys.Failure])
+    workflow W() => (why: String) andThen {
+        made = sys.Failure(error_type = "E", message = "m", index = 0, element = null, step = "s")
+        yield W(why = made.message)
+    }
+    workflow Bad(lost: Json) andThen { told = Tell($.lost) }
+    """
+    assert web.outputs(begin(store, "W", {"n": 1}, source)) == {"why": "m"}
+    error = run_of(store, begin(store, "Bad", {"lost": [{"message": "m"}]}, source)).error
+    assert error is not None
+    assert "field 'error_type' of sys.Failure is missing" in error["message"]
+
+
 def test_a_nested_foreach_collects_on_its_own(web: Web) -> None:
     web.missing = {"a"}
     outputs = web.outputs(web.begin("Both", urls=["a", "b"]))

@@ -9,7 +9,7 @@ from runtime_programs import ASK_TWICE, NUMBER, compiled, giving, step
 
 from afl.kernel.errors import InputError
 from afl.runtime.program.declaration import constant_context
-from afl.runtime.program.program import BUILT_IN_SCHEMAS, Program
+from afl.runtime.program.program import Program
 
 SOURCE = """
 namespace lib.text {
@@ -70,7 +70,7 @@ def test_kinds(program: Program) -> None:
     assert pair is not None
     assert (ask.kind, ask.is_event, ask.is_schema) == ("EventFacetDecl", True, False)
     assert (pair.is_event, pair.is_schema) == (False, True)
-    assert program.schemas == BUILT_IN_SCHEMAS | {"lib.text.Pair": {"a": "Long", "b": "Long"}}
+    assert program.schemas == {"lib.text.Pair": {"a": "Long", "b": "Long"}}
     assert program.declaration("Nothing") is None
 
 

@@ -63,9 +63,6 @@ class Calls:
             self._context.error(
                 call, "POLICY_AS_STEP", message, f"write it after a call: 'with {symbol.name}(...)'"
             )
-        elif symbol.kind == SCHEMA and symbol.is_built_in:
-            message = f"'{symbol.full_name}' is a built-in schema; a step cannot make one"
-            self._context.error(call, "SCHEMA_BUILT_IN", message, "declare a schema of your own")
         if symbol.kind == SCHEMA and call.mixins:
             message = f"Schema instantiation '{call.name}' cannot have mixins"
             self._context.error(call, "SCHEMA_INSTANTIATION_NO_MIXINS", message)

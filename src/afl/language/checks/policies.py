@@ -105,7 +105,7 @@ class Policies:
         """Constants of a timer."""
         value = next((arg.value for arg in call.args), None)
         if called.name == "Sleep":
-            ms = _number(value)
+            ms = constant_number(value)
             if ms is not None and not 0 <= ms <= MAX_SLEEP_MS:
                 message = f"'ms' of '{called.full_name}' is {ms}; expected 0 to {MAX_SLEEP_MS} (100 years)"
                 self._context.error(call, "TIMER_VALUE", message)

@@ -19,15 +19,6 @@ from afl.runtime.program.names import DeclaredNames
 from afl.runtime.program.values import TypeSpec, unknown_name
 from afl.runtime.types import ObjectType, StatementId
 
-BUILT_IN_SCHEMAS: dict[str, dict[str, TypeSpec]] = {
-    "sys.Failure": {
-        "error_type": "String",
-        "message": "String",
-        "index": "Int",
-        "element": "Json",
-        "step": "String",
-    },
-}  # as in the prelude of the language
 _ELEMENT = re.compile(r"#[^/]*")  # a segment of an element of a foreach
 
 
@@ -73,8 +64,7 @@ class Program:
     @cached_property
     def schemas(self) -> dict[str, dict[str, TypeSpec]]:
         """Field types by schema name."""
-        declared = (each for each in self.declarations.values() if each.is_schema)
-        return BUILT_IN_SCHEMAS | {each.name: {f.name: f.type for f in each.params} for each in declared}
+        return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
 
     def uses_of(self, mixin: str) -> list[tuple[str, MixinUse]]:
         """Where a built-in mixin ("Signal") stands: the facets whose signature or call has it, each with its use."""
