@@ -58,7 +58,7 @@ PROGRAM: dict[str, Any] = compile_source(SOURCE).program
 
 
 def workflow(name: str) -> dict[str, Any]:
-    (found,) = [w for n in PROGRAM["namespaces"] for w in n["workflows"] if w["name"] == name]
+    (found,) = [w for n in PROGRAM["namespaces"] for w in n.get("workflows", []) if w["name"] == name]
     node: dict[str, Any] = found
     return node
 

@@ -15,6 +15,7 @@ from afl.runtime.memory_store import MemoryStore
 OUTPUTS: dict[str, dict[str, Any]] = {
     "chain": {"x": 30},
     "foreach": {"all": [11, 1, 12, 2, 13, 3], "x": 13},
+    "timers and published values": {"all": [4, 2, 2], "x": 2},
     "foreach over a map, in a foreach": {"all": [6, 33, 2, 11, 4, 22], "t": "two", "x": 20},
     "foreach over an answer": {"x": 3},
     "when": {"all": [5, 10], "t": "small"},
