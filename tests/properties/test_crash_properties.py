@@ -67,7 +67,13 @@ def test_a_death_at_every_write_in_memory(name: str, how: str, pace: str) -> Non
 
 @pytest.mark.parametrize("how", DRIVES)
 @pytest.mark.parametrize(
-    "name", ["foreach", "catch when, in an inline body", "failures in a foreach, collected"]
+    "name",
+    [
+        "foreach",
+        "repeat, and what it leaves",
+        "catch when, in an inline body",
+        "failures in a foreach, collected",
+    ],
 )
 def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -> None:
     files = (f"sqlite:///{tmp_path / str(number)}.db" for number in count())

@@ -1,4 +1,5 @@
-"""Large runs: memory does not grow with the number of steps, nor the work of a resume with that of elements."""
+"""Large runs: memory does not grow with the number of steps, nor the work of a resume with that of elements, nor what a
+repeat leaves behind with its iterations."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from support.agents import Recorder
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.language import compile_source
+from afl.runtime.evaluation.outcome import completed
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.local_runner import LocalRunner
@@ -18,7 +20,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.task_handlers.handler import Handlers
-from afl.runtime.types import StepId
+from afl.runtime.types import StepId, WorkflowId
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ def test_another_attempt_does_not_make_every_later_answer_read_the_whole_run() -
 
 
 class Counting:
-    """A database that counts the rows it gives and the rows it writes."""
+    """A database that counts statements, the rows they give and the rows they write."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -122,19 +124,23 @@ class CountingTransaction(Transaction):
     def all(self, query: Query, /, **params: Any) -> list[Row]:
         found = self._tx.all(query, **params)
         self._rows["read"] += len(found)
+        self._rows["statements"] += 1
         return found
 
     def one(self, query: Query, /, **params: Any) -> Row | None:
         self._rows["read"] += 1
+        self._rows["statements"] += 1
         return self._tx.one(query, **params)
 
     def run(self, query: Query, /, **params: Any) -> int:
         hit = self._tx.run(query, **params)
         self._rows["written"] += hit
+        self._rows["statements"] += 1
         return hit
 
     def many(self, query: Query, rows: Any, /) -> int:
         self._rows["written"] += len(rows)
+        self._rows["statements"] += 1
         return self._tx.many(query, rows)
 
 
@@ -163,3 +169,46 @@ def test_a_resume_costs_the_same_whatever_the_number_of_elements(answered: int) 
     few, many = cost_of_a_resume(50, answered), cost_of_a_resume(2_000, answered)
     assert few == many
     assert few["read"] < 20 + 20 * answered
+
+
+LOOP = """
+event facet Next(n: Long) => (m: Long)
+facet Twice(n: Long) => (m: Long) andThen {
+    a = Next($.n)
+    yield Twice(m = a.m)
+}
+workflow W(end: Long) => (n: Long = 0, seen: [Long] = []) andThen repeat last {
+    a = Twice(last.n)
+    b = Twice(a.m) andThen foreach x in [1, 2] { yield W(seen = [x]) }
+    yield W(n = a.m)
+} until last.n >= $.end
+"""
+
+
+def test_an_iteration_costs_the_same_however_many_there_were() -> None:
+    database = Counting(connect("memory://"))
+    store = SqlStore(database)  # type: ignore[arg-type]
+    session = Evaluator(store).begin(program_of(LOOP), {"end": 2_000}, serves=lambda task: True)
+    costs: dict[int, Counter[str]] = {}
+    peaks = Counter[str]()
+    session.advance()
+    session.settle()
+    while not session.run.is_over:
+        (task,) = session.tasks
+        number = task.params["n"]
+        database.rows.clear()
+        step = session.context.require_step(StepId(task.step_id))
+        session.deliver([completed(session.context.program, step, task, {"m": number + 1})])
+        session.advance()
+        session.settle()
+        costs[number] = Counter(database.rows)
+        peaks["early" if number < 500 else "late"] = max(
+            peaks["early" if number < 500 else "late"], session.context.cached_steps
+        )
+    assert session.run.outputs == {"n": 2_000, "seen": [1, 2]}
+    assert costs[100] == costs[1_900]
+    assert peaks["late"] <= peaks["early"]
+    run = WorkflowId(session.run.workflow_id)
+    assert len(store.get_steps_by_workflow(run)) == 2 + 11 * 12
+    assert len(store.get_tasks_by_workflow(run)) == 11
+    store.close()

@@ -179,16 +179,16 @@ def check_result(verdict: Verdict, result: ExecutionResult) -> None:
 
 
 def _shown(outputs: dict[str, Any]) -> str:
-    return json.dumps(_unworded(outputs), sort_keys=True)
+    return json.dumps(unworded(outputs), sort_keys=True)
 
 
-def _unworded(value: Any) -> Any:
+def unworded(value: Any) -> Any:
     """The value without the messages of collected failures, which the model does not know word by word."""
     if isinstance(value, list):
-        return [_unworded(each) for each in value]
+        return [unworded(each) for each in value]
     if isinstance(value, dict):
         kept = value.keys() - ({"message"} if {"error_type", "index", "element"} <= value.keys() else set())
-        return {name: _unworded(value[name]) for name in kept}
+        return {name: unworded(value[name]) for name in kept}
     return value
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
-from support.model_outcome import Outcome, Verdict, Work, Yield, split
+from support.model_outcome import Outcome, Verdict, Work, Yield, merged, split
 from support.model_program import (
     Owners,
     Path,
@@ -26,6 +27,7 @@ from support.model_program import (
 from support.model_values import Failure, Json, Passed, Problem, Scope, Step, fits, truth, value_of
 
 Answer = Callable[[str, Json], Json]
+KEPT = 10
 
 
 class Model:
@@ -122,14 +124,7 @@ class Model:
         step.returns.update(result)
 
     def _capture(self, step: Step, declared: Json, own: list[Yield]) -> None:
-        merged: Json = {}
-        for each in own:
-            for name, value in each.values.items():
-                if isinstance(value, list) and isinstance(merged.get(name), list):
-                    merged[name] = merged[name] + value
-                else:
-                    merged[name] = value
-        step.returns.update(merged)
+        step.returns.update(merged(own))
         for each in declared.get("returns", []):
             if "default" in each and each["name"] not in step.returns:
                 step.returns[each["name"]] = value_of(each["default"], Scope(step.params))
@@ -164,6 +159,8 @@ class Model:
                 return self._when(ast["when"], scope, owners, path)
             if ast.get("foreach"):
                 return self._foreach(ast, scope, owners, path)
+            if ast.get("repeat"):
+                return self._repeat(ast, step, name, scope, owners, path)
         except Problem as problem:
             return Outcome(failure=self._failure(problem, path, name))
         return self._statements(ast, scope, owners, path)
@@ -195,6 +192,42 @@ class Model:
         if collect:
             outcome.yields.append(Yield(0, {collect: failures}))
         return outcome
+
+    def _repeat(self, ast: Json, step: Step, name: str, scope: Scope, owners: Owners, path: Path) -> Outcome:
+        repeat, state, limit = ast["repeat"], {}, None
+        if "limit" in repeat:
+            limit = value_of(repeat["limit"], scope)
+            if type(limit) is not int or limit < 1:
+                raise Problem("TypeMismatch")
+        for number in count():
+            gone = shown((*path, f"[{number - KEPT - 1}]"))
+            self._work = [each for each in self._work if not each.step.startswith(f"{gone}.")]
+            loop = {repeat["variable"]: {**self._returned(step, name), **state}}
+            inner = Scope(scope.inputs, loop=loop, outer=scope.outer)
+            ended = self._statements(ast, inner, owners, (*path, f"[{number}]"))
+            if ended.failure is not None:
+                return Outcome([Yield(0, state)], ended.failure)
+            state |= merged(ended.yields)
+            after = Scope(scope.inputs, loop={repeat["variable"]: {**self._returned(step, name), **state}})
+            after.outer = scope.outer
+            try:
+                if truth(value_of(repeat["until"], after)):
+                    break
+                if number + 1 == limit:
+                    text = f"the condition after 'until' is still false after {limit} iterations, its limit"
+                    raise Problem("IterationLimit", text)
+            except Problem as problem:
+                return Outcome([Yield(0, state)], self._failure(problem, path, name))
+        return Outcome([Yield(0, state)])
+
+    def _returned(self, step: Step, name: str) -> Json:
+        """The returns that a repeat begins with."""
+        declared = self._declared[name].get("returns", [])
+        defaults = {
+            each["name"]: value_of(each["default"], Scope(step.params)) if "default" in each else None
+            for each in declared
+        }
+        return defaults | step.returns
 
     def _statements(self, ast: Json, scope: Scope, owners: Owners, path: Path) -> Outcome:
         outcome = Outcome()

@@ -47,6 +47,16 @@ class Outcome:
         self.failure = self.failure or other.failure
 
 
+def merged(yields: list[Yield]) -> Json:
+    """The values that yields come to: lists are joined, other values replace each other."""
+    values: Json = {}
+    for each in yields:
+        for name, value in each.values.items():
+            joined = isinstance(value, list) and isinstance(values.get(name), list)
+            values[name] = values[name] + value if joined else value
+    return values
+
+
 def split(yields: list[Yield]) -> tuple[list[Yield], list[Yield]]:
     """Those for the owner itself, and those for the ones above it."""
     own = [each for each in yields if each.level == 0]

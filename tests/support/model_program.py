@@ -54,6 +54,9 @@ def free_names(block: Json) -> set[str]:
     if "foreach" in block:
         free -= {block["foreach"]["variable"]}
         free |= set(names_in([block["foreach"]["iterable"], block["foreach"].get("limit")]))
+    if "repeat" in block:
+        free |= set(names_in([block["repeat"]["until"], block["repeat"].get("limit")]))
+        free -= {block["repeat"]["variable"]}
     return free
 
 

@@ -1,8 +1,8 @@
 """Random workflows that compile, with everything that can make an engine and its model disagree.
 
-Chains, fan-outs, inline bodies, facet bodies, several blocks, foreach over lists and maps, when, catch, mixins with and
-without alias, implicits, defaults, schemas, workflows as steps; and steps that fail. References are drawn by type, so
-most programs get far before something fails.
+Chains, fan-outs, inline bodies, facet bodies, several blocks, foreach over lists and maps, repeat, when, catch, mixins
+with and without alias, implicits, defaults, schemas, workflows as steps; and steps that fail. References are drawn by
+type, so most programs get far before something fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis.strategies import DrawFn
 from support.case import FAILURES, Callee, Case, Names
 
 T = TypeVar("T")
-BLOCKS = ("plain", "foreach", "when")
+BLOCKS = ("plain", "foreach", "repeat", "when")
 TYPES = ("Long", "String", "Boolean", "[Long]")
 
 
@@ -93,6 +93,8 @@ class Writer:
             control = self._control(owners[0], names)
             head = self._loop(names := names.copy(), depth) + control
             return f"foreach {head} {{\n{self._inside(owners, names, depth)}}}"
+        if kind == "repeat" and owners[0].returns:
+            return self._repeat(owners[0], names.copy(), depth)
         if kind == "when":
             cases = [
                 f"case {self.expression('Boolean', names)} => {{\n{self._inside(owners, names.copy(), depth)}}}"
@@ -119,14 +121,23 @@ class Writer:
         limit = self.pick(["", "", " limit 1", " limit 2", f" limit 1 + {self.expression('Long', names, 1)}"])
         return limit + (" collect lost" if "lost" in owner.returns and not self.rarely() else "")
 
-    def _inside(self, owners: list[Callee], names: Names, depth: int) -> str:
+    def _repeat(self, owner: Callee, names: Names, depth: int) -> str:
+        """With a limit, so that it ends. Its variable may have null, which no condition takes for a Boolean."""
+        variable, limit = f"l{depth}", self.pick(["1", "2", "3", "1 + 1"])
+        known = {name: kind for name, kind in owner.returns.items() if kind != "Boolean"}
+        names.add(self.pick([f"{variable}.", f"$.{variable}."]), known)
+        until = self.expression("Boolean", names)
+        inside = self._inside([owner], names, depth, complete=True)
+        return f"repeat {variable} limit {limit} {{\n{inside}}} until {until}"
+
+    def _inside(self, owners: list[Callee], names: Names, depth: int, *, complete: bool = False) -> str:
         lines = []
         for number in range(self.number(1 - min(depth, 1), 4 - min(depth, 2))):
             if self._left <= 0:
                 break
             self._left -= 1
             lines.append(self._statement(f"{'abcdef'[depth]}{number}", owners, names, depth))
-        lines += self._yields(owners, names)
+        lines += self._yields(owners, names, complete=complete)
         return "".join(f"{line}\n" for line in lines)
 
     def _built_in(self, name: str, names: Names) -> str:
@@ -190,11 +201,11 @@ class Writer:
             return f" catch {{\nyield {callee.name}({self.arguments(callee.given, inner)})\n}}"
         return f" catch {self.block([callee, *owners], inner, depth + 1, ('when',))}"
 
-    def _yields(self, owners: list[Callee], names: Names) -> list[str]:
+    def _yields(self, owners: list[Callee], names: Names, *, complete: bool) -> list[str]:
         lines = []
         for owner in {owner.name: owner for owner in owners}.values():
-            if owner.returns and not self.rarely(5):
-                wanted = {n: k for n, k in owner.given.items() if not self.rarely(5)}
+            if owner.returns and (complete or not self.rarely(5)):
+                wanted = {n: k for n, k in owner.given.items() if complete or not self.rarely(5)}
                 lines.append(f"yield {owner.name}({self.arguments(wanted, names)})")
         return lines
 

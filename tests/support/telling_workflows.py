@@ -47,6 +47,11 @@ namespace lib {
         }
         case _ => { yield lib.Count(s = 0, seen = []) }
     }
+    facet Climb(m: Long) => (s: Long = 0, t: String = ":", seen: [Long] = []) andThen repeat last {
+        a = lib.Echo(p = last.s + 1)
+        b = lib.Plain(m = a.u) andThen foreach r in [1, 2] { c = lib.Echo(p = r) yield lib.Climb(seen = [c.u * a.u]) }
+        yield lib.Climb(s = a.u, t = last.t ++ a.u)
+    } until last.s >= $.m
     implicit usual = lib.Plain(m = 7)
 }
 namespace main {
@@ -101,6 +106,27 @@ TELLING: dict[str, Case] = {
             yield main.W(x = c.u)
         }
         andThen foreach r in [] { yield main.W(t = "never") }"""
+    ),
+    "repeat": telling(
+        """andThen repeat last {
+            a = lib.Climb(m = $.n)
+            b = lib.Climb(m = 1) andThen repeat state {
+                c = lib.Echo(p = state.s + a.s) catch { yield lib.Echo(u = 0) }
+                yield lib.Climb(s = c.u, t = last.t ++ state.t)
+            } until state.s > 5
+            yield main.W(x = a.s, t = a.t ++ b.s ++ b.t, all = a.seen)
+        } until $.last.x >= $.n""",
+        n=3,
+    ),
+    "repeat, and what it leaves": telling(
+        """andThen {
+            z = lib.Echo(p = 17)
+            a = lib.Climb(m = 0) andThen repeat last limit z.u {
+                b = lib.Echo(p = last.s + 1)
+                yield lib.Climb(s = b.u, seen = last.seen ++ [b.u])
+            } until last.s == z.u - 4
+            yield main.W(x = a.s, all = a.seen)
+        } andThen repeat last { a = lib.Echo(p = 1) yield main.W(t = last.t ++ "x") } until (last.t == "xxx")"""
     ),
     "when": telling(
         """andThen when {
@@ -233,6 +259,13 @@ TELLING: dict[str, Case] = {
         } catch {
             yield main.W(t = $.error_type)
         }"""
+    ),
+    "failures in a repeat": telling(
+        """andThen {
+            a = lib.Plain(m = 1) andThen repeat last limit 2 {
+                b = lib.Echo(p = 1) yield lib.Plain(s = 1)
+            } until last.s > 1 catch { yield lib.Plain(s = 0) }
+        } andThen repeat last { a = lib.Refuse(p = 1) b = lib.Echo(p = 2) yield main.W(x = b.u) } until true"""
     ),
     "failures in a foreach": telling(
         "andThen foreach r in $.list { a = lib.Risky(p = r) b = lib.Echo(p = r) yield main.W(all = [b.u]) }",

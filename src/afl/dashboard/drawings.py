@@ -54,7 +54,7 @@ def draw(graph: RunGraph, opened: Sequence[str], folded: Sequence[str]) -> Drawi
     edges = [(edge, curve(edge.points)) for edge in graph.edges]
     query = urlencode([*(("open", each) for each in opened), *(("fold", each) for each in folded)])
     shut = any(
-        each.foldable and not each.is_open and each.kind in ("step", "bundle", "foreach")
+        each.foldable and not each.is_open and each.kind in ("step", "bundle", "foreach", "repeat")
         for each in graph.nodes
     )
     return Drawing(graph.run, graph.width + 2 * MARGIN, graph.height + 2 * MARGIN, nodes, edges, query, shut)
@@ -92,10 +92,10 @@ def _title_room(node: GraphNode) -> int:
     """How many letters of a title fit beside the dot, and in a large box beside the count and the knob."""
     if node.height < _LARGE and not node.is_open:
         return int((node.width - 34) / _LETTER)
-    total = f"{node.counts.total:,}"
-    count = len(total) + 1 if counts_text(node).startswith("×") else 2 * len(total) + 1
+    total, told = f"{node.counts.total:,}", counts_text(node)
+    count = 2 * len(total) + 1 if "/" in told else len(told)  # as wide as it gets while it changes
     room = node.width - (60 if node.foldable else 38)
-    return max(8, int(room / _LETTER) - (count if counts_text(node) else 0))
+    return max(8, int(room / _LETTER) - count)
 
 
 def _toggle(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> str:
@@ -110,8 +110,10 @@ def _toggle(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Seq
 
 
 def counts_text(node: GraphNode) -> str:
-    """How far a node of many steps is: `12/24`, or `24` when all are over."""
+    """How far a node of many steps is: `12/24`, or `24` when all are over; of a repeat, its latest iteration."""
     counts = node.counts
+    if node.iteration is not None:
+        return f"iteration {node.iteration:,}"
     if not node.many or not counts.total:
         return ""
     over = counts.done + counts.failed + counts.caught

@@ -129,6 +129,7 @@ _CONVERTERS: dict[type, Callable[[DeclarationEmitter, Any], Any]] = {
     blocks.Block: _standalone_block,
     blocks.AndThenBlock: lambda e, n: e.and_then(n, Place("block-0")),
     blocks.ForeachClause: lambda e, n: e.foreach(n),
+    blocks.RepeatClause: lambda e, n: e.repeat(n),
     blocks.WhenBlock: lambda e, n: e.when(n, Place("when")),
     blocks.WhenCase: lambda e, n: e.when_case(n, Place("case-0")),
     blocks.CatchClause: lambda e, n: e.catch(n, Place("catch")),

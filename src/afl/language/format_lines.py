@@ -149,7 +149,8 @@ class Line:
 
     @property
     def closes(self) -> bool:
-        return any(piece.text == "}" for piece in self._code()[-1:])
+        code = self._code()
+        return any(piece.text == "}" for piece in (*code[:1], *code[-1:]))
 
     def _code(self) -> list[Piece]:
         return [piece for piece in self.pieces if not piece.is_comment]

@@ -8,6 +8,8 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
+from afl.language.ast.declarations import Parameter
+from afl.language.ast.expressions import Expression, MapEntry, NamedArg
 from afl.language.diagnostics import Diagnostic
 
 END = "$END"
@@ -44,6 +46,7 @@ _NAME_AFTER = {
     "SCHEMA": "a schema name",
     "IMPLICIT": "a name",
     "FOREACH": "a variable name",
+    "REPEAT": "a variable name",
     "COLON": "a type",
     "WITH": "a mixin name",
     "YIELD": "the facet to yield to",
@@ -148,7 +151,8 @@ def expectation(error: UnexpectedInput) -> str:
     if accepted >= _DECLARATIONS:
         words.append("a declaration")
         accepted -= _DECLARATIONS | {"NAMESPACE", "USES"}
-    if "OP" in accepted:
+    if "OP" in accepted or _ends_with_value(stack):
+        accepted.add("OP")
         accepted -= {"DOT", "LSQB", "QMARK", "LPAR", "FOR"}
     words += sorted(_WORDS.get(terminal, f"'{terminal.lower()}'") for terminal in accepted)
     return f"Expected {_listed(words)}" if words else "Nothing can follow here"
@@ -157,6 +161,16 @@ def expectation(error: UnexpectedInput) -> str:
 def _listed(words: Iterable[str]) -> str:
     *head, last = words
     return f"{', '.join(head)} or {last}" if head else last
+
+
+def _ends_with_value(stack: list[Any]) -> bool:
+    """Whether an operator could have followed: a step may follow a condition, so a name ends the value before it."""
+    last = stack[-1] if stack else None
+    if isinstance(last, list):
+        last = last[-1] if last else None
+    if isinstance(last, Parameter):
+        last = last.default
+    return isinstance(last, Expression | NamedArg | MapEntry)
 
 
 def _last_type(stack: list[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from afl.language.ast.declarations import ArrayType, TypeExpr
@@ -10,11 +11,12 @@ from afl.language.names import FACETS, SCHEMAS, Found, Names, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A builtin by its name, an array with its element, or a schema or facet with its symbol."""
+    """A builtin by its name, an array with its element, a schema or facet with its symbol, or a map with its fields."""
 
     name: str
     element: Type | None = None
     symbol: Symbol | None = field(default=None, compare=False)
+    fields: Mapping[str, Type] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.element is not None:
@@ -51,12 +53,11 @@ BOOLEAN = Type("Boolean")
 JSON = Type("Json")
 MAP = Type("Map")
 NULL = Type("Null")
-ENTRY = Type("Entry")
 UNKNOWN = Type("Unknown")
+ENTRY = Type("Entry", fields={"key": STRING, "value": UNKNOWN})
+"""What the variable of a foreach over a map has."""
 
 BUILTINS = {one.name: one for one in (STRING, INT, LONG, DOUBLE, BOOLEAN, JSON, MAP)} | {"Any": UNKNOWN}
-ENTRY_FIELDS = {"key": STRING, "value": UNKNOWN}
-"""What the variable of a foreach over a map has."""
 
 _WIDTH = {"Int": 1, "Long": 2, "Double": 3}
 
@@ -78,7 +79,7 @@ def assignable(source: Type, target: Type) -> bool:
     if source.element is not None and target.element is not None:
         return assignable(source.element, target.element)
     if target == MAP:
-        return source.is_schema or source == ENTRY
+        return source.is_schema or source.fields is not None
     return source == MAP and target.is_schema
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 from afl.language.ast.declarations import Parameter
@@ -57,6 +58,12 @@ class YieldScope:
                 return scope.targets[short]
             scope = scope.outer
         return None
+
+    def alone(self) -> YieldScope:
+        """The targets of this owner without those around it."""
+        found = copy(self)
+        found.outer = None
+        return found
 
     def is_ambiguous(self, name: str) -> bool:
         short = name.rpartition(".")[2]

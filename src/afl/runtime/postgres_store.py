@@ -59,6 +59,7 @@ class PostgresStore(SqlStore):
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "published": rows.published,
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
+            "removed": rows.removed,
             "topics": topics,
         }
         described = {name: part for name, part in parts.items() if part}

@@ -96,11 +96,16 @@ class StepLine(NamedTuple):
     ended: int
 
 
+KEPT_ITERATIONS = 10
+"""So many ended iterations of a repeat stay in the store; those before them are removed."""
+
+
 @dataclass(slots=True)
 class BlockProgress:
     """How far a block is: `total` children in the program, `opened` so far, `active` of those unfinished.
 
-    `error_at` is the place in program order of the failed child whose error the block keeps: the first one.
+    `error_at` is the place in program order of the failed child whose error the block keeps: the first one. Of a
+    repeat, `opened` counts iterations, `total` as well, and `idle` those in a row without outside work.
     """
 
     total: int
@@ -109,6 +114,7 @@ class BlockProgress:
     complete: int = 0
     errored: int = 0
     error_at: int = -1
+    idle: int = 0
 
     @property
     def parked(self) -> int:
@@ -119,6 +125,11 @@ class BlockProgress:
     def done(self) -> bool:
         """Whether every child completed."""
         return self.complete == self.total
+
+    @property
+    def kept(self) -> range:
+        """The iterations of a repeat that are in the store."""
+        return range(max(0, self.opened - KEPT_ITERATIONS - 1), self.opened)
 
 
 @dataclass(slots=True)

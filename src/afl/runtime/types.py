@@ -51,6 +51,7 @@ class ObjectType:
     FACET = "Facet"
     AND_THEN = "AndThen"
     AND_MAP = "AndMap"
+    AND_REPEAT = "AndRepeat"
     AND_MATCH = "AndMatch"
     AND_WHEN = "AndWhen"
     AND_CATCH = "AndCatch"
@@ -58,7 +59,7 @@ class ObjectType:
     BEFORE = "Before"
     AFTER = "After"
 
-    BLOCKS = frozenset({AND_THEN, AND_MAP, AND_MATCH, AND_WHEN, AND_CATCH, BLOCK})
+    BLOCKS = frozenset({AND_THEN, AND_MAP, AND_REPEAT, AND_MATCH, AND_WHEN, AND_CATCH, BLOCK})
     _STATEMENTS = frozenset(
         {VARIABLE_ASSIGNMENT, YIELD_ASSIGNMENT, SCHEMA_INSTANTIATION, SYS_LOG, SYS_ASSERT}
     )

@@ -1,4 +1,4 @@
-"""Random valid AFL programs: facets, event facets and workflows with chains, fan-outs, bodies, foreach and when.
+"""Random valid AFL programs: facets, event facets and workflows with chains, fan-outs, bodies, loops and when.
 
 The generator keeps track of which references have which type, so that every program it draws compiles.
 """
@@ -122,9 +122,10 @@ def steps(draw: DrawFn, facets: list[Facet], values: Values, prefix: str, inline
 def inline_bodies(draw: DrawFn, facet: Facet, facets: list[Facet], outer: Values, name: str) -> str:
     values = Values({kind: [one for one in known if one[0] != "$"] for kind, known in outer.known.items()})
     values.add("$.", facet.params | facet.returns)
+    caught = f"yield {facet.name}({draw(arguments(facet.returns, values))})" if facet.returns else ""
     inner = draw(steps(facets, values, f"{name}_", inline=False))
     yielded = f"yield {facet.name}({draw(arguments(facet.returns, values))})" if facet.returns else ""
-    tail = draw(st.sampled_from(["", f" catch {{ {yielded} }}"]))
+    tail = draw(st.sampled_from(["", f" catch {{ {caught} }}"]))
     return f" andThen {{\n{inner}\n{yielded}\n}}{tail}"
 
 
@@ -136,7 +137,11 @@ def blocks(
     values = Values()
     values.add("$.", params)
     lists = values.known.get("[Long]", [])
-    kind = draw(st.sampled_from(["plain", "plain", "when", *(["foreach"] if lists else [])]))
+    kind = draw(
+        st.sampled_from(
+            ["plain", "plain", "when", *(["foreach"] if lists else []), *(["repeat"] if returns else [])]
+        )
+    )
     head = "andThen"
     if kind == "foreach":
         head = f"andThen foreach each in {draw(st.sampled_from(lists))}"
@@ -145,9 +150,14 @@ def blocks(
         condition = draw(expressions("Boolean", values))
         inner = draw(steps(facets, values.copy(), "w"))
         return f"andThen when {{ case {condition} => {{ {inner}\n }} case _ => {{ }} }}"
+    tail = ""
+    if kind == "repeat":
+        head = f"andThen repeat state{draw(st.sampled_from(['', ' limit 3', ' limit 1 + 1']))}"
+        values.add(draw(st.sampled_from(["state.", "$.state."])), returns)
+        tail = f" until {draw(expressions('Boolean', values))}"
     inner = draw(steps(facets, values, "s"))
     yielded = f"yield {owner}({draw(arguments(returns, values))})" if returns else ""
-    return f"{head} {{\n{inner}\n{yielded}\n}}"
+    return f"{head} {{\n{inner}\n{yielded}\n}}{tail}"
 
 
 @st.composite

@@ -9,8 +9,10 @@ from afl.operations.program.submission import submit
 from afl.operations.run import control
 from afl.operations.run.place_view import show_place
 from afl.operations.run.run_graph import GraphNode, run_graph
+from afl.operations.run.run_store import find
 from afl.operations.run.run_summary import run_summary
 from afl.operations.run.run_timeline import SLICES, run_timeline
+from afl.operations.run.run_tree import show
 from afl.operations.run.step_view import show_step
 from afl.runtime.persistence import PersistenceAPI
 
@@ -156,3 +158,45 @@ def test_a_source_offers_its_workflows_and_the_form_of_the_chosen_one(store: Per
     broken = source_form(store, "namespace {")
     assert broken.form is None
     assert broken.findings[0].severity == "error"
+
+
+LOOP = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    event facet Half(n: Long) => (m: Long)
+    facet Until(n: Long) => (m: Long = 0) andThen repeat state { yield Until(m = state.m + 1) } until state.m == $.n
+    workflow Loop(n: Long) => (m: Long = 0) andThen repeat last {
+        a = Double(n = last.m)
+        u = Until(n = 12)
+        b = Until(n = a.m) andThen when {
+            case last.m < 20 => { yield Until(m = 0) }
+            case _ => { c = Half(n = 1) yield Until(m = c.m) }
+        }
+        yield Loop(m = last.m + u.m - 11 + b.m)
+    } until last.m == $.n
+}
+"""
+
+
+def test_a_repeat_is_a_box_with_its_latest_iteration(store: PersistenceAPI) -> None:
+    run = begin(store, LOOP, {"n": 30}, Double=double)
+    found = nodes_of(store, run)
+    assert (found["0"].kind, found["0"].title, found["0"].iteration) == ("repeat", "repeat last", 20)
+    assert (found["0"].state, found["0"].counts.done, found["0"].counts.running) == ("waiting", 10, 1)
+    assert (found["0/#/u"].note, found["0/#/u"].iteration) == ("repeat state", None)
+    assert found["0/#/a"].counts.done == 11
+    assert (show_step(store, f"{run}/0").name, show_step(store, f"{run}/0").outputs) == (
+        "repeat last",
+        {"m": 20},
+    )
+    assert [row.path for row in run_timeline(store, run).rows][:2] == ["0/#/a", "0/#/u"]
+
+
+def test_the_tree_says_how_far_a_repeat_is(store: PersistenceAPI) -> None:
+    run = begin(store, LOOP, {"n": 30}, Double=double)
+    (loop,) = show(store, find(store, run)).root.children
+    assert loop.name == "repeat last, iteration 20"
+    assert [child.name for child in loop.children] == ["a", "u", "b"]
+    assert [child.name for child in loop.children[1].children] == ["repeat state"]
+    over = begin(store, LOOP, {"n": 15}, Double=double)
+    (loop,) = show(store, find(store, over)).root.children
+    assert loop.name == "repeat last, 15 iterations"

@@ -234,3 +234,35 @@ def test_an_unknown_id_and_one_that_several_have(store: MemoryStore) -> None:
         why(store, "")
     with pytest.raises(InputError, match=r"2 things begin with 0: run 0.*, task 0.*; write more of the id"):
         why(store, "0")
+
+
+REPEAT = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    event facet Half(n: Long) => (m: Long)
+    workflow Repeat(n: Long) => (m: Long = 0, i: Long = 0) andThen repeat last {
+        a = Double(n = last.i)
+        b = Half(n = last.i) andThen when {
+            case last.i > 20 => { c = Other(n = 1) }
+            case _ => { }
+        }
+        yield Repeat(i = last.i + 1, m = a.m)
+    } until last.i > 99
+    event facet Other(n: Long)
+}
+"""
+
+
+def test_a_repeat_says_in_which_iteration_it_is(store: MemoryStore) -> None:
+    run = begin(store, REPEAT, Double=double, Half=double)
+    reason = why(store, run)
+    assert reason.sentence == "it waits for one step: [21].b.c, in iteration 21 of `repeat last`."
+
+
+def test_a_step_of_an_iteration_that_was_removed(store: MemoryStore) -> None:
+    run = begin(store, REPEAT, Double=double, Half=double)
+    reason = why(store, f"{run}/0/#3/a")
+    assert (reason.code, reason.outlook) == ("step-removed", Outlook.OVER)
+    assert reason.sentence == "iteration 3 of `repeat last` ended and was removed; those from 11 on are kept."
+    assert why(store, f"{run}/0/#11/a").code == "step-completed"
+    with pytest.raises(UnknownSubject):
+        why(store, f"{run}/0/#3/nothing")

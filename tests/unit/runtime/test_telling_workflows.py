@@ -18,6 +18,8 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "timers and published values": {"all": [4, 2, 2], "x": 2},
     "foreach over a map, in a foreach": {"all": [6, 33, 2, 11, 4, 22], "t": "two", "x": 20},
     "foreach over an answer": {"x": 3},
+    "repeat": {"x": 3, "t": ":1236:", "all": [3, 6]},
+    "repeat, and what it leaves": {"x": 13, "all": list(range(1, 14)), "t": "xxx"},
     "when": {"all": [5, 10], "t": "small"},
     "catch": {"all": [-3, -3, 13, -1, -1, 11], "t": "AgentError:boom"},
     "catch when, in an inline body": {"t": "AgentError", "all": [5]},
@@ -47,7 +49,11 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "t": "AgentError",
     },
 }
-FAILURES = {"a failure that others outlive": ("bad", 5), "failures in a foreach": ("[0].a", 14)}
+FAILURES = {
+    "a failure that others outlive": ("bad", 5),
+    "failures in a repeat": ("[0].a", 4),
+    "failures in a foreach": ("[0].a", 14),
+}
 
 
 def test_every_workflow_has_an_expectation() -> None:

@@ -93,7 +93,7 @@ function onChange(event) {
 // Of each token: a key, a string, a keyword, a comment; what has no name is a number.
 const TOKENS = {
   json: /(?<key>"(?:\\.|[^"\\])*"(?=\s*:))|(?<str>"(?:\\.|[^"\\])*")|(?<kw>\b(?:true|false|null)\b)|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g,
-  afl: /(?<note>\/\*(?:[\s\S]*?\*\/|[\s\S]*)|\/\/[^\n]*)|(?<str>"(?:\\[\s\S]|[^"\\])*"?)|(?<kw>\b(?:namespace|uses?|event|facet|workflow|schema|implicit|prompt|andThen|foreach|in|limit|collect|not|when|case|default|catch|with|as|yield|true|false|null)\b)|(?<key>\$(?:\.\w+)+)|\b\d+(?:\.\d+)?\b/g,
+  afl: /(?<note>\/\*(?:[\s\S]*?\*\/|[\s\S]*)|\/\/[^\n]*)|(?<str>"(?:\\[\s\S]|[^"\\])*"?)|(?<kw>\b(?:namespace|uses?|event|facet|workflow|schema|implicit|prompt|andThen|foreach|repeat|limit|until|collect|in|not|when|case|default|catch|with|as|yield|true|false|null)\b)|(?<key>\$(?:\.\w+)+)|\b\d+(?:\.\d+)?\b/g,
 };
 const LONGEST = 40000;
 

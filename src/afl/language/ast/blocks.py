@@ -67,6 +67,15 @@ class ForeachClause(ASTNode):
 
 
 @dataclass
+class RepeatClause(ASTNode):
+    """`repeat variable limit ... { ... } until condition`; the block is the clause's."""
+
+    variable: str
+    until: Expression
+    limit: Expression | None = None
+
+
+@dataclass
 class WhenCase(ASTNode):
     """`case condition => { ... }`; no condition means the default `case _`."""
 
@@ -95,11 +104,12 @@ class CatchClause(ASTNode):
 
 @dataclass
 class AndThenBlock(ASTNode):
-    """One `andThen`: a block, a block per element (`foreach`), or cases (`when`, the block is then empty)."""
+    """One `andThen`: a block, one per element (`foreach`), one that is repeated, or cases (the block is then empty)."""
 
     block: Block
     foreach: ForeachClause | None = None
     when: WhenBlock | None = None
+    repeat: RepeatClause | None = None
 
 
 @dataclass

@@ -12,6 +12,7 @@ from afl.language.ast.blocks import (
     Block,
     CatchClause,
     ForeachClause,
+    RepeatClause,
     Statement,
     StepStmt,
     SysAssertStmt,
@@ -119,6 +120,16 @@ class StatementBuilder(ExpressionBuilder):
 
     def collect(self, children: Children) -> Any:
         return children[1]
+
+    def and_then_repeat(self, children: Children) -> AndThenBlock:
+        _, keyword, variable, limit, block, _, until = children
+        repeat = RepeatClause(
+            self.plain(variable, "A repeat variable"),
+            until,
+            limit,
+            location=self.between(keyword, limit if limit is not None else variable),
+        )
+        return AndThenBlock(block, repeat=repeat, location=self.span(children))
 
     def and_then_when(self, children: Children) -> AndThenBlock:
         return AndThenBlock(Block(), None, children[2], location=self.span(children))

@@ -1,8 +1,8 @@
-"""Blocks: their steps in order, inline bodies, foreach, when and catch."""
+"""Blocks: their steps in order, inline bodies, foreach, repeat, when and catch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from afl.language.ast.blocks import (
     AndThenBlock,
@@ -10,6 +10,7 @@ from afl.language.ast.blocks import (
     Body,
     CatchClause,
     ForeachClause,
+    RepeatClause,
     StepStmt,
     SysAssertStmt,
     SysLogStmt,
@@ -54,11 +55,12 @@ class Blocks:
     def _check_clause(self, part: AndThenBlock, scope: Scope, targets: YieldScope | None) -> None:
         if part.foreach is not None:
             kind = self._element(part.foreach, scope)
-            self._check_limit(part.foreach.limit, scope)
+            self._check_limit(part.foreach.limit, scope, "foreach", "it is how many elements run at a time")
             self._check_collect(part.foreach, targets)
-            if scope.inputs is not None:
-                scope.inputs = {**scope.inputs, part.foreach.variable: kind}
-            scope.bindings[part.foreach.variable] = variable(kind)
+            _bind(scope, part.foreach.variable, kind)
+        if part.repeat is not None:
+            targets = targets.alone() if targets is not None else None
+            self._check_repeat(part.repeat, part.block, scope, targets)
         if part.when is not None:
             self.check_when(part.when, scope, targets)
         else:
@@ -77,15 +79,16 @@ class Blocks:
             )
         return UNKNOWN
 
-    def _check_limit(self, limit: Expression | None, scope: Scope) -> None:
+    def _check_limit(self, limit: Expression | None, scope: Scope, clause: str, meaning: str) -> None:
         if limit is None:
             return
+        rule = f"{clause.upper()}_LIMIT"
         kind, value = self.expressions.infer(limit, scope), constant_number(limit)
         if not kind.is_open and kind not in (INT, LONG):
-            self._context.error(limit, "FOREACH_LIMIT", f"The limit of a foreach must be Int, got {kind}")
+            self._context.error(limit, rule, f"The limit of a {clause} must be Int, got {kind}")
         elif value is not None and value < 1:
-            message = f"The limit of a foreach is {value}; expected at least 1"
-            self._context.error(limit, "FOREACH_LIMIT", message, "it is how many elements run at a time")
+            message = f"The limit of a {clause} is {value}; expected at least 1"
+            self._context.error(limit, rule, message, meaning)
 
     def _check_collect(self, foreach: ForeachClause, targets: YieldScope | None) -> None:
         """Failures go to a return of the owner of the block, as yields do."""
@@ -103,6 +106,28 @@ class Blocks:
         message = f"The failures of this foreach go to '{foreach.collect}' of '{owner.name}', which {found}"
         fix = f"declare '{foreach.collect}: [sys.Failure]' in the return clause of '{owner.name}'"
         self._context.error(foreach, "COLLECT_RETURN", message, fix)
+
+    def _check_repeat(
+        self, repeat: RepeatClause, block: Block, scope: Scope, targets: YieldScope | None
+    ) -> None:
+        """The variable has the returns of the owner: after each iteration, as the block yielded them."""
+        self._check_limit(repeat.limit, scope, "repeat", "it is how many iterations there may be")
+        kind = UNKNOWN
+        if targets is not None:
+            returns = self._context.signatures.returns(targets.owner)
+            fields = {name: slot.type for name, slot in returns.items()}
+            kind = Type(f"the return clause of '{targets.owner.name}'", fields=fields)
+            if not _yields_to(block, targets):
+                self._context.error(
+                    repeat,
+                    "REPEAT_NO_YIELD",
+                    f"The block yields nothing to '{targets.owner.name}', so 'until' would never change",
+                    f"end it with 'yield {targets.owner.name}(...)'",
+                )
+        _bind(scope, repeat.variable, kind)
+        head = scope.inner()
+        head.repeat, head.repeated = repeat.variable, frozenset(_lines(block))
+        self._condition(repeat.until, head, "REPEAT_UNTIL_NOT_BOOLEAN", "The condition after 'until'")
 
     def check_catch(self, catch: CatchClause | None, scope: Scope, targets: YieldScope | None) -> None:
         if catch is None:
@@ -250,6 +275,41 @@ def _yielded(block: Block, owner: Symbol, targets: YieldScope) -> set[str]:
                 inner = [case.block for case in part.when.cases] if part.when is not None else [part.block]
                 found = found.union(*(_yielded(each, owner, targets) for each in inner))
     return found
+
+
+def _yields_to(block: Block, targets: YieldScope) -> bool:
+    """Whether a block gives its owner a value, in its nested blocks too."""
+    for statement in block.yield_stmts:
+        target = targets.find(statement.call.name)
+        if target is None or (
+            target.owner is targets.owner and statement.call.args
+        ):  # None is reported elsewhere
+            return True
+    return any(
+        _yields_to(inner, targets)
+        for step_ in block.steps
+        if isinstance(step_, StepStmt)
+        for inner in _blocks_of(step_)
+    )
+
+
+def _blocks_of(statement: StepStmt) -> Iterator[Block]:
+    """The blocks of the bodies and the catch of a step."""
+    parts: list[AndThenBlock | CatchClause] = [*clauses(statement.body)]
+    if statement.catch is not None:
+        parts.append(statement.catch)
+    for part in parts:
+        if part.when is not None:
+            yield from (case.block for case in part.when.cases)
+        elif part.block is not None:
+            yield part.block
+
+
+def _bind(scope: Scope, name: str, kind: Type) -> None:
+    """A variable of the clause: written `x` or `$.x`."""
+    if scope.inputs is not None:
+        scope.inputs = {**scope.inputs, name: kind}
+    scope.bindings[name] = variable(kind)
 
 
 def _step_names(part: AndThenBlock) -> frozenset[str]:

@@ -27,7 +27,6 @@ from afl.language.types import (
     BOOLEAN,
     DOUBLE,
     ENTRY,
-    ENTRY_FIELDS,
     INT,
     LONG,
     MAP,
@@ -230,6 +229,8 @@ class Expressions:
             )
 
     def _undefined_fix(self, name: str, scope: Scope) -> str | None:
+        if name in scope.repeated:
+            return f"'until' sees no steps of the block: yield the value, and read it from '{scope.repeat}'"
         if name in scope.later:
             return f"it is defined later, at line {scope.later[name]}; move it up"
         if scope.inputs is not None and name in scope.inputs:
@@ -262,15 +263,17 @@ class Expressions:
             )
         else:
             message = f"Invalid reference '{spelled}': {kind} has no attribute '{name}'"
-            self._context.error(node, "REF_NO_ATTRIBUTES", message)
+            self._context.error(
+                node, "REF_NO_ATTRIBUTES", message, self._context.suggest(name, lambda: fields)
+            )
         return UNKNOWN
 
     def _fields(self, kind: Type) -> Mapping[str, Type] | None:
         """What a dot may name after a value of this type; None means anything."""
         if kind.is_open or kind in (MAP, NULL):
             return None
-        if kind == ENTRY:
-            return ENTRY_FIELDS
+        if kind.fields is not None:
+            return kind.fields
         return self._context.signatures.attributes(kind.symbol) if kind.symbol is not None else {}
 
 

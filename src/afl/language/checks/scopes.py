@@ -11,7 +11,7 @@ from afl.language.types import UNKNOWN, Type, symbol_type
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A step (its attributes; None means any) or a foreach variable (its type).
+    """A step (its attributes; None means any) or the variable of a foreach or repeat (its type).
 
     `missing` are the returns that a step does not have after its catch ran.
     """
@@ -46,6 +46,8 @@ class Scope:
     later: Mapping[str, int | None] = field(default_factory=dict)
     siblings: frozenset[str] = frozenset()
     current: str | None = None
+    repeat: str = ""  # of the head of a repeat: its variable, and the steps of its block
+    repeated: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Binding | None:
         scope: Scope | None = self

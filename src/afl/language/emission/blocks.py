@@ -12,6 +12,7 @@ from afl.language.ast.blocks import (
     CatchClause,
     ForeachClause,
     PromptBlock,
+    RepeatClause,
     Statement,
     StepStmt,
     SysLogStmt,
@@ -157,6 +158,8 @@ class BlockEmitter:
         data: Json = {"type": "AndThenBlock"}
         if node.foreach is not None:
             data["foreach"] = self.foreach(node.foreach)
+        if node.repeat is not None:
+            data["repeat"] = self.repeat(node.repeat)
         if node.when is not None:
             data["when"] = self.when(node.when, place)
         self.add_block(data, node.block, place)
@@ -183,6 +186,13 @@ class BlockEmitter:
             data["limit"] = self.expressions.convert(node.limit)
         if node.collect is not None:
             data["collect"] = node.collect
+        return data
+
+    def repeat(self, node: RepeatClause) -> Json:
+        data: Json = {"type": "RepeatClause", "variable": node.variable}
+        if node.limit is not None:
+            data["limit"] = self.expressions.convert(node.limit)
+        data["until"] = self.expressions.convert(node.until)
         return data
 
     def when(self, node: WhenBlock, place: Place) -> Json:

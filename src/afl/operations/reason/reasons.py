@@ -67,6 +67,11 @@ CODES: dict[str, Code] = {
     "step-skipped": Code(
         "The step will not run: it depends on one that failed.", _O, "`afl retry` the failed step"
     ),
+    "step-removed": Code(
+        "The step ended in an iteration of a `repeat` so long ago that it was removed.",
+        _O,
+        "what it did is in the log of the run",
+    ),
     "step-run-over": Code("The step's run ended before it did.", _O, _REST),
     "step-not-reached": Code(
         "The step's block has not begun; what it waits for follows.", _M, "see its cause"

@@ -80,6 +80,12 @@ def step_words(step_id: str, run: RunDefinition) -> str:
     return paths.shown(step_id, WorkflowId(run.workflow_id)) or run.workflow_name
 
 
+def iteration_words(step_id: str, run: RunDefinition, program: Program) -> str:
+    """In which iteration of the outermost repeat a step stands, to follow its name."""
+    around = list(program.repeats_around(paths.relative(step_id, WorkflowId(run.workflow_id))))
+    return f", in iteration {around[-1][2]:,} of `{around[-1][1].loop}`" if around else ""
+
+
 def failure_words(failure: StepFailure, attempt: AttemptView | None = None) -> str:
     """A failure on one line: step, place, cause, and the line of the handler that raised."""
     facet = f" = {failure.facet}" if failure.facet and failure.facet != failure.step else ""

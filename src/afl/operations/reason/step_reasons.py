@@ -269,6 +269,9 @@ def _waits_outside(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason | N
 
 def _not_begun(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     workflow_id = WorkflowId(place.run.workflow_id)
+    removed = _removed(snapshot, place)
+    if removed is not None:
+        return removed
     block = snapshot.store.get_step(paths.parent(place.id))
     if block is None:
         return _not_reached(snapshot, place, paths.owner(paths.parent(place.id), workflow_id))
@@ -278,6 +281,22 @@ def _not_begun(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
     if place.run.is_over and (waits is None or waits.code != "step-skipped"):
         return _run_over(snapshot, place)
     return waits or _evaluating(snapshot, place)
+
+
+def _removed(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason | None:
+    """Of a step in an iteration that is no longer kept."""
+    workflow_id = WorkflowId(place.run.workflow_id)
+    around = snapshot.program(place.run).repeats_around(paths.relative(place.id, workflow_id))
+    for path, graph, number in around:
+        repeat = snapshot.store.get_step(paths.child(workflow_id, path))
+        if repeat is not None and repeat.progress is not None and number < repeat.progress.kept.start:
+            sentence = (
+                f"iteration {number:,} of `{graph.loop}` ended and was removed; "
+                f"those from {repeat.progress.kept.start:,} on are kept."
+            )
+            action = f"See what the run logged: afl logs {workflow_id}"
+            return _reason("step-removed", place, sentence, action)
+    return None
 
 
 def _not_reached(snapshot: DiagnosticSnapshot, place: StepPlace, owner: StepId) -> Reason:

@@ -93,11 +93,23 @@ def _beginning(store: PersistenceAPI, prefix: str) -> list[Subject]:
 def _future(store: PersistenceAPI, run: RunDefinition, step_id: StepId) -> StepPlace | None:
     """A step by its id that the program has, but the run not yet; its block has begun."""
     block = store.get_step(paths.parent(step_id))
+    program = ProgramCache(store).load(run.program_hash)
+    if block is None and "/#" in step_id:
+        return _of_iteration(program, run, step_id)
     if block is None or not block.is_block:
         return None
-    program = ProgramCache(store).load(run.program_hash)
     graph = program.place(paths.relative(block.id, WorkflowId(run.workflow_id))).graph
     known = graph is not None and paths.key(step_id) in graph.by_key
+    return StepPlace(run, step_id, None) if known else None
+
+
+def _of_iteration(program: Program, run: RunDefinition, step_id: StepId) -> StepPlace | None:
+    """A step in an iteration of a repeat that is not in the store: it was removed, or has not come."""
+    path = paths.relative(step_id, WorkflowId(run.workflow_id))
+    try:
+        known = any(program.repeats_around(path)) and program.place(path).statement is not None
+    except (LookupError, ValueError):
+        return None
     return StepPlace(run, step_id, None) if known else None
 
 

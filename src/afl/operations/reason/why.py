@@ -8,7 +8,7 @@ from typing import Annotated
 from afl.kernel.clock import wall_ms
 from afl.operations.parameters import about
 from afl.operations.reason.reasons import Outlook, Reason
-from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, step_words
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, iteration_words, step_words
 from afl.operations.reason.step_reasons import most_telling, standing, step_reason
 from afl.operations.reason.subjects import StepPlace, Subject, find
 from afl.operations.reason.task_reasons import task_reason
@@ -106,6 +106,10 @@ def _reason(snapshot: DiagnosticSnapshot, subject: Subject) -> Reason:
     return server_reason(snapshot, subject.uuid)
 
 
+def _named(snapshot: DiagnosticSnapshot, reason: Reason, run: RunDefinition) -> str:
+    return step_words(reason.id, run) + iteration_words(reason.id, run, snapshot.program(run))
+
+
 def _run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     own = standing(snapshot, run)
     if own is not None:
@@ -119,5 +123,5 @@ def _run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
         )
     reason = most_telling(snapshot, run, waiting)
     count = "one step" if len(waiting) == 1 else f"{len(waiting):,} steps, among them"
-    sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {step_words(reason.id, run)}."
+    sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {_named(snapshot, reason, run)}."
     return Reason("run-waits", "run", run.workflow_id, sentence, "See its cause.", reason)

@@ -57,7 +57,7 @@ _Statements = tuple[StatementDefinition, ...]
 
 @dataclass
 class PlanNode:
-    """A node of the plan. `kind` is step, event, yield, log, assert, block, foreach, when, case, catch or bundle.
+    """A node of the plan. `kind` is step, event, yield, log, assert, block, foreach, repeat, when, case, catch, bundle.
 
     `counted` are the places whose steps it counts: its own, the elements of a foreach, the members of a bundle. A
     `plain` group has nothing in it but yields and is folded at first. `via` is who does the step, where a bridge says.
@@ -76,6 +76,11 @@ class PlanNode:
     is_open: bool = False
     children: list[PlanNode] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it stands for a repeat."""
+        return self.kind == "repeat" or self.note.startswith("repeat ")
 
     @property
     def many(self) -> bool:
@@ -133,10 +138,12 @@ class Planner:
         return self._bodies(spot.node, spot.statement)
 
     def _bodies(self, node: PlanNode, statement: StatementDefinition | None) -> list[_Spot]:
-        """The bodies of a step; a single one shows its statements without a box of its own."""
+        """The bodies of a step; a single one shows its statements without a box of its own, unless nothing else says
+        that it is repeated."""
         bodies = self._program.bodies_of(statement)
         catch = self._program.catch_of(statement)
-        if len(bodies) == 1 and catch is None:
+        unsaid = not node.id and any(body.until is not None for body in bodies)
+        if len(bodies) == 1 and catch is None and not unsaid:
             return self._block(node, _join(node.id, "0"), bodies[0])
         found = []
         for number, body in enumerate(bodies):
@@ -197,16 +204,16 @@ class Planner:
         node.foldable = bool(bodies) or catch is not None
         node.plain = not bodies and catch is not None and _is_plain(catch)
         node.note = "catch" if catch is not None else ""
-        if len(bodies) == 1 and catch is None and bodies[0].variable is not None:
-            node.note = f"foreach {bodies[0].variable}"
+        if len(bodies) == 1 and catch is None and bodies[0].loop:
+            node.note = bodies[0].loop
             node.counted = (f"{_join(node.id, '0')}/#",)
 
 
 def _section(owner: PlanNode, path: str, graph: DependencyGraph, title: str) -> PlanNode:
     """The box of one body of several."""
     kind, counted = "catch" if title == "catch" else "block", path
-    if graph.variable is not None:
-        kind, title, counted = "foreach", f"foreach {graph.variable}", f"{path}/#"
+    if graph.loop:
+        kind, title, counted = graph.loop.partition(" ")[0], graph.loop, f"{path}/#"
     elif graph.cases and kind == "block":
         kind = title = "when"
     made = PlanNode(

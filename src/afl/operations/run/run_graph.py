@@ -30,7 +30,8 @@ _INDEX = re.compile(r"#\d+")
 class GraphNode:
     """A box. `parent` is the group it lies in; `state` one word for all its steps, `counts` how many stand where.
 
-    `via` is who does the step, where the workflow says so: `agent:writer`, `human:finance`.
+    `via` is who does the step, where the workflow says so: `agent:writer`, `human:finance`. A repeat has the number of
+    its latest iteration; of those before it, the counts have the ones that are kept.
     """
 
     id: str
@@ -50,6 +51,7 @@ class GraphNode:
     state: str
     counts: Counts
     via: str = ""
+    iteration: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,14 @@ def run_graph(
 
 @dataclass(frozen=True)
 class Standing:
-    """How many steps stand where, by place. `idle` are places in which all that is open waits for agents."""
+    """How many steps stand where, by place. `idle` are places in which all that is open waits for agents.
+
+    `latest` has the largest index of the elements and iterations of a place that stands in no other.
+    """
 
     counts: dict[str, Counts]
     idle: frozenset[str]
+    latest: dict[str, int] = field(default_factory=dict)
 
 
 def standing(store: PersistenceAPI, run: RunDefinition) -> Standing:
@@ -111,6 +117,7 @@ def standing(store: PersistenceAPI, run: RunDefinition) -> Standing:
     at_work = store.get_running_steps(workflow_id) if not run.is_over else set()
     catchers = {paths.parent(line.id) for line in lines if line.object_type == ObjectType.AND_CATCH}
     counts: dict[str, Counts] = {}
+    latest: dict[str, int] = {}
     waiting: set[str] = set()
     busy: set[str] = set()
     for line in lines:
@@ -120,9 +127,11 @@ def standing(store: PersistenceAPI, run: RunDefinition) -> Standing:
             found = counts[place] = Counts()
         word = step_word(line.state, is_worked_on=line.id in at_work, catches=line.id in catchers)
         setattr(found, word, getattr(found, word) + 1)
+        if line.object_type == ObjectType.BLOCK and place.endswith("/#") and place.count("#") == 1:
+            latest[place] = max(latest.get(place, 0), int(line.id.rpartition("#")[2]))
         if line.state == StepState.EVENT_TRANSMIT:
             (busy if line.id in at_work else waiting).add(place)
-    return Standing(counts, frozenset(_above(waiting) - _above(busy)))
+    return Standing(counts, frozenset(_above(waiting) - _above(busy)), latest)
 
 
 def _above(places: Iterable[str]) -> set[str]:
@@ -240,6 +249,7 @@ def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDef
         _state(plan, counts, places, run),
         counts,
         plan.via,
+        places.latest.get(plan.counted[0]) if plan.is_repeat else None,
     )
 
 

@@ -103,6 +103,7 @@ def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     return RunTree(run, root, len(steps), seen, spent, get_budget(store, run.workflow_id))
 
 
+_LOOPS = (ObjectType.AND_MAP, ObjectType.AND_REPEAT)
 _SAID = {"!": "catch", ">": "yield", "~": "statement"}
 
 
@@ -116,6 +117,7 @@ class _Tree:
         self._catchers: set[StepId] = set()
         self.nodes: dict[str, StepNode] = {}
         self.places: dict[str, str] = {}
+        self._loops: set[str] = set()
 
     def build(self, steps: Sequence[StepDefinition]) -> StepNode:
         self._catchers = {paths.parent(step.id) for step in steps if step.object_type == ObjectType.AND_CATCH}
@@ -138,6 +140,8 @@ class _Tree:
         if node is None:
             node = self.nodes[path] = StepNode(path, self._name(path, step), step.facet_name)
             node.started = step.started
+            if step.object_type in _LOOPS:
+                self._loops.add(path)
         _count(node, step, step.id in self._catchers)
         node.started = min(node.started, step.started)
         node.ended = 0 if _is_open(node) or not step.ended else max(node.ended, step.ended)
@@ -146,9 +150,9 @@ class _Tree:
         if not path:
             return self._program.workflow.name
         key = paths.key(path)
-        if step.object_type == ObjectType.AND_MAP:
+        if step.object_type in _LOOPS:
             graph = self._program.place(path).graph
-            return f"foreach {graph.variable}" if graph is not None else "foreach"
+            return (graph.loop if graph is not None else "loop") + _iterations(path, step)
         if key.startswith("?"):
             graph = self._program.place(paths.parent(path)).graph
             position = int(key[1:])
@@ -159,7 +163,7 @@ class _Tree:
         """Blocks only group, and a yield is of interest only when it went wrong."""
         key = paths.key(node.path)
         if key.isdigit():
-            return node.name.startswith("foreach")
+            return node.path in self._loops
         return key != "#" and (key[0] != ">" or node.error is not None)
 
     def _holder(self, path: str) -> StepNode:
@@ -170,6 +174,14 @@ class _Tree:
                 return node
             above = paths.parent(above)
         return self.nodes[""]
+
+
+def _iterations(path: str, step: StepDefinition) -> str:
+    """How far a repeat is, unless several of them stand at its place."""
+    if step.object_type != ObjectType.AND_REPEAT or step.progress is None or "#" in path:
+        return ""
+    opened = step.progress.opened
+    return f", {opened:,} iterations" if step.is_terminal else f", iteration {opened - 1:,}"
 
 
 def _count(node: StepNode, step: StepDefinition, catches: bool) -> None:

@@ -123,6 +123,11 @@ class _StepReader:
         self._path = paths.relative(place.id, self._id)
         self._snapshot = DiagnosticSnapshot(store)
 
+    def _name(self) -> str:
+        key, place = paths.key(self._path), self._program.place(self._path)
+        loop = place.graph.loop if place.graph is not None and key.isdigit() else ""
+        return loop or key or self._run.workflow_name
+
     def view(self) -> StepView:
         step, statement = self._place.step, self._program.place(self._path).statement
         tasks = self._store.get_tasks_by_step(step.id) if step is not None else []
@@ -136,7 +141,7 @@ class _StepReader:
             workflow=self._run.workflow_name,
             path=self._path,
             shown=paths.shown(self._place.id, self._id) or self._run.workflow_name,
-            name=paths.key(self._path) or self._run.workflow_name,
+            name=self._name(),
             facet=step.facet_name
             if step is not None
             else statement.facet_name

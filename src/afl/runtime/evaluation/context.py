@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,7 @@ class ExecutionContext(StepMemory):
     _steps: dict[StepId, StepDefinition] = field(default_factory=dict)
     _fresh: set[StepId] = field(default_factory=set)
     _frames: dict[StepId, Frame] = field(default_factory=dict)
+    _removed: set[StepId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if not self.program.compiled and (self.workflow_ast or self.program_ast):
@@ -258,6 +259,25 @@ class ExecutionContext(StepMemory):
         task.started = self.now
         self.claimed.append(task)
         return True
+
+    def begin_waiting(self, step: StepDefinition) -> None:
+        """A step came to EventTransmit; so no repeat that it stands in goes round idle."""
+        self.waiting_changed(+1)
+        for repeat, progress, _ in self._repeats_around(step.id):
+            if progress.idle:
+                progress.idle = 0
+                self.changes.touch(repeat)
+
+    def was_removed(self, step_id: StepId) -> bool:
+        """Whether a step stood in an iteration of a repeat that is no longer in the store."""
+        return any(number < progress.kept.start for _, progress, number in self._repeats_around(step_id))
+
+    def _repeats_around(self, step_id: StepId) -> Iterator[tuple[StepDefinition, BlockProgress, int]]:
+        """The repeats that a step stands in, with their progress and the number of its iteration."""
+        for path, _, number in self.program.repeats_around(paths.relative(step_id, self.workflow_id)):
+            repeat = self.step(paths.child(self.workflow_id, path))
+            if repeat is not None and repeat.progress is not None:
+                yield repeat, repeat.progress, number
 
     def waiting_changed(self, by: int) -> None:
         """A step came to EventTransmit, or left it."""

@@ -16,7 +16,7 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.program import paths
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import FacetAttributes, StepId, WorkflowId
+from afl.runtime.types import FacetAttributes, ObjectType, StepId, WorkflowId
 
 
 def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId | None) -> int:
@@ -65,6 +65,8 @@ def _was_caught(step_id: StepId, by_id: dict[StepId, StepDefinition]) -> bool:
 
 
 def _begin_anew(step: StepDefinition, changes: IterationChanges) -> None:
+    if step.object_type == ObjectType.AND_REPEAT and step.progress is not None:
+        changes.removed += [paths.child(step.id, f"#{number}") for number in step.progress.kept]
     kept = {} if step.statement_id is not None else step.attributes.params  # an element keeps its value
     step.attributes = FacetAttributes(kept, {})
     step.progress, step.ended = None, 0

@@ -98,10 +98,18 @@ def _recount(context: ExecutionContext, step: StepDefinition, unread: set[StepId
     progress = step.progress
     if progress is None:
         return
-    parked = 0
-    if step.object_type == ObjectType.AND_MAP and context.frame(step.id).graph.limit is not None:
+    parked = ended = 0
+    if step.object_type == ObjectType.AND_REPEAT:
+        ended = progress.opened - len(children)
+    elif step.object_type == ObjectType.AND_MAP and context.frame(step.id).graph.limit is not None:
         parked = sum(child.state == StepState.CREATED for child in children)
-    step.progress = BlockProgress(progress.total, opened=len(children), active=len(children) - parked)
+    step.progress = BlockProgress(
+        progress.total,
+        opened=ended + len(children),
+        active=len(children) - parked,
+        complete=ended,
+        idle=progress.idle,
+    )
     step.transition.error = None
     context.changes.touch(step)
     over = [child for child in children if child.is_terminal and child.id not in unread]
@@ -111,7 +119,7 @@ def _recount(context: ExecutionContext, step: StepDefinition, unread: set[StepId
         _mark_done(context, step, over, {paths.key(child.id) for child in children})
 
 
-_WITHOUT_STATEMENTS = frozenset({ObjectType.AND_MAP, ObjectType.AND_WHEN})
+_WITHOUT_STATEMENTS = frozenset({ObjectType.AND_MAP, ObjectType.AND_REPEAT, ObjectType.AND_WHEN})
 
 
 def _mark_done(
@@ -132,8 +140,11 @@ def _children(context: ExecutionContext, step: StepDefinition) -> list[StepDefin
 def _child_ids(context: ExecutionContext, step: StepDefinition) -> list[StepId]:
     if step.state == StepState.BLOCK_EXECUTION_CONTINUE:
         graph = context.frame(step.id).graph
+        opened = step.progress.opened if step.progress is not None else 0
         if step.object_type == ObjectType.AND_MAP:
-            keys = [f"#{i}" for i in range(step.progress.opened if step.progress is not None else 0)]
+            keys = [f"#{i}" for i in range(opened)]
+        elif step.object_type == ObjectType.AND_REPEAT:
+            keys = [f"#{opened - 1}"]  # those before it are complete, and most of them removed
         elif graph.cases and step.object_type != ObjectType.BLOCK:
             keys = [f"?{i}" for i in range(len(graph.cases))]
         else:

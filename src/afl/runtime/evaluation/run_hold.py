@@ -92,6 +92,7 @@ class RunHold:
         if self.observe is not None:
             self.observe(written)
         context.forget_closed(written)
+        context.forget_removed()
         if context.cached_steps > self._pace.cached_steps or not self.run.owner:
             context.forget_all()  # of a run that is let go, too: its steps and frames know each other, and would stay
         if self.run.is_over:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from afl.runtime.evaluation.frame import Frame
 
 
+_REMOVED_AT_ONCE = 64
+
+
 class StepMemory:
     """What an ExecutionContext remembers. It can be dropped at any commit: the store has it all.
 
@@ -28,6 +31,7 @@ class StepMemory:
     emptied: int  # how often everything was forgotten
     _fresh: set[StepId]  # created in here: the store has no children of theirs that are not in memory
     _frames: dict[StepId, Frame]
+    _removed: set[StepId]  # and still in memory
 
     def step(self, step_id: StepId) -> StepDefinition | None:
         """The step, from memory or the store."""
@@ -93,6 +97,25 @@ class StepMemory:
                 if holder is None or holder.is_terminal:
                     self._drop(step.id)
 
+    def remove(self, step_id: StepId) -> None:
+        """With the next commit a step goes from the store with all that is below it; it must be over."""
+        self.changes.removed.append(step_id)
+        self._removed.add(step_id)
+
+    def forget_removed(self) -> None:
+        """Drop what was removed from the store. Many at once, as everything in memory is looked at."""
+        if len(self._removed) >= _REMOVED_AT_ONCE:
+            for step_id in [each for each in {*self._steps, *self._frames} if self._is_removed(each)]:
+                self._drop(step_id)
+            self._removed.clear()
+
+    def _is_removed(self, step_id: str) -> bool:
+        while "/#" in step_id:
+            if step_id in self._removed:
+                return True
+            step_id = paths.parent(step_id)
+        return False
+
     def forget(self, step_ids: list[StepId]) -> None:
         """Drop steps that were only read."""
         for step_id in step_ids:
@@ -103,6 +126,7 @@ class StepMemory:
         self.emptied += 1
         self._steps.clear()
         self._fresh.clear()
+        self._removed.clear()
         for block_id in list(self._frames):
             self._close_frame(block_id)
 

@@ -7,6 +7,7 @@ from afl.runtime.evaluation.frame import Frame, Standing
 from afl.runtime.evaluation.rescan import resume_parked
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
+from afl.runtime.handlers.repeat import Repeat
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.operators import boolean
@@ -26,6 +27,11 @@ class BlockHandler(StateHandler):
     def is_loop(self) -> bool:
         """Whether this is the foreach itself, rather than one element of it."""
         return self.step.object_type == ObjectType.AND_MAP
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether this is the repeat itself, rather than one iteration of it."""
+        return self.step.object_type == ObjectType.AND_REPEAT
 
     def create(self, statement: StatementDefinition, frame: Frame) -> None:
         """Create the step of a statement."""
@@ -106,6 +112,8 @@ class BlockExecutionBeginHandler(BlockHandler):
             return self.stay()
         if frame.graph.cases:
             self._open_cases(frame)
+        elif self.is_repeat:
+            Repeat(self.step, self.context).begin()
         elif self.is_loop:
             self.step.progress = BlockProgress(len(frame.elements()))
             if self.open_elements():
@@ -157,8 +165,11 @@ class BlockExecutionContinueHandler(BlockHandler):
 
     def process_state(self) -> StateChangeResult:
         reports = self.context.settle_children(self.step)
-        if self.is_loop:
-            progress = self.step.progress
+        progress = self.step.progress
+        if self.is_repeat:
+            if progress is not None and progress.done and Repeat(self.step, self.context).go_on():
+                return self.stay()
+        elif self.is_loop:
             left = progress is not None and (progress.opened < progress.total or progress.parked)
             if left and self.open_elements():
                 self.context.wake(self.step.id)

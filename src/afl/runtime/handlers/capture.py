@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
@@ -14,7 +14,11 @@ from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import AttributeValue, StepId
 
+if TYPE_CHECKING:
+    from afl.runtime.evaluation.context import ExecutionContext
+
 _BATCH = 1000
+Values = dict[str, AttributeValue]
 
 
 class StatementCaptureBeginHandler(StateHandler):
@@ -23,29 +27,66 @@ class StatementCaptureBeginHandler(StateHandler):
     def process_state(self) -> StateChangeResult:
         statement = self.context.statement(self.step)
         merged: dict[str, Any] = {}
+        yields = Yields(self.context)
         if self.step.progress is not None:
             for position, graph in enumerate(self.context.program.bodies_of(statement)):
-                block_id = paths.child(self.step.id, str(position))
-                for yielded in self._yields(block_id, graph, 0):
-                    _merge(merged, _values(yielded))
-                if graph.collect:
-                    self._collect(merged, block_id, graph)
+                yields.merge_into(merged, paths.child(self.step.id, str(position)), graph)
             catch = self.context.program.catch_of(statement)
             if catch is not None and self.context.known_step(paths.child(self.step.id, "!")) is not None:
-                for yielded in self._yields(paths.child(self.step.id, "!"), catch, 0):
-                    _merge(merged, _values(yielded))
+                yields.merge_into(merged, paths.child(self.step.id, "!"), catch)
         for name, value in merged.items():
             self.step.attributes.returns[name] = AttributeValue(name, value)
         self._default_returns()
         return self.transition()
 
-    def _yields(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[StepDefinition]:
+    def _default_returns(self) -> None:
+        for name, value in default_returns(self.step, self.context).items():
+            self.step.attributes.set_return(name, value)
+
+
+def default_returns(step: StepDefinition, context: ExecutionContext) -> dict[str, Any]:
+    """The returns that a step lacks and that have a default."""
+    called, given = context.declaration(step), step.attributes.returns
+    fields = (called.returns or ()) if called is not None else ()
+    inputs = {name: attribute.value for name, attribute in step.attributes.params.items()}
+    return {
+        field.name: field.default(constant_context(inputs))
+        for field in fields
+        if field.default is not None and field.name not in given
+    }
+
+
+class Yields:
+    """Reads what the yields of blocks say."""
+
+    def __init__(self, context: ExecutionContext) -> None:
+        self.context = context
+
+    def merge_into(self, merged: dict[str, Any], block_id: StepId, graph: DependencyGraph) -> None:
+        """Add what a block yields to its owner, and the failures that it collects."""
+        for values in self._yields(block_id, graph, 0):
+            _merge(merged, _plain(values))
+        _merge(merged, self._failures(block_id, graph))
+
+    def of_iteration(self, block_id: StepId, graph: DependencyGraph) -> dict[str, Any]:
+        """What one iteration of a repeat yields to its owner."""
+        merged: dict[str, Any] = {}
+        for values in self._in_block(block_id, graph, 0):
+            _merge(merged, _plain(values))
+        return merged
+
+    def _yields(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[Values]:
         """Completed yields in this block and below that are meant for the owner `level` owners up."""
         if graph.yields_up < level:
             return
         if graph.cases:
             for position, case in enumerate(graph.cases):
                 yield from self._yields(paths.child(block_id, f"?{position}"), case.graph, level)
+            return
+        if graph.until is not None:
+            block = self.context.known_step(block_id)
+            if block is not None and level == 0:
+                yield block.attributes.returns
             return
         if graph.variable is not None:
             block = self.context.known_step(block_id)
@@ -60,11 +101,11 @@ class StatementCaptureBeginHandler(StateHandler):
             return
         yield from self._in_block(block_id, graph, level)
 
-    def _collect(self, merged: dict[str, Any], block_id: StepId, graph: DependencyGraph) -> None:
-        """What failed in a foreach that is complete, as values of the return that collects it."""
+    def _failures(self, block_id: StepId, graph: DependencyGraph) -> dict[str, Any]:
+        """What failed in a foreach that is complete, as the value of the return that collects it."""
         block = self.context.known_step(block_id)
-        if block is None or not block.is_complete:
-            return
+        if graph.collect is None or block is None or not block.is_complete:
+            return {}
         failures: list[dict[str, Any]] = []
         for elements in _batches(block) if _errored(block) else ():
             loaded = self.context.preload(elements)
@@ -72,15 +113,15 @@ class StatementCaptureBeginHandler(StateHandler):
                 if element.is_error:
                     failures.append(_failure(element, str(graph.variable)))
             self.context.forget(loaded)
-        _merge(merged, {str(graph.collect): failures})
+        return {graph.collect: failures}
 
-    def _in_block(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[StepDefinition]:
+    def _in_block(self, block_id: StepId, graph: DependencyGraph, level: int) -> Iterator[Values]:
         for statement in graph.by_key.values():
             if statement.is_yield:
                 if statement.level == level:
                     step = self.context.known_step(paths.child(block_id, statement.key))
                     if step is not None and step.is_complete:
-                        yield step
+                        yield step.attributes.params
             else:
                 for position, body in enumerate(statement.bodies):
                     inner = paths.child(block_id, f"{statement.key}/{position}")
@@ -93,13 +134,6 @@ class StatementCaptureBeginHandler(StateHandler):
     def _preload(self, elements: list[StepId], graph: DependencyGraph, level: int) -> list[StepId]:
         keys = [s.key for s in graph.by_key.values() if s.is_yield and s.level == level]
         return self.context.preload([paths.child(element, key) for element in elements for key in keys])
-
-    def _default_returns(self) -> None:
-        called = self.context.declaration(self.step)
-        for field in (called.returns or ()) if called is not None else ():
-            if field.default is not None and field.name not in self.step.attributes.returns:
-                given = {name: value.value for name, value in self.step.attributes.params.items()}
-                self.step.attributes.set_return(field.name, field.default(constant_context(given)))
 
 
 class StatementCaptureEndHandler(PassThroughHandler):
@@ -131,8 +165,8 @@ def _failure(element: StepDefinition, variable: str) -> dict[str, Any]:
     }
 
 
-def _values(yielded: StepDefinition) -> dict[str, Any]:
-    return {name: attribute.value for name, attribute in yielded.attributes.params.items()}
+def _plain(values: Values) -> dict[str, Any]:
+    return {name: attribute.value for name, attribute in values.items()}
 
 
 def _merge(merged: dict[str, Any], values: dict[str, Any]) -> None:

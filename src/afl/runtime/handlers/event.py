@@ -49,7 +49,7 @@ class EventTransmitHandler(StateHandler):
             payload=payload,
         )
         self.context.changes.add_created_event(event)
-        self.context.waiting_changed(+1)
+        self.context.begin_waiting(self.step)
         if self.context.telemetry.enabled:
             self.context.telemetry.log_event_published(self.step, work_id, event.event_type)
         return self.stay()

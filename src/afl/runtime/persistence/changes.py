@@ -43,6 +43,9 @@ class PublishedValue:
 class IterationChanges:
     """Changes gathered over one or more whole iterations, committed together or not at all.
 
+    `removed` are steps to be deleted with all that is below them and with their tasks, attempts and events, after the
+    rest was written. A task with the hold "elsewhere" stays: somebody has not been told yet that it ended.
+
     With `run` set, the commit is fenced: it has an effect only if the stored run still has that epoch
     (`new_run` says that the run itself is to be inserted).
     """
@@ -56,6 +59,7 @@ class IterationChanges:
     consumed_events: list[EventId] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
     published: dict[str, PublishedValue] = field(default_factory=dict)
+    removed: list[StepId] = field(default_factory=list)
     run: RunDefinition | None = None
     new_run: bool = False
 
@@ -107,6 +111,7 @@ class IterationChanges:
             or self.consumed_events
             or self.logs
             or self.published
+            or self.removed
         )
 
     @property
@@ -131,11 +136,20 @@ class IterationChanges:
             self.consumed_events,
             self.logs,
             self.published,
+            self.removed,
         ):
             gathered.clear()
         self._created_ids.clear()
         self._updated_ids.clear()
         self.new_run = False
+
+
+def subtree(step_id: StepId) -> tuple[str, str]:
+    """The range of ids of an element or iteration and all below it: from the first, up to and without the second.
+
+    Behind its number comes a slash, which stands right before the digits.
+    """
+    return step_id, f"{step_id}0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Statements of a block, and how far a block or its owner is.
 
 A statement's key is its segment in the path of a step: the step's name, `>0` `>1` ... for yields, `~0` `~1` ... for
-statements without a name. Keys of other steps: `0` `1` ... the blocks of an owner, `#7` a foreach element, `?1` a
-case of a when, `!` the catch block, `@m` the mixin with alias m.
+statements without a name. Keys of other steps: `0` `1` ... the blocks of an owner, `#7` a foreach element or an
+iteration of a repeat, `?1` a case of a when, `!` the catch block, `@m` the mixin with alias m.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ class DependencyGraph:
     `dependents` lists, by key, the statements that refer to a sibling. `outer` are names that the block takes from
     enclosing blocks; it begins only when those steps are complete. `body_needs` says which inline bodies of this
     block's steps wait for one of its steps. `yields_up` tells how many owners above its own a yield in here reaches.
+    A foreach has a `variable` and an `iterable`, a repeat a `variable`, an `until` and maybe a `limit`.
     """
 
     dependencies: dict[StatementId, set[StatementId]] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class DependencyGraph:
     object_type: str = ObjectType.AND_THEN
     variable: str | None = None
     iterable: Evaluate | None = None
+    until: Evaluate | None = None
     limit: Evaluate | None = None
     collect: str | None = None
     cases: list[WhenCase] = field(default_factory=list)
@@ -50,6 +52,13 @@ class DependencyGraph:
     location: dict[str, Any] | None = None
     inline: bool = False
     ast: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loop(self) -> str:
+        """A loop in words, `foreach x` or `repeat x`; empty for any other block."""
+        if self.variable is None:
+            return ""
+        return f"{'repeat' if self.until is not None else 'foreach'} {self.variable}"
 
     @classmethod
     def from_ast(
@@ -139,6 +148,8 @@ class GraphBuilder:
             graph.collect = foreach.get("collect")
             used = (foreach["iterable"], foreach.get("limit"))
             graph.outer.update(path[0] for each in used for path in references(each) if path)
+        if ast.get("repeat"):
+            self._repeat(graph, ast["repeat"])
         for order, statement in enumerate(self._statements(ast, owners)):
             statement.order = order
             graph.statements[statement.id] = statement
@@ -148,6 +159,14 @@ class GraphBuilder:
         for statement in graph.by_key.values():
             self._connect(graph, statement)
         return graph
+
+    def _repeat(self, graph: DependencyGraph, repeat: dict[str, Any]) -> None:
+        graph.object_type = ObjectType.AND_REPEAT
+        graph.variable = repeat["variable"]
+        graph.until = compile_expression(repeat["until"])
+        graph.limit = compile_expression(repeat["limit"]) if "limit" in repeat else None
+        graph.outer.update(path[0] for path in references([repeat["until"], repeat.get("limit")]) if path)
+        graph.outer.discard(repeat["variable"])
 
     def catch(self, ast: dict[str, Any] | None, owners: Sequence[Names]) -> DependencyGraph | None:
         """The graph of a catch clause, if there is one."""

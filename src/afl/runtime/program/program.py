@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -139,6 +139,14 @@ class Program:
         if parent.graph is None:
             raise KeyError(segment)
         return Place(parent.graph.by_key[segment], parent.graph)
+
+    def repeats_around(self, path: str) -> Iterator[tuple[str, DependencyGraph, int]]:
+        """The repeats that a path leads into, innermost first: their paths, and the number of the iteration."""
+        while "/#" in path:
+            path, _, rest = path.rpartition("/#")
+            graph, number = self.place(path).graph, rest.partition("/")[0]
+            if graph is not None and graph.until is not None and number.isdigit():
+                yield path, graph, int(number)
 
     def bodies_of(self, statement: StatementDefinition | None) -> tuple[DependencyGraph, ...]:
         """The blocks a step of the statement runs (None: the workflow itself); an inline body wins."""

@@ -255,7 +255,11 @@ class HeldRuns:
     def _deliver(self, session: Session, group: list[Report]) -> None:
         delivered = self._delivered[session.run.workflow_id] = []
         for report in group:
-            step = session.context.require_step(StepId(report.result.task.step_id))
+            step_id = StepId(report.result.task.step_id)
+            if session.context.was_removed(step_id):
+                self._without_run.ignore(report)
+                continue
+            step = session.context.require_step(step_id)
             if step.state != StepState.EVENT_TRANSMIT:
                 self._without_run.ignore(report)
             else:

@@ -11,7 +11,7 @@ from pymongo.database import Database
 
 from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
 from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState, ended_attempts
-from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.changes import IterationChanges, subtree
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
 from afl.runtime.stores.mongo.connection import Document, Ticket
@@ -26,6 +26,7 @@ from afl.runtime.stores.mongo.records import (
 from afl.runtime.stores.mongo.servers import append_logs, log_document
 from afl.runtime.stores.mongo.steps import publication
 from afl.runtime.stores.mongo.tasks import new_elsewhere, write_attempts
+from afl.runtime.types import StepId
 
 
 class CommitCollection(Collections):
@@ -81,6 +82,7 @@ class _Writes:
         self._attempts = ended_attempts(changes.updated_tasks)
         self._logs = [log_document(log) for log in changes.logs]
         self._published = [publication(value) for value in changes.published.values()]
+        self._removed = list(changes.removed)
 
     def place_tasks(self, ticket: Ticket) -> None:
         """Give new tasks their places in the order of creation, and times to those that are born claimed."""
@@ -107,6 +109,8 @@ class _Writes:
         _write(database, session, "published", self._published)
         append_logs(database, session, self._logs)
         write_attempts(database, session, self._attempts)
+        for step_id in self._removed:
+            _remove(database, session, step_id)
 
     def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
         held = lease(self._run_lease_ms) if run.owner else 0
@@ -135,6 +139,18 @@ def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
 def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:
     if writes:
         database[collection].bulk_write(writes, session=session)
+
+
+def _remove(database: Database[Document], session: ClientSession, step_id: StepId) -> None:
+    first, beyond = subtree(step_id)
+    inside = {"$gte": first, "$lt": beyond}
+    told: Document = {"step_id": inside, "hold": {"$ne": TaskHold.ELSEWHERE}}
+    tasks = [each["uuid"] for each in database.tasks.find(told, {"uuid": 1}, session=session)]
+    if tasks:
+        database.attempts.delete_many({"task_id": {"$in": tasks}}, session=session)
+        database.tasks.delete_many({"uuid": {"$in": tasks}}, session=session)
+    database.events.delete_many({"step_id": inside}, session=session)
+    database.steps.delete_many({"uuid": inside}, session=session)
 
 
 def _refuse_concurrency(changes: IterationChanges) -> None:

@@ -97,7 +97,8 @@ def step_row(step: StepDefinition) -> tuple[Any, ...]:
 
 def _progress_text(progress: BlockProgress) -> str:
     counts = f"{progress.total},{progress.opened},{progress.active},{progress.complete},{progress.errored}"
-    return f"[{counts},{progress.error_at}]"
+    idle = f",{progress.idle}" if progress.idle else ""
+    return f"[{counts},{progress.error_at}{idle}]"
 
 
 def extra_text(step: StepDefinition) -> str | None:

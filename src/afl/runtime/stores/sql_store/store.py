@@ -10,7 +10,7 @@ from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskHold, TaskState, failure_logs
-from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.changes import IterationChanges, subtree
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
@@ -23,6 +23,7 @@ from afl.runtime.stores.sql_store.tables import SCHEMA, Q
 from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
 from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
+from afl.runtime.types import StepId
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +116,9 @@ class SqlStore(
             tx.many(Q.publish, rows.published)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
+        if rows.removed:
+            for query in (Q.remove_attempts, Q.remove_tasks, Q.remove_events, Q.remove_steps):
+                tx.many(query, rows.removed)
 
     def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
         write = Q.insert_run if new else Q.update_run
@@ -164,7 +168,13 @@ class CommitRows:
             for task in (*changes.created_tasks, *changes.updated_tasks)
             if task.concurrency_key
         }
+        self.removed = [_removal(step_id) for step_id in changes.removed]
         self.topics = _topics_of(changes, task_rows.attempts)
+
+
+def _removal(step_id: StepId) -> dict[str, str]:
+    first, beyond = subtree(step_id)
+    return {"workflow_id": step_id.partition("/")[0], "first": first, "beyond": beyond}
 
 
 def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> list[str]:

@@ -18,6 +18,8 @@ declare
     lease bigint := now_ms + (p ->> 'lease_ms')::bigint;
     run_lease bigint := case when p_run ->> 'owner' = '' then 0 else now_ms + (p ->> 'run_lease_ms')::bigint end;
     held bigint;
+    removal jsonb;
+    gone text[];
 begin
     if p_run is null then
         null;
@@ -153,6 +155,17 @@ begin
         insert into afl_logs (uuid, runner_id, position, time, record)
         select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
         from jsonb_array_elements(p -> 'logs') as l;
+    end if;
+    if p ? 'removed' then
+        for removal in select value from jsonb_array_elements(p -> 'removed') loop
+            gone := array(select id from afl_steps where id >= removal ->> 'first' and id < removal ->> 'beyond');
+            delete from afl_attempts
+            where workflow_id = removal ->> 'workflow_id' and task_id = any(array(
+                select uuid from afl_tasks where step_id = any(gone) and hold <> 'elsewhere'));
+            delete from afl_tasks where step_id = any(gone) and hold <> 'elsewhere';
+            delete from afl_events where workflow_id = removal ->> 'workflow_id' and step_id = any(gone);
+            delete from afl_steps where id >= removal ->> 'first' and id < removal ->> 'beyond';
+        end loop;
     end if;
     if p ? 'over' and p_run ->> 'runner_id' <> '' then
         update afl_runners set state = p_run ->> 'state', end_time = (p_run ->> 'ended')::bigint,
