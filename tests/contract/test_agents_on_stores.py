@@ -328,3 +328,33 @@ def test_tasks_have_a_lease_of_a_minute_and_runs_of_ten_seconds(store: Persisten
     assert renewed is not None
     assert task is not None
     assert renewed.lease_until <= store.now() + 10_000 < task.lease_until <= store.now() + 60_000
+
+
+# -- child runs -----------------------------------------------------------------------------------------------
+
+FAMILY = """
+namespace ns {
+    event facet Double(n: Long) => (m: Long)
+    workflow Child(n: Long) => (m: Long) andThen {
+        d = Double($.n)
+        yield Child(m = d.m)
+    }
+    workflow Middle(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
+        c = Child(n = n) with Run()
+        yield Middle(all = [c.m])
+    }
+    workflow Top(list: [Long]) => (all: [Long]) andThen {
+        m = Middle(list = $.list) with Run(id = "middle")
+        yield Top(all = m.all)
+    }
+}
+"""
+
+
+def test_runners_work_on_a_run_and_the_runs_below_it(open_store: OpenStore) -> None:
+    stores = [open_store(), open_store()]
+    with serving(runner_on(stores[0])), serving(runner_on(stores[1])):
+        run = submit(stores[0], "ns.Top", {"list": [1, 2, 3]}, FAMILY)
+        assert ended(stores[0], run).outputs == {"all": [2, 4, 6]}
+    assert stores[0].count_children("middle") == {RunnerState.COMPLETED: 3}
+    assert stores[0].get_unsettled_children() == []

@@ -21,7 +21,7 @@ from afl.runtime.entities import (
     UserDefinition,
     WorkflowMetaData,
 )
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
@@ -76,6 +76,28 @@ def test_inputs_that_are_no_plain_data_are_refused(store: PersistenceAPI) -> Non
     with pytest.raises(PayloadError):
         begin(store, inputs={"x": object()})
     assert store.get_run(RUN) is None
+
+
+def test_runs_go_by_their_time_whatever_their_ids_are(store: PersistenceAPI) -> None:
+    ids = ["b", "order-7", "a", "order-10", "c"]
+    for number, run in enumerate(ids):
+        parent = "b/0/step" if run.startswith("order") else ""
+        store.insert_run(
+            a_run(run, state=RunnerState.CREATED, created=1000 + number // 2, parent_step=parent)
+        )
+    newest = ["c", "order-10", "a", "order-7", "b"]
+    assert [run.workflow_id for run in store.get_runs()] == newest
+    assert [run.workflow_id for run in store.find_runs()] == newest
+    seen, last = [], ""
+    while page := store.find_runs(RunFilter(before=last, limit=2)):
+        seen += [run.workflow_id for run in page]
+        last = seen[-1]
+    assert seen == newest
+    assert [run.workflow_id for run in store.find_runs(RunFilter(roots=True))] == ["c", "a", "b"]
+    assert [run.workflow_id for run in store.find_runs(RunFilter(prefix="order"))] == ["order-10", "order-7"]
+    behind = RunFilter(prefix="order", before="order-10")
+    assert [run.workflow_id for run in store.find_runs(behind)] == ["order-7"]
+    assert store.find_runs(RunFilter(before="nobody")) == []
 
 
 def test_the_newest_runs_come_first(store: PersistenceAPI) -> None:

@@ -80,10 +80,12 @@ class Visitors:
     operator: Visitor
     admin: Visitor
 
-    def run(self, source: str, inputs: dict[str, Any] | None = None, **functions: Any) -> str:
-        """A run of the only workflow of a source, as far as these handlers (of namespace t) bring it."""
+    def run(
+        self, source: str, inputs: dict[str, Any] | None = None, workflow: str | None = None, **functions: Any
+    ) -> str:
+        """A run of a workflow (the only one) of a source, as far as these handlers (of namespace t) bring it."""
         handlers = Handlers.of({f"t.{name}": function for name, function in functions.items()})
-        return runs.start(self.store, program_of(source), inputs or {}, handlers=handlers).run
+        return runs.start(self.store, program_of(source, workflow), inputs or {}, handlers=handlers).run
 
 
 @contextmanager
@@ -110,8 +112,8 @@ def own_redis(url: str) -> str:
     return f"{url.rpartition('/')[0]}/{8 + int(worker) % 8}"
 
 
-def program_of(source: str) -> Program:
-    return choose_workflow(compile_source(source, name="test.afl"))
+def program_of(source: str, workflow: str | None = None) -> Program:
+    return choose_workflow(compile_source(source, name="test.afl"), workflow)
 
 
 def shown(html: str) -> str:

@@ -46,4 +46,4 @@ def _about(line: RunLine) -> Text:
         return Text(f"waits for {line.waiting:,} step{'s' if line.waiting > 1 else ''}", "yellow")
     if line.state == RunnerState.CREATED:
         return Text("not begun", "yellow")
-    return Text(shortened(line.reason), "dim")
+    return Text(shortened(line.reason or (f"child of {line.parent}" if line.parent else "")), "dim")

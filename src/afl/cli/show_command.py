@@ -14,6 +14,7 @@ from afl.cli.console import COLOURS, Table, duration, output, shortened
 from afl.cli.failures import failure_text
 from afl.cli.operation_command import operation_command
 from afl.operations.run.attempts import AttemptView, last_failure, short_location
+from afl.operations.run.lineage import Lineage, ParentRun
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run
 from afl.operations.run.step_work import Work
@@ -45,6 +46,7 @@ def plain(view: RunView) -> dict[str, Any]:
         "budget": _plain_or_none(tree.budget),
         "tree": _node(tree.root, tree.seen),
         "attempts": [asdict(each) for each in view.attempts],
+        "lineage": asdict(view.lineage),
     }
 
 
@@ -81,7 +83,8 @@ def _node(node: StepNode, now: int) -> dict[str, Any]:
 def show(found: RunView) -> None:
     run = found.tree.run
     console = output()
-    console.print(render(View(found.tree, found.owners)))
+    console.print(render(View(found.tree, found.owners, found.lineage.parent)))
+    _print_children(console, found.lineage)
     print_attempts(console, found.attempts)
     if run.error is not None and run.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(run.error)
@@ -91,6 +94,18 @@ def show(found: RunView) -> None:
         last = last_failure(sorted(found.attempts, key=lambda each: each.ended))
         if last is not None and last.traceback:
             console.print(Text(f"Attempt {last.number} of {last.step} raised:\n{last.traceback}"))
+
+
+def _print_children(console: Console, lineage: Lineage) -> None:
+    """One line each; the newest, if there are many."""
+    if not lineage.children:
+        return
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(lineage.counts.items()))
+    console.print(Text(f"{lineage.total:,} child run{'' if lineage.total == 1 else 's'}: {states}", "dim"))
+    table = Table("CHILD RUN", "STEP", "WORKFLOW", "STATE")
+    for each in lineage.children:
+        table.add(each.run, each.step, each.workflow, Text(each.state, COLOURS.get(each.state, "")))
+    table.print(console)
 
 
 def print_attempts(console: Console, attempts: Sequence[AttemptView]) -> None:
@@ -123,6 +138,7 @@ class View:
 
     tree: RunTree
     owners: Mapping[str, Owner] = field(default_factory=dict)
+    parent: ParentRun | None = None
 
     def owner(self, name: str) -> str:
         """An owner in words."""
@@ -138,6 +154,8 @@ def render(view: View) -> Tree:
     tree, run = view.tree, view.tree.run
     reason = f" ({run.reason})" if run.reason else ""
     head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}{reason}, {tree.steps:,} steps")
+    if view.parent is not None:
+        head.append(f"\nchild of {view.parent.run} ({view.parent.state}), step {view.parent.step}", "dim")
     if tree.usage is not None or tree.budget is not None:
         head.append(f"\n{_spent(tree.usage, tree.budget)}", "dim")
     head.append("\n").append(_label(view, tree.root))
@@ -165,7 +183,7 @@ def _label(view: View, node: StepNode) -> Text:
     mark, colour = _MARKS[state]
     text = Text.assemble((mark, colour), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
-        text.append(f" = {node.facet}", "dim")
+        text.append(f" = {node.facet}{' (child run)' if node.starts_runs else ''}", "dim")
     if node.counts.total > 1:
         text.append(f"  {_counts(node)}", colour)
     elif state not in ("done", "caught"):

@@ -73,7 +73,7 @@ STORE = (
         "afl_elsewhere_tasks",
         GAUGE,
         "via",
-        "Tasks that are done elsewhere: agent, fleet, message, human, signal.",
+        "Tasks that are done elsewhere: agent, fleet, message, human, signal, run.",
     ),
     _row("afl_servers", GAUGE, "liveness", "Servers that registered, by what is known of them."),
 )

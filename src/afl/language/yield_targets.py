@@ -59,7 +59,7 @@ class YieldScope:
             scope = scope.outer
         return None
 
-    def alone(self) -> YieldScope:
+    def without_outer(self) -> YieldScope:
         """The targets of this owner without those around it."""
         found = copy(self)
         found.outer = None

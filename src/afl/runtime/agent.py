@@ -38,6 +38,9 @@ __all__ = ["ClaudeAgentRunner", "NoHandlerError", "ToolDefinition", "ToolRegistr
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
+_GOES_ON = (RunnerState.CREATED, RunnerState.RUNNING)
+
+
 class NoHandlerError(
     WorkflowRuntimeError, builtins.RuntimeError, hint="Register a handler for the facet, or a default one."
 ):
@@ -128,7 +131,7 @@ class ClaudeAgentRunner:
             run = self._persistence.get_run(result.workflow_id)
             if run is None or run.state == RunnerState.PAUSED:
                 break
-            done = self._worker.poll_once(1, run)
+            done = self._worker.poll_once(1, run) or self._poll_children(result.workflow_id)
             if not done and not self._wait_for_retry(result.workflow_id):
                 self._require_handlers(result.workflow_id)
                 break
@@ -137,6 +140,17 @@ class ClaudeAgentRunner:
         if result.status == ExecutionStatus.PAUSED:
             result.error = self._handlers.budget_exceeded
         return result
+
+    def _poll_children(self, workflow_id: WorkflowId) -> int:
+        """Go on with a child run, at any depth, until one task of it is done or it ended; 0 if none can go on."""
+        above = [workflow_id] if self._evaluator.programs.of_run(workflow_id).may_start_runs else []
+        for parent in above:  # which grows: the children of a child that just began are found after it
+            for child in self._persistence.get_children(parent, states=_GOES_ON):
+                result = self._evaluator.resume(WorkflowId(child.workflow_id))
+                if result.status != ExecutionStatus.PAUSED or self._worker.poll_once(1, child):
+                    return 1
+                above.append(result.workflow_id)
+        return 0
 
     def _wait_for_retry(self, workflow_id: WorkflowId) -> bool:
         """Wait until a delayed task of the run may be claimed; False if there is none."""

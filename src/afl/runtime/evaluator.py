@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from afl.kernel.ids import sortable_id
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.changers import get_state_changer
+from afl.runtime.evaluation.child_runs import settle_child_runs
 from afl.runtime.evaluation.context import ExecutionContext
 from afl.runtime.evaluation.execution import ExecutionResult, ExecutionStatus, result_of
 from afl.runtime.evaluation.outcome import completed, failed
@@ -130,6 +131,7 @@ class Evaluator:
             new=True,
             pace=self.pace,
             serves=serves,
+            store_program=self.programs.store,
         )
 
     def new_run(
@@ -249,18 +251,34 @@ class Evaluator:
             raise CorruptRow(run.unreadable)
         program = self.programs.load(run.program_hash)
         self.telemetry.log_workflow_start(run.workflow_id, run.workflow_name)
-        return Session(self.persistence, program, run, self.telemetry, pace=self.pace, serves=serves)
+        return Session(
+            self.persistence,
+            program,
+            run,
+            self.telemetry,
+            pace=self.pace,
+            serves=serves,
+            store_program=self.programs.store,
+        )
 
     def _finish(self, session: Session) -> ExecutionResult:
         session.advance(self.max_iterations)
         session.close()
         session.receive_signals()
+        self.settle_child_runs([session])
         run = session.run
         if run.state == RunnerState.COMPLETED:
             self.telemetry.log_workflow_complete(run.workflow_id, run.outputs)
         elif run.error is not None:
             self.telemetry.log_workflow_error(run.workflow_id, StepFailure.from_dict(run.error))
         return self.result(run, session.iterations, timed_out=session.timed_out)
+
+    def settle_child_runs(self, stored: Iterable[Session]) -> None:
+        """After a commit: where a run ended, tell its parent, and cancel the children that end with it."""
+        for session in stored:
+            if session.run.is_over and (session.run.parent_step or session.context.program.may_start_runs):
+                settle_child_runs(self.persistence, self.programs)
+                return
 
     def result(self, run: RunDefinition, iterations: int, *, timed_out: bool = False) -> ExecutionResult:
         """The result that a run's record amounts to."""

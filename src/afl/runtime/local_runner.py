@@ -1,4 +1,4 @@
-"""Running a workflow and its handlers in one process, durably: a worker for the tasks of one run.
+"""Running a workflow and its handlers in one process, durably: a worker for the tasks of one run and its child runs.
 
 Tasks that can be served here are claimed by the commit that creates them; their results are stored with the next one,
 before any later handler starts. A kill at any moment loses no result that was committed.
@@ -6,16 +6,18 @@ before any later handler starts. A kill at any moment loses no result that was c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from afl.kernel import crashpoint
+from afl.kernel.errors import FencedError
 from afl.kernel.thread_pool import ThreadPool
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState, child_of
 from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.persistence.changes import EventDefinition
 from afl.runtime.persistence.held_claims import claiming
 from afl.runtime.persistence.topics import RUNS_TOPIC, run_topic
 from afl.runtime.program.program import Program
@@ -28,12 +30,14 @@ from afl.runtime.worker.results import TaskResult
 from afl.runtime.worker.worker import Worker
 
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)
+_GOES_ON = (RunnerState.CREATED, RunnerState.RUNNING)
+_MOST_CHILDREN = 10_000
 _OTHERS_SECONDS = 1.0
 _STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
 
 
 class _RunWorker(Worker):
-    """Claims the tasks of one run at a time, and runs a handler on the calling thread if it is alone."""
+    """Claims the tasks of one run and of its children, and runs a handler on the calling thread if it is alone."""
 
     session: Session
 
@@ -46,16 +50,39 @@ class _RunWorker(Worker):
     def _start(self, tasks: list[TaskDefinition]) -> None:
         run = self.session.run
         is_only_task = (
-            len(tasks) == run.waiting == 1 and not tasks[0].timeout_ms and not self.in_flight.running
+            len(tasks) == run.waiting == 1
+            and not tasks[0].timeout_ms
+            and not self.in_flight.running
+            and len(self.runs.run_ids) == 1
         )
         self._keep_leases()
         self.in_flight.start(tasks, here=is_only_task)
 
+    def follow(self, children: Iterable[WorkflowId] = ()) -> None:
+        """Take up child runs: these, and those that were started here."""
+        self._keep_leases()
+        self.runs.children += children
+        while self.runs.follow(self.in_flight.room):
+            self._start_claimed()
+
+    def unserved(self) -> list[RunDefinition]:
+        """The held runs with steps that wait for more than handlers and child runs that go on here."""
+        held = self.runs.held
+        if len(held) == 1:
+            return held if held[0].waiting > self.in_flight.running else []
+        served = self.in_flight.by_run()
+        served.update(run.parent for run in held if not run.parent_told)
+        return [run for run in held if run.waiting > served[run.workflow_id]]
+
     def claim_more(self) -> None:
-        """Claim tasks of the run that there was no room for, or that an earlier process left behind."""
-        run, room = self.session.run, self.in_flight.room
-        if self.in_flight.running >= self._options.concurrency or run.waiting <= self.in_flight.running:
-            return
+        """Claim tasks of the runs that there was no room for, or that an earlier process left behind."""
+        for run in self.unserved():
+            if self.in_flight.running >= self._options.concurrency:
+                return
+            self._claim_of(run)
+
+    def _claim_of(self, run: RunDefinition) -> None:
+        room = self.in_flight.room
         with claiming():
             tasks = self._store.claim_tasks(
                 self._handlers.names,
@@ -130,24 +157,42 @@ class LocalRunner:
             return self._result_of(workflow_id)
         reclaim(self._evaluator)
         self._worker.runs.expect_timer(fire_timers(self._evaluator))
-        return self._drive(session)
+        return self._drive(session, self._open_children(session))
+
+    def _open_children(self, session: Session) -> list[WorkflowId]:
+        """The child runs, at any depth, that have not ended."""
+        found: list[WorkflowId] = []
+        above = [session.run.workflow_id] if session.context.program.may_start_runs else []
+        while above:
+            page = self._store.get_children(above.pop(), states=_GOES_ON, limit=_MOST_CHILDREN)
+            below = [WorkflowId(run.workflow_id) for run in page]
+            found += below
+            above += below
+        held = self._worker.runs.run_ids
+        return [run for run in found if run not in held]
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
-    def _drive(self, session: Session) -> ExecutionResult:
+    def _drive(self, session: Session, children: Sequence[WorkflowId] = ()) -> ExecutionResult:
         worker = self._worker
         worker.session, self._has_retried = session, False
         workflow_id = WorkflowId(session.run.workflow_id)
         if self._observer is not None:
             session.observe = self._observer.stored
             self._observer.began(workflow_id, session.run.workflow_name)
+        worker.in_flight.accepts = True
+        worker.runs.follows_children, worker.runs.children = session.context.program.may_start_runs, []
         worker.hold(session)
         while worker.runs.holds(session):
+            worker.follow(children)
+            children = []
             worker.claim_more()
-            if not self._wait(session):
-                worker.runs.release(workflow_id)
+            if worker.runs.holds(session) and not self._wait(session):
+                worker.runs.release_all()
                 return self._evaluator.result(session.run, session.iterations)
         if session.run.is_over:
+            if worker.runs.follows_children:
+                self._let_go()
             return self._evaluator.result(session.run, session.iterations)
         return self._taken_away(workflow_id)
 
@@ -166,29 +211,49 @@ class LocalRunner:
 
     def _collect(self, session: Session, delay: float | None) -> None:
         """Store what the handlers returned, and what others did for this run meanwhile."""
-        worker, workflow_id = self._worker, WorkflowId(session.run.workflow_id)
+        worker = self._worker
         while True:
-            others = (
-                session.run.waiting > worker.in_flight.running
-            )  # somebody else may answer, and does not wake us
+            # Somebody else may answer, and does not wake us; a child run may have ended, or run out of time.
+            follows = worker.runs.follows_children
+            others = worker.runs.held if follows else worker.unserved()
             timeout = _OTHERS_SECONDS if others and delay is None else delay
-            if others and self._awaits is not None and timeout is not None:
+            if others and (follows or self._awaits is not None) and timeout is not None:
                 timeout = min(timeout, _OTHERS_SECONDS)
             results = worker.in_flight.collect(timeout)
-            has_marks = others and bool(self._store.get_marks(workflow_id, limit=1))
+            if not results:
+                self._sweep()
+            has_marks = bool(others and self._marks_of(others))
             if results or has_marks or delay is not None:
                 break
         worker.store_results(results)
         if has_marks and worker.runs.holds(session):
-            worker.advance(workflow_id)
+            worker.advance_marked()
 
-    def _taken_away(self, workflow_id: WorkflowId) -> ExecutionResult:
-        """Somebody paused, cancelled or took the run: results that come now are stored for whoever goes on."""
+    def _sweep(self) -> None:
+        """Where there are child runs: those whose time is up, or that somebody ended and told nobody."""
+        if self._worker.runs.follows_children:
+            reclaim(self._evaluator)
+
+    def _marks_of(self, runs: Sequence[RunDefinition]) -> list[EventDefinition]:
+        return self._store.get_marks_of([WorkflowId(run.workflow_id) for run in runs])
+
+    def _let_go(self) -> None:
+        """Nothing more is begun here: results that come now are stored for whoever goes on."""
         worker = self._worker
+        worker.in_flight.accepts = False
         while worker.in_flight.running:
             worker.store_results(worker.in_flight.collect())
+        worker.runs.release_all()
+
+    def _taken_away(self, workflow_id: WorkflowId) -> ExecutionResult:
+        """Somebody paused, cancelled or took the run."""
+        self._let_go()
         run = self._store.get_run(workflow_id)
-        if run is None or run.is_over or run.state == RunnerState.PAUSED:
+        if run is None:
+            raise FencedError(
+                f"run {workflow_id} could not be stored: the id of a child run was taken meanwhile"
+            )
+        if run.is_over or run.state == RunnerState.PAUSED:
             return self._result_of(workflow_id)
         return self.resume(workflow_id)  # it is free again; HeldError if it is not
 
@@ -201,14 +266,22 @@ class LocalRunner:
 
     def _others_answer(self, session: Session) -> bool:
         """Whether something of this run goes on elsewhere, or is just being handed over, and will come back."""
-        if self._awaits is None or not session.run.waiting:
-            return False
-        workflow_id = WorkflowId(session.run.workflow_id)
-        tasks = self._store.get_tasks_by_workflow(workflow_id)
-        open_tasks = [task for task in tasks if task.state in _OPEN]
-        expected = any(self._awaits(task) for task in open_tasks)
-        self._tell_awaited([task for task in open_tasks if task.via and expected])
-        return expected or bool(self._store.get_marks(workflow_id, limit=1))  # it came while we looked
+        unserved = self._worker.unserved()
+        tasks = [
+            task
+            for run in unserved
+            for task in self._store.get_tasks_by_workflow(WorkflowId(run.workflow_id))
+            if task.state in _OPEN
+        ]
+        expected = any(map(self._is_awaited, tasks))
+        self._tell_awaited([task for task in tasks if task.via and expected])
+        return expected or bool(unserved and self._marks_of(unserved))  # it came while we looked
+
+    def _is_awaited(self, task: TaskDefinition) -> bool:
+        child = self._store.get_run(WorkflowId(child_of(task))) if child_of(task) else None
+        if child is not None:  # one that is not held here either
+            return child.is_over or child.owner not in ("", self._store.owner_id)
+        return self._awaits is not None and self._awaits(task)
 
     def _wait_for_others(self, session: Session) -> None:
         """Until something of theirs has come, or nothing can come any more."""
@@ -220,19 +293,24 @@ class LocalRunner:
                     run is not None and run.epoch == session.run.epoch and run.state == RunnerState.RUNNING
                 )
                 session.receive_signals()  # of a sender that died before it could
-                if self._store.get_marks(workflow_id, limit=1) or not is_ours:
+                if not is_ours:
                     self._tell_awaited([])
                     self._worker.advance(workflow_id)
+                    return
+                if self._worker.advance_marked():
+                    self._tell_awaited([])
                     return
                 if not self._others_answer(session) or self._delay(session) is not None:
                     return
                 subscription.wait(_OTHERS_SECONDS)
+                self._sweep()
+                self._worker.follow(self._open_children(session))
 
     def _delay(self, session: Session) -> float | None:
         """In how many seconds there may be something to claim again; None if nothing here can go on."""
-        if not session.run.waiting:
-            return None
-        wait = seconds_until_due(self._store, self._handlers, session.run.workflow_id)
+        waiting = [run.workflow_id for run in self._worker.unserved()]
+        delays = [seconds_until_due(self._store, self._handlers, run) for run in waiting]
+        wait = min((delay for delay in delays if delay is not None), default=None)
         if wait == 0:
             self._worker.runs.timer_due = None
             self._worker.runs.expect_timer(fire_timers(self._evaluator))

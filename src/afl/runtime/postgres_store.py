@@ -7,6 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Schema, Transaction, connect
+from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.rows import EVENT_COLUMNS, STEP_VALUES, run_params
@@ -43,7 +44,8 @@ class PostgresStore(SqlStore):
         parts = {
             "new": rows.new_run,
             "over": rows.run is not None and rows.run.is_over,
-            "run": _run(rows),
+            "run": _run(rows.run, new=rows.new_run),
+            "children": [_run(run, new=True) for run in rows.created_runs],
             "steps": rows.created_steps,
             "old_steps": {row[_ID]: row for row in rows.updated_steps},
             "consumed": rows.consumed_events,
@@ -66,11 +68,11 @@ class PostgresStore(SqlStore):
         return described | {"lease_ms": self.lease_ms, "run_lease_ms": self.run_lease_ms}
 
 
-def _run(rows: CommitRows) -> dict[str, Any]:
+def _run(run: RunDefinition | None, *, new: bool) -> dict[str, Any]:
     """The run as the function reads it; the inputs are written once."""
-    if rows.run is None:
+    if run is None:
         return {}
-    params = run_params(rows.run)
-    if rows.new_run and rows.run.inputs:
-        params["inputs"] = codec.encode(rows.run.inputs, what="the input map")
+    params = run_params(run)
+    if new and run.inputs:
+        params["inputs"] = codec.encode(run.inputs, what="the input map")
     return params

@@ -108,14 +108,16 @@ def test_a_long_list_has_pages_and_keeps_the_question(house: Visitors) -> None:
     assert len(re.findall(r"<tr data-key=", gone)) == 50
 
 
-def test_ten_thousand_runs_are_read_along_their_key(house: Visitors) -> None:
+def test_ten_thousand_runs_are_read_along_their_index(house: Visitors) -> None:
     """No sorting, and only as far as the page goes: what makes a list fast however long it is."""
     given: dict[str, object] = dict.fromkeys(("prefix", "state", "workflow", "before", "text"), "")
-    given |= {"beyond": "z", "since": 0, "until": 0, "limit": 51}
+    given |= {"beyond": "z", "latest": 2**62, "roots": 0, "since": 0, "until": 0, "limit": 51}
     with closing(sqlite3.connect(house.settings.store.removeprefix("sqlite:///"))) as file:
         steps = [row[3] for row in file.execute(f"explain query plan {Q.find_runs.sqlite}", given)]
+        named = [row[3] for row in file.execute(f"explain query plan {Q.find_runs_named.sqlite}", given)]
     assert len(steps) == 1
-    assert "PRIMARY KEY" in steps[0]
+    assert "afl_runs_created (created<?)" in steps[0]
+    assert "PRIMARY KEY (workflow_id>? AND workflow_id<?)" in named[0]
 
 
 def test_a_live_list_is_fetched_alone(house: Visitors) -> None:
@@ -375,3 +377,46 @@ def test_assets_are_served_and_asked_for_again(house: Visitors) -> None:
     assert "--ground" in answer.text
     again = house.viewer.client.get("/static/afl.css", headers={"If-None-Match": answer.headers["etag"]})
     assert again.status_code == 304
+
+
+# -- child runs ------------------------------------------------------------------------------------------------
+
+FAMILY = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    workflow Child(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        yield Child(m = a.m)
+    }
+    workflow Parent(n: Long) => (m: Long) andThen {
+        one = Child(n = $.n) with Run(id = "child-1")
+        two = Child(n = $.n) with Run(id = "child-2")
+        yield Parent(m = one.m + two.m)
+    }
+}
+"""
+
+
+def test_parent_and_children_lead_to_each_other(house: Visitors) -> None:
+    run = house.run(FAMILY, {"n": 3}, "t.Parent", Double=double)
+    page = house.viewer.open(f"/runs/{run}")
+    assert 'href="/runs/child-1"' in page
+    assert 'href="/runs/child-2"' in page
+    assert "Child runs 2: 2 completed" in house.viewer.read(f"/runs/{run}")
+    assert house.viewer.read("/runs").count(f"child of {run}") == 2
+    tasks = house.store.get_tasks_by_workflow(WorkflowId(run))
+    assert 'href="/runs/child-1"' in house.viewer.open(f"/tasks/{tasks[0].uuid}")
+    child = house.viewer.open("/runs/child-1")
+    assert f'href="/runs/{run}"' in child
+    assert f'href="/runs/{run}/steps/0/one"' in child
+    assert "Child runs" not in house.viewer.read("/runs/child-1")
+    assert 'href="/runs/child-2"' in house.viewer.open(f"/runs/{run}/steps/0/two")
+    for view in ("graph", "tree"):
+        assert "child run" in house.viewer.read(f"/runs/{run}?view={view}")
+    assert "child run" not in house.viewer.read("/runs/child-1?view=tree")
+
+
+def test_a_child_whose_parent_is_gone_names_it(house: Visitors) -> None:
+    run = house.run(FAMILY, {"n": 3}, "t.Parent", Double=double)
+    with closing(sqlite3.connect(house.settings.store.removeprefix("sqlite:///"))) as file, file:
+        file.execute("delete from afl_runs where workflow_id = ?", [run])
+    assert f"{run} removed" in house.viewer.read("/runs/child-1")

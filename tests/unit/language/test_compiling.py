@@ -111,6 +111,7 @@ def test_the_built_in_policies() -> None:
         "sys.Message": ["name", "priority"],
         "sys.Human": ["name", "title", "escalate_to", "escalate_minutes"],
         "sys.Signal": ["name"],
+        "sys.Run": ["id", "onParentClose", "taskList", "wait"],
     }
     assert facets == {**steps, **policies}
     assert {symbol.full_name for symbol in prelude() if symbol.is_policy} == set(policies)

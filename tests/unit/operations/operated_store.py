@@ -28,17 +28,22 @@ CHAIN = """namespace t {
 MINUTE, HOUR = 60_000, 3_600_000
 
 
-def program_of(source: str) -> Program:
-    return choose_workflow(compile_source(source, name="chain.afl"))
+def program_of(source: str, workflow: str | None = None) -> Program:
+    return choose_workflow(compile_source(source, name="chain.afl"), workflow)
 
 
 def begin(
-    store: PersistenceAPI, source: str = CHAIN, inputs: dict[str, Any] | None = None, **functions: Any
+    store: PersistenceAPI,
+    source: str = CHAIN,
+    inputs: dict[str, Any] | None = None,
+    *,
+    workflow: str | None = None,
+    **functions: Any,
 ) -> str:
     """A run that went as far as these handlers (by facet of namespace t) bring it."""
     handlers = Handlers.of({f"t.{name}": function for name, function in functions.items()})
     given = {"n": 3} if inputs is None else inputs
-    return runs.start(store, program_of(source), given, handlers=handlers).run
+    return runs.start(store, program_of(source, workflow), given, handlers=handlers).run
 
 
 def task_of(store: PersistenceAPI, run: str, name: str = "") -> TaskDefinition:

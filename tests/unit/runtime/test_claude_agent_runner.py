@@ -415,3 +415,31 @@ def test_a_step_with_retries_is_tried_again(lab: Lab) -> None:
     source = ASK.replace("Ask(i = $.i)", "Ask(i = $.i) with Retry(attempts = 3, backoff = 1)")
     assert lab.run(source, tool_registry=registry).outputs == {"r": 7}
     assert len(tries) == 3
+
+
+FAMILY = """
+namespace ns {
+    event facet Double(n: Long) => (m: Long)
+    workflow Child(n: Long) => (m: Long) andThen {
+        a = Double($.n)
+        yield Child(m = a.m)
+    }
+    workflow Middle(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
+        c = Child(n = n) with Run()
+        yield Middle(all = [c.m])
+    }
+    workflow Top(list: [Long]) => (all: [Long]) andThen {
+        m = Middle(list = $.list) with Run()
+        yield Top(all = m.all)
+    }
+}
+"""
+
+
+def test_child_runs_are_worked_on_too(store: MemoryStore) -> None:
+    registry = ToolRegistry()
+    registry.register("ns.Double", lambda payload: {"m": payload["n"] * 2})
+    runner = ClaudeAgentRunner(Evaluator(store), store, tool_registry=registry)
+    program = compiled(FAMILY)
+    result = runner.run(workflow_of(program, "Top"), {"list": [1, 2, 3]}, program)
+    assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"all": [2, 4, 6]})

@@ -59,7 +59,7 @@ class Blocks:
             self._check_collect(part.foreach, targets)
             _bind(scope, part.foreach.variable, kind)
         if part.repeat is not None:
-            targets = targets.alone() if targets is not None else None
+            targets = targets.without_outer() if targets is not None else None
             self._check_repeat(part.repeat, part.block, scope, targets)
         if part.when is not None:
             self.check_when(part.when, scope, targets)
@@ -203,10 +203,20 @@ class Blocks:
         inner_targets = YieldScope(symbol, self._context.names, targets) if symbol is not None else None
         scope.bindings[statement.name] = step(symbol, attributes)
         missing = self._missing_returns(statement, symbol, inner_targets)
-        inner = scope.with_inputs(attributes if symbol is not None else None)
+        unawaited = self._unawaited(statement, symbol, scope)
+        known = {name: kind for name, kind in (attributes or {}).items() if name not in unawaited}
+        inner = scope.with_inputs(known if symbol is not None and attributes is not None else None)
         self.check_body(statement.body, inner, inner_targets)
         self._check_step_catch(statement, inner, symbol, attributes, inner_targets)
-        scope.bindings[statement.name] = step(symbol, attributes, missing)
+        scope.bindings[statement.name] = step(symbol, attributes, missing, unawaited)
+
+    def _unawaited(self, statement: StepStmt, symbol: Symbol | None, scope: Scope) -> frozenset[str]:
+        """The returns that a step lacks since it does not wait for its run."""
+        if symbol is None or self.calls.policies.is_awaited(statement.call, scope.namespace):
+            return frozenset()
+        return frozenset(self._context.signatures.returns(symbol)) - set(
+            self._context.signatures.params(symbol)
+        )
 
     def _missing_returns(
         self, statement: StepStmt, symbol: Symbol | None, targets: YieldScope | None

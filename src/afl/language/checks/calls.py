@@ -41,8 +41,9 @@ class Calls:
         """The called symbol and the attributes the step will have."""
         symbol = self._context.find(call, call.name, scope.namespace)
         extra: dict[str, Type] = {}
+        as_run = self.policies.child_run(call, scope.namespace) is not None
         for mixin in call.mixins:
-            extra |= self.check_mixin(mixin, scope, symbol)
+            extra |= self.check_mixin(mixin, scope, symbol, as_run=as_run)
         self.policies.check_exclusive(call.mixins, scope.namespace)
         if symbol is None:
             self.infer_all(call.args, scope)
@@ -67,14 +68,16 @@ class Calls:
             message = f"Schema instantiation '{call.name}' cannot have mixins"
             self._context.error(call, "SCHEMA_INSTANTIATION_NO_MIXINS", message)
 
-    def check_mixin(self, mixin: MixinSig | MixinCall, scope: Scope, owner: Symbol | None) -> dict[str, Type]:
+    def check_mixin(
+        self, mixin: MixinSig | MixinCall, scope: Scope, owner: Symbol | None, *, as_run: bool = False
+    ) -> dict[str, Type]:
         """What the mixin adds to the attributes of a step of its owner."""
         symbol = self._context.find(mixin, mixin.name, scope.namespace, FACETS)
         if symbol is None:
             return self.infer_all(mixin.args, scope)
         types = self.check_arguments(mixin, symbol, scope, ())
         if symbol.is_policy:
-            self.policies.check_effect(mixin, symbol, owner)
+            self.policies.check_effect(mixin, symbol, owner, as_run=as_run)
             self.policies.check_values(mixin, symbol)
             return {}
         return {mixin.alias: MAP} if mixin.alias is not None else types

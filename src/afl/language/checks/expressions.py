@@ -200,7 +200,14 @@ class Expressions:
                 self._context.suggest(attribute, lambda: valid),
             )
             return UNKNOWN
-        if attribute in binding.missing:
+        if attribute in binding.unawaited:
+            self._context.error(
+                node,
+                "CHILD_NOT_AWAITED",
+                f"Step '{name}' does not wait for its run, so '{_spelled(node)}' has no value here",
+                "leave out 'wait = false', or do without the value",
+            )
+        elif attribute in binding.missing:
             lacking = ", ".join(f"{each} = ..." for each in sorted(binding.missing))
             self._context.error(
                 node,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from afl.kernel.bounds import A_NAME, is_name
 from afl.language.ast.declarations import ImplicitDecl
 from afl.language.ast.expressions import CallExpr, Expression, Literal, MixinCall, MixinSig, UnaryExpr
 from afl.language.checks.context import Context
-from afl.language.names import EVENT_FACET, FACETS, SCHEMA, Symbol
+from afl.language.names import EVENT_FACET, FACETS, SCHEMA, WORKFLOW, Symbol
 from afl.language.timers import MAX_SLEEP_MS, time_problem
 
 _LEAST = {
@@ -21,6 +21,9 @@ _LEAST = {
 }
 _AFTER = "After"  # the one that any call may have
 BRIDGES = ("Agent", "Fleet", "Message", "Human", "Signal")
+CHILD_RUN = "Run"
+_OF_A_CHILD_RUN = (CHILD_RUN, "Timeout")
+_CLOSING = ("cancel", "detach")
 _WORDS = {
     "TaskList": ("name",),
     "Concurrency": ("key",),
@@ -59,16 +62,34 @@ class Policies:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def check_effect(self, mixin: MixinSig | MixinCall, policy: Symbol, called: Symbol | None) -> None:
-        """Only an event facet has a task; a policy on anything else is a mistake."""
+    def child_run(self, call: CallExpr, namespace: str) -> MixinCall | None:
+        """The mixin by which the workflow that is called is a run of its own."""
+        for mixin in call.mixins:
+            symbol = self._context.names.symbol(mixin.name, namespace, FACETS)
+            if symbol is not None and symbol.is_policy and symbol.name == CHILD_RUN:
+                return mixin
+        return None
+
+    def is_awaited(self, call: CallExpr, namespace: str) -> bool:
+        """Whether the step of a call has the returns of what it calls."""
+        mixin = self.child_run(call, namespace)
+        waits = (arg.value for arg in mixin.args if arg.name == "wait") if mixin is not None else ()
+        return all(not isinstance(value, Literal) or value.value is not False for value in waits)
+
+    def check_effect(
+        self, mixin: MixinSig | MixinCall, policy: Symbol, called: Symbol | None, *, as_run: bool
+    ) -> None:
+        """Only an event facet, and a workflow that is a run of its own, has a task."""
         if policy.name == _AFTER:
             if isinstance(mixin, MixinSig):
                 message = f"'{mixin.name}' names a step, and a signature has none"
                 self._no_effect(mixin, message, "write it after a call: 'b = B() with After(a)'")
-        elif called is not None and called.kind not in (
-            EVENT_FACET,
-            SCHEMA,
-        ):  # a schema takes no mixin at all
+            return
+        if called is None or called.kind == SCHEMA:  # a schema takes no mixin at all
+            return
+        if policy.name == CHILD_RUN:
+            self._check_child_run(mixin, called)
+        elif called.kind != EVENT_FACET and not (as_run and policy.name in _OF_A_CHILD_RUN):
             message = (
                 f"'{mixin.name}' has no effect on '{called.name}', which is a {called.kind} and has no task"
             )
@@ -77,6 +98,16 @@ class Policies:
                 message,
                 f"move 'with {policy.name}(...)' to the call or the signature of an event facet",
             )
+
+    def _check_child_run(self, mixin: MixinSig | MixinCall, called: Symbol) -> None:
+        if called.kind != WORKFLOW:
+            message = f"'{mixin.name}' makes a workflow a run of its own; '{called.name}' is a {called.kind}"
+            fix = f"make '{called.name}' a workflow, or leave out 'with {CHILD_RUN}(...)'"
+            self._context.error(mixin, "RUN_NEEDS_WORKFLOW", message, fix)
+        elif isinstance(mixin, MixinSig):
+            message = f"'{mixin.name}' belongs to a call of workflow '{called.name}', not to its signature"
+            fix = f"write it after the call: '{called.name}(...) with {CHILD_RUN}(...)'"
+            self._context.error(mixin, "RUN_NEEDS_WORKFLOW", message, fix)
 
     def check_exclusive(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
         """Of policies that exclude each other there is at most one."""
@@ -139,9 +170,24 @@ class Policies:
             self._context.error(
                 mixin, "POLICY_VALUE", message, "say who is asked instead, and after how many minutes"
             )
+        if policy.name == CHILD_RUN:
+            self._check_run_values(given)
         if policy.name == "Timeout" and all(constant_number(value) == 0 for value in given.values()):
             message = "the parts of policy 'Timeout' add up to nothing; expected at least 1 millisecond"
             self._context.error(mixin, "POLICY_VALUE", message, "for example 'with Timeout(minutes = 5)'")
+
+    def _check_run_values(self, given: Mapping[str, Expression]) -> None:
+        closing, wait = given.get("onParentClose"), given.get("wait")
+        if isinstance(closing, Literal) and closing.value not in _CLOSING:
+            message = (
+                f"'onParentClose' of policy '{CHILD_RUN}' is {closing.value!r}; expected 'cancel' or 'detach'"
+            )
+            fix = "cancel: the child ends with this run; detach: it goes on"
+            self._context.error(closing, "POLICY_VALUE", message, fix)
+        if wait is not None and not (isinstance(wait, Literal) and isinstance(wait.value, bool)):
+            message = f"'wait' of policy '{CHILD_RUN}' is computed; expected true or false"
+            fix = "whether the step has returns is known when the program is compiled; use a 'when' for both"
+            self._context.error(wait, "POLICY_VALUE", message, fix)
 
 
 def _meaning(policy: str, name: str) -> str | None:

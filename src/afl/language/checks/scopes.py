@@ -13,13 +13,15 @@ from afl.language.types import UNKNOWN, Type, symbol_type
 class Binding:
     """A step (its attributes; None means any) or the variable of a foreach or repeat (its type).
 
-    `missing` are the returns that a step does not have after its catch ran.
+    `missing` are the returns that a step does not have after its catch ran, `unawaited` those of a child run that the
+    step does not wait for.
     """
 
     type: Type
     attributes: Mapping[str, Type] | None = None
     is_step: bool = True
     missing: frozenset[str] = frozenset()
+    unawaited: frozenset[str] = frozenset()
 
 
 def variable(kind: Type) -> Binding:
@@ -27,9 +29,13 @@ def variable(kind: Type) -> Binding:
 
 
 def step(
-    symbol: Symbol | None, attributes: Mapping[str, Type] | None, missing: frozenset[str] = frozenset()
+    symbol: Symbol | None,
+    attributes: Mapping[str, Type] | None,
+    missing: frozenset[str] = frozenset(),
+    unawaited: frozenset[str] = frozenset(),
 ) -> Binding:
-    return Binding(symbol_type(symbol) if symbol is not None else UNKNOWN, attributes, missing=missing)
+    kind = symbol_type(symbol) if symbol is not None else UNKNOWN
+    return Binding(kind, attributes, missing=missing, unawaited=unawaited)
 
 
 @dataclass

@@ -86,6 +86,9 @@ CODES: dict[str, Code] = {
     "step-waits-for-signal": Code(
         "The step waits for a signal; how it is delivered follows.", _M, "see its cause"
     ),
+    "step-waits-for-run": Code(
+        "The step waits for its child run; what that waits for follows.", _M, "see its cause"
+    ),
     "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
     "step-without-task": Code(
         "The step waits for an agent, but has no open task; a runner's sweep makes a new one.",
@@ -145,6 +148,7 @@ CODES: dict[str, Code] = {
     "task-elsewhere": Code(
         "It was handed to an agent, the fleet or a message, and goes on when that has answered.", _M, _WAIT
     ),
+    "task-child-run": Code("It is a child run, which goes on by itself.", _M, "`afl why RUN`"),
     "task-not-begun": Code(
         "An agent, the fleet or a message cannot take it yet; why is said.",
         _S,

@@ -8,6 +8,7 @@ from afl.operations.reason.snapshot import (
     DiagnosticSnapshot,
     failure_words,
     first_line,
+    iteration_words,
     line_words,
     step_words,
 )
@@ -22,6 +23,7 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskHold,
     TaskState,
+    child_of,
 )
 from afl.runtime.errors import StepFailure
 from afl.runtime.program import paths
@@ -112,6 +114,25 @@ def _start(run: RunDefinition) -> str:
     return f"Start one (afl agent MODULE, or afl runner), or go on here: afl resume {run.workflow_id}"
 
 
+def run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
+    """The reason of a run: its own, or that of a step it waits for."""
+    own = standing(snapshot, run)
+    if own is not None:
+        return own
+    steps = snapshot.store.get_open_steps(WorkflowId(run.workflow_id))
+    waiting = [step for step in steps if step.state == StepState.EVENT_TRANSMIT]
+    if not waiting:
+        sentence = "it waits for nothing and is not over; this should not be."
+        return Reason(
+            "run-stalled", "run", run.workflow_id, sentence, f"Wake it: afl resume {run.workflow_id}"
+        )
+    reason = most_telling(snapshot, run, waiting)
+    count = "one step" if len(waiting) == 1 else f"{len(waiting):,} steps, among them"
+    named = step_words(reason.id, run) + iteration_words(reason.id, run, snapshot.program(run))
+    sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {named}."
+    return Reason("run-waits", "run", run.workflow_id, sentence, "See its cause.", reason)
+
+
 _KINDS_LOOKED_AT = 20
 _CAUSE = "See its cause."
 _OPEN = (TaskState.PENDING, TaskState.RUNNING)
@@ -155,6 +176,8 @@ def agent_reason(
         action = "Keep a runner running: afl runner"
         return _reason("step-without-task", place, sentence, action)
     kind, _, name = task.via.partition(":")
+    if child_of(task):
+        return _waits_for_run(snapshot, place, task)
     if kind == "human":
         sentence = f"it waits for someone in {name} to answer {step.facet_name}."
         return _reason("step-waits-for-person", place, sentence, _CAUSE, task_reason(snapshot, task))
@@ -165,6 +188,17 @@ def agent_reason(
         return _reason("step-waits-for-signal", place, sentence, _CAUSE, task_reason(snapshot, task))
     sentence = f"it waits for an agent that does {step.facet_name}."
     return _reason("step-waits-for-agent", place, sentence, _CAUSE, task_reason(snapshot, task))
+
+
+def _waits_for_run(snapshot: DiagnosticSnapshot, place: StepPlace, task: TaskDefinition) -> Reason:
+    name = child_of(task)
+    child = snapshot.run(name)
+    if child is None or child.is_over or task.hold != TaskHold.ELSEWHERE:
+        ended = f", which is {child.state}; a sweep tells it" if child is not None and child.is_over else ""
+        sentence = f"it waits for the run {name}{ended}."
+        return _reason("step-waits-for-run", place, sentence, _CAUSE, task_reason(snapshot, task))
+    sentence = f"it waits for the run {name} of {child.workflow_name}."
+    return _reason("step-waits-for-run", place, sentence, _CAUSE, run_reason(snapshot, child))
 
 
 def most_telling(snapshot: DiagnosticSnapshot, run: RunDefinition, waiting: list[StepDefinition]) -> Reason:

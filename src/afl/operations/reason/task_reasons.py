@@ -10,7 +10,7 @@ from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
 from afl.operations.run.signaling import how_to_deliver
 from afl.operations.spans import clock, span
-from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_of
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.recovery.sweep import what_was_lost
@@ -26,6 +26,9 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     if kind == "human":
         sentence = f"waiting for someone in {name}{_limits(snapshot, task)}."
         return _at_bridge("task-human", task, sentence, f"Answer it: afl approvals show {task.uuid}")
+    if child_of(task):
+        sentence = f"the run {name} does it{_limits(snapshot, task)}."
+        return _at_bridge("task-child-run", task, sentence, f"See what that waits for: afl why {name}")
     if kind == "signal":
         sentence = f"it waits for the signal {name}{_limits(snapshot, task)}."
         return _at_bridge("task-signal", task, sentence, f"Deliver it with: {how_to_deliver(task)}")

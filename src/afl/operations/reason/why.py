@@ -8,16 +8,14 @@ from typing import Annotated
 from afl.kernel.clock import wall_ms
 from afl.operations.parameters import about
 from afl.operations.reason.reasons import Outlook, Reason
-from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, iteration_words, step_words
-from afl.operations.reason.step_reasons import most_telling, standing, step_reason
+from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line
+from afl.operations.reason.step_reasons import run_reason, step_reason
 from afl.operations.reason.subjects import StepPlace, Subject, find
 from afl.operations.reason.task_reasons import task_reason
 from afl.operations.spans import clock, span
 from afl.operations.work.workers import Liveness, Server, StoreLock, store_lock
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.states import StepState
-from afl.runtime.types import WorkflowId
 
 
 def server_reason(snapshot: DiagnosticSnapshot, server_id: str) -> Reason:
@@ -98,30 +96,9 @@ def _resting_on(reason: Reason, cause: Reason) -> Reason:
 
 def _reason(snapshot: DiagnosticSnapshot, subject: Subject) -> Reason:
     if isinstance(subject, RunDefinition):
-        return _run_reason(snapshot, subject)
+        return run_reason(snapshot, subject)
     if isinstance(subject, StepPlace):
         return step_reason(snapshot, subject)
     if isinstance(subject, TaskDefinition):
         return task_reason(snapshot, subject)
     return server_reason(snapshot, subject.uuid)
-
-
-def _named(snapshot: DiagnosticSnapshot, reason: Reason, run: RunDefinition) -> str:
-    return step_words(reason.id, run) + iteration_words(reason.id, run, snapshot.program(run))
-
-
-def _run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
-    own = standing(snapshot, run)
-    if own is not None:
-        return own
-    steps = snapshot.store.get_open_steps(WorkflowId(run.workflow_id))
-    waiting = [step for step in steps if step.state == StepState.EVENT_TRANSMIT]
-    if not waiting:
-        sentence = "it waits for nothing and is not over; this should not be."
-        return Reason(
-            "run-stalled", "run", run.workflow_id, sentence, f"Wake it: afl resume {run.workflow_id}"
-        )
-    reason = most_telling(snapshot, run, waiting)
-    count = "one step" if len(waiting) == 1 else f"{len(waiting):,} steps, among them"
-    sentence = f"it waits for {count}{':' if len(waiting) == 1 else ''} {_named(snapshot, reason, run)}."
-    return Reason("run-waits", "run", run.workflow_id, sentence, "See its cause.", reason)

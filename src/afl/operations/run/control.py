@@ -16,6 +16,7 @@ from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
 from afl.operations.run.run_summary import set_budget
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
+from afl.runtime.evaluation.child_runs import settle_child_runs
 from afl.runtime.evaluation.outcome import check_result
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
@@ -71,11 +72,12 @@ def unpause(
 
 
 def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
-    """End a run and its tasks, whoever works on them. `afl retry` takes it up again."""
+    """End a run, its tasks and the child runs that end with it. `afl retry` takes it up again."""
     found = run_store.find(store, run)
     reason = f"cancelled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
     if changed:
+        settle_child_runs(store, run_store.program_cache(store))
         _tell_cancelled(store, WorkflowId(found.workflow_id))
     return _change(store, found, changed)
 

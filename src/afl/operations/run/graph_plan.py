@@ -38,6 +38,8 @@ def _condition(program: Program, location: Mapping[str, object] | None) -> str:
 
 def doer(statement: StatementDefinition, called: Declaration | None) -> str:
     """Who does a step where a bridge says so, as tasks have it in `via`: `human:finance`; else empty."""
+    if statement.child_run is not None:
+        return "child run"
     for uses in (statement.mixins, called.mixins if called is not None else ()):
         for use in uses:
             kind = BRIDGES.get(use.target.removeprefix(NAMESPACE))
@@ -187,7 +189,8 @@ class Planner:
 
     def _statement(self, place: str, statement: StatementDefinition) -> PlanNode:
         declaration = self._program.declarations.get(statement.facet_name)
-        kind = "event" if declaration is not None and declaration.is_event else "step"
+        is_outside = statement.child_run is not None or (declaration is not None and declaration.is_event)
+        kind = "event" if is_outside else "step"
         kind = "yield" if statement.is_yield else _SYSTEM.get(statement.object_type, kind)
         title = statement.name if kind in ("event", "step") else kind
         made = PlanNode(

@@ -17,7 +17,10 @@ from afl.runtime.persistence import PersistenceAPI, RunFilter
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run. `waiting` counts its steps that wait for agents; `error` is the failure on one line."""
+    """One run. `waiting` counts its steps that wait for agents; `error` is the failure on one line.
+
+    `parent` is the run that started it, if it is a child run.
+    """
 
     run: str
     workflow: str
@@ -29,6 +32,7 @@ class RunLine:
     waiting: int
     reason: str
     error: str
+    parent: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,4 +83,5 @@ def run_line(run: RunDefinition) -> RunLine:
         waiting=run.waiting,
         reason=run.reason,
         error=str(failure) if failure is not None else "",
+        parent=run.parent,
     )

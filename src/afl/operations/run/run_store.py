@@ -54,12 +54,12 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
 
 
 def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
-    """The run of an id, or of a prefix that only it has; without a name the latest one."""
+    """The run of an id, or of a prefix that only it has; without a name the latest that is no child run."""
     if name is None:
-        latest = store.get_runs(limit=1)
+        latest = store.find_runs(RunFilter(roots=True, limit=1))
         if not latest:
             raise InputError("there is no run in this store yet")
-        return latest[0]
+        name = latest[0].workflow_id
     exact = store.get_run(WorkflowId(name))
     if exact is not None:
         return exact

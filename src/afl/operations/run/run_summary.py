@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from afl.operations.run import run_store
+from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_store import program_cache
 from afl.runtime.entities import RunnerState, TaskHold
@@ -122,6 +123,7 @@ class RunSummary:
     program: str = ""
     flow: str = ""
     takes_signals: bool = False
+    lineage: Lineage = field(default_factory=Lineage)
 
 
 def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
@@ -145,4 +147,5 @@ def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
         program=found.program_hash,
         flow=found.flow_id,
         takes_signals=bool(program.signals),
+        lineage=lineage(store, found),
     )

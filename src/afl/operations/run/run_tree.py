@@ -54,7 +54,10 @@ class Counts:
 
 @dataclass
 class StepNode:
-    """One place of the program in a run, with all its steps. Times are milliseconds; `ended` is 0 while open."""
+    """One place of the program in a run, with all its steps. Times are milliseconds; `ended` is 0 while open.
+
+    `starts_runs` says that its steps start child runs.
+    """
 
     path: str
     name: str
@@ -67,6 +70,7 @@ class StepNode:
     work: Work | None = None
     usage: UsageTotal | None = None
     children: list[StepNode] = field(default_factory=list)
+    starts_runs: bool = False
 
     def duration_ms(self, now: int) -> int:
         """From the first beginning to the last end, or until now."""
@@ -142,6 +146,8 @@ class _Tree:
             node.started = step.started
             if step.object_type in _LOOPS:
                 self._loops.add(path)
+            statement = self._program.place(path).statement
+            node.starts_runs = statement is not None and statement.child_run is not None
         _count(node, step, step.id in self._catchers)
         node.started = min(node.started, step.started)
         node.ended = 0 if _is_open(node) or not step.ended else max(node.ended, step.ended)

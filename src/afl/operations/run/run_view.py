@@ -9,6 +9,7 @@ from afl.operations.parameters import LatestRun
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, run_attempts
+from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.persistence import PersistenceAPI
@@ -33,12 +34,13 @@ class RunView:
     tree: RunTree
     owners: dict[str, Owner] = field(default_factory=dict)
     attempts: list[AttemptView] = field(default_factory=list)
+    lineage: Lineage = field(default_factory=Lineage)
 
 
 def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
     """Show a run as a tree of its steps: state, duration, attempts, progress and error.
 
-    Attempts that failed or were lost follow, one line each, with the traceback of the last.
+    Attempts that failed or were lost follow, one line each, with the traceback of the last, and the child runs.
 
     Steps of a foreach are folded into one line with their number.
     """
@@ -49,7 +51,8 @@ def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
         each: Owner(snapshot.owner(each), snapshot.life(each) is not Life.DEAD)
         for each in sorted(_owners(tree.root))
     }
-    return RunView(run_line(found), tree, owners, run_attempts(store, found.workflow_id, snapshot.owner))
+    attempts = run_attempts(store, found.workflow_id, snapshot.owner)
+    return RunView(run_line(found), tree, owners, attempts, lineage(store, found))
 
 
 def _owners(node: StepNode) -> set[str]:

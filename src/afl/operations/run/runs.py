@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from afl.kernel.settings import Settings, load_settings
 from afl.operations.run.attempts import AttemptView, failed_attempts, last_failure
 from afl.operations.run.run_store import UnknownRun, find, opened
 from afl.operations.run.run_summary import set_budget
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskState, child_of
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluation.run_observer import Observer
@@ -177,6 +177,9 @@ def _report(
         error = StepFailure(str(error), type(error).__name__)
     facets = Counter(event.event_type for event in result.pending_events)
     tasks = store.get_tasks_by_workflow(result.workflow_id) if facets else []
+    if any(map(child_of, tasks)):
+        tasks = _open_tasks(store, tasks)
+        facets = Counter(task.name for task in tasks)
     elsewhere = {task.name: task for task in tasks if task.via and task.state == TaskState.PENDING}
     return RunReport(
         run=result.workflow_id,
@@ -189,6 +192,20 @@ def _report(
         attempts=failed_attempts(store, record),
         duration_ms=(record.ended or record.updated) - record.created,
     )
+
+
+def _open_tasks(store: PersistenceAPI, tasks: Sequence[TaskDefinition]) -> list[TaskDefinition]:
+    """The tasks that somebody has to do: in place of a child run, those of that run."""
+    found: list[TaskDefinition] = []
+    left = list(reversed(tasks))
+    while left:
+        task = left.pop()
+        if task.state not in (TaskState.PENDING, TaskState.RUNNING):
+            continue
+        inside = store.get_tasks_by_workflow(WorkflowId(child_of(task))) if child_of(task) else []
+        found += [] if inside else [task]
+        left += reversed(inside)
+    return found
 
 
 def _waiting(

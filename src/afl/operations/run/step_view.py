@@ -15,6 +15,7 @@ from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, step_attempts
+from afl.operations.run.lineage import ChildRun, children_of
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
@@ -25,6 +26,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.usage import UsageRecord, UsageTotal, total
 from afl.runtime.program import paths
+from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import WorkflowId
@@ -63,6 +65,7 @@ class StepTask:
 class StepView:
     """One step. `state` is done, failed, caught, waiting, running, cancelled or not begun.
 
+    `child_runs` are the runs that the step started, newest first.
     `tasks` is one more for each time an operator had it retried, `attempts` has all that was made of them.
     `excerpt` is the source around its statement; `failed_at` the source around what failed, if that is elsewhere.
     """
@@ -91,6 +94,7 @@ class StepView:
     logs: list[LogLine] = field(default_factory=list)
     reason: Reason | None = None
     inside: list[Element] = field(default_factory=list)
+    child_runs: list[ChildRun] = field(default_factory=list)
 
     @property
     def can_retry(self) -> bool:
@@ -167,7 +171,13 @@ class _StepReader:
             if state in ("waiting", "running", "not begun")
             else None,
             inside=self._inside(step),
+            child_runs=self._child_runs(statement),
         )
+
+    def _child_runs(self, statement: StatementDefinition | None) -> list[ChildRun]:
+        if statement is None or statement.child_run is None:
+            return []
+        return [each for each in children_of(self._store, self._place.id) if each.path == self._path]
 
     def _state(self, step: StepDefinition | None, tasks: list[TaskDefinition]) -> tuple[str, str]:
         """The word, and the error that was caught."""

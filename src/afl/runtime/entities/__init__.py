@@ -39,6 +39,7 @@ from afl.runtime.entities.logs import (
 )
 from afl.runtime.entities.runs import (
     CANNOT_BE_EVALUATED,
+    ParentClose,
     RunDefinition,
     RunnerDefinition,
     RunnerState,
@@ -61,6 +62,8 @@ from afl.runtime.entities.tasks import (
     TaskState,
     as_stored,
     attempt_of,
+    child_of,
+    child_via,
     close_attempt,
     ended_attempts,
     own_attempt,
@@ -97,6 +100,7 @@ __all__ = [
     "NoteType",
     "Ownership",
     "Parameter",
+    "ParentClose",
     "ResourceSource",
     "RunDefinition",
     "RunnerDefinition",
@@ -118,6 +122,8 @@ __all__ = [
     "WorkflowMetaData",
     "as_stored",
     "attempt_of",
+    "child_of",
+    "child_via",
     "close_attempt",
     "ended_attempts",
     "failure_logs",

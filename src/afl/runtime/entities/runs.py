@@ -22,6 +22,13 @@ class RunnerState:
     UNKNOWN = "unknown"
 
 
+class ParentClose:
+    """What becomes of a child run when its parent ends, or does not wait any more."""
+
+    CANCEL = "cancel"
+    DETACH = "detach"
+
+
 @dataclass
 class RunDefinition:
     """One run of a workflow, held by at most one evaluator at a time under (owner, epoch, lease_until).
@@ -29,6 +36,9 @@ class RunDefinition:
     `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
     `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
     `unreadable` says why the stored run could not be read in full; what could not is empty.
+
+    A child run has the step that started it as `parent_step`, and what becomes of it when the parent closes
+    (a word of ParentClose). `parent_told` is 1 when no step waits for its end any more, or ever did.
     """
 
     workflow_id: str
@@ -51,6 +61,9 @@ class RunDefinition:
     epoch: int = 0
     lease_until: int = 0
     reason: str = ""
+    parent_step: str = ""
+    on_parent_close: str = ""
+    parent_told: int = 0
 
     unreadable = ""  # without a type: it is no field, and not stored
 
@@ -58,6 +71,11 @@ class RunDefinition:
     def is_over(self) -> bool:
         """Whether the run ended."""
         return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED)
+
+    @property
+    def parent(self) -> str:
+        """The run that started this one; empty if it is no child."""
+        return self.parent_step.partition("/")[0]
 
 
 @dataclass

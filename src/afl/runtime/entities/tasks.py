@@ -40,6 +40,17 @@ class TaskHold:
 
 
 RATE_KEY = "rate:"  # how the concurrency key of a task begins that waits for a rate, rather than for a place
+_CHILD = "run:"  # how the `via` of a task begins that is a child run
+
+
+def child_via(workflow_id: str) -> str:
+    """Where a task is done that is a child run."""
+    return _CHILD + workflow_id
+
+
+def child_of(task: TaskDefinition) -> str:
+    """The child run that a task is; empty for any other task."""
+    return task.via.removeprefix(_CHILD) if task.via.startswith(_CHILD) else ""
 
 
 @dataclass
@@ -57,8 +68,9 @@ class TaskDefinition:
     `lease_until` and `lock_until` are times of the store's clock; 0: none.
 
     Work that goes on elsewhere says where by `via` ("agent:researcher", "fleet:etl.daily", "message:translator",
-    "human:finance", "signal:paid"; "" for all other tasks), and `bridge` has what else is to be known there. After
-    `patience_ms` of waiting for a person somebody else is asked; when, says `lease_until`.
+    "human:finance", "signal:paid", "run:order-7", which is a child run; "" for all other tasks), and `bridge` has what
+    else is to be known there. After `patience_ms` of waiting for a person somebody else is asked; when, says
+    `lease_until`.
 
     `data` has the step's parameters and, as FACET_INFO, what its facet is: its name, and the types of its params and
     returns by their names.

@@ -45,6 +45,7 @@ class ExecutionContext(StepMemory):
     program: Program = field(default_factory=lambda: Program({}))
     run: RunDefinition | None = None
     serves: Callable[[TaskDefinition], bool] | None = None
+    store_program: Callable[[Program], None] | None = None
     foreach_window: int = 256
 
     arrivals: deque[StepDefinition] = field(default_factory=deque)

@@ -1,12 +1,15 @@
 """Trying again what failed in a run that is over.
 
 Only the steps that failed by themselves begin anew; what is above them waits for them again, what is complete stays.
+A step that waited for a child run waits for it again, and what failed in there is tried again.
 The counts of blocks are put right by whoever takes up the run (`recovery`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
@@ -18,10 +21,13 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import FacetAttributes, ObjectType, StepId, WorkflowId
 
+_RETRIED = (RunnerState.FAILED, RunnerState.CANCELLED)
+_MOST_CHILDREN = 10_000
+
 
 def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId | None) -> int:
     """Let what failed in a run be tried again: all of it, or what failed in one step. How many steps."""
-    if run.state not in (RunnerState.FAILED, RunnerState.CANCELLED):
+    if run.state not in _RETRIED:
         raise InputError(
             f"run {run.workflow_id} is {run.state}; only a failed or cancelled run can be retried"
         )
@@ -34,11 +40,23 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
     tried = reopen(steps, changes, step_id or workflow_id)
     if not tried and not stopped:
         raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
+    _retry_children(persistence, run, changes)
+    if run.parent_step:
+        changes.created_runs.append(replace(run, parent_told=0))  # its parent may take it up again
     run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
     run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
     run.updated, run.reason = wall_ms(), ""
     persistence.commit(changes)
     return tried or 1
+
+
+def _retry_children(persistence: PersistenceAPI, run: RunDefinition, changes: IterationChanges) -> None:
+    """Try again the child runs of the steps that begin anew. One in which nothing can be retried stays as it is."""
+    children = persistence.get_children(run.workflow_id, states=_RETRIED, limit=_MOST_CHILDREN)
+    newest = {child.parent_step: child for child in reversed(children)}
+    for step_id in changes.changed_ids & newest.keys():
+        with suppress(InputError):
+            retry_run(persistence, newest[step_id], None)
 
 
 def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:

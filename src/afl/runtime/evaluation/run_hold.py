@@ -10,6 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import PayloadError
 from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.errors import StepFailure
+from afl.runtime.evaluation.child_runs import unwanted_tasks
 from afl.runtime.evaluation.context import ExecutionContext
 from afl.runtime.evaluation.ending import end_failed, end_if_over
 from afl.runtime.evaluation.pace import Pace
@@ -37,12 +38,14 @@ class RunHold:
         new: bool = False,
         pace: Pace | None = None,
         serves: Callable[[TaskDefinition], bool] | None = None,
+        store_program: Callable[[Program], None] | None = None,
     ) -> None:
         self.run = run
         self.iterations = 0
         self._earlier = run.iterations
         self.observe: Callable[[list[StepDefinition]], None] | None = None
         self.timed_out = False
+        self._children: list[WorkflowId] = []
         self.has_received = False  # signals, after the last commit
         self._pace = pace or Pace()
         self._persistence = persistence
@@ -56,6 +59,7 @@ class RunHold:
             program=program,
             run=run,
             serves=serves,
+            store_program=store_program,
             foreach_window=self._pace.foreach_window,
         )
         self._unsettled = not new and not run.settled  # it may have been left in the middle of an evaluation
@@ -86,6 +90,7 @@ class RunHold:
         changes, context = self.context.changes, self.context
         written = [*changes.created_steps, *changes.updated_steps]
         tasks = len(changes.created_tasks)
+        self._children += [WorkflowId(child.workflow_id) for child in changes.created_runs]
         changes.clear()
         self._last_commit = time.monotonic()
         context.telemetry.log_commit(self.run.workflow_id, len(written), tasks)
@@ -129,6 +134,8 @@ class RunHold:
         new = self.context.changes.new_run
         self.context.changes = IterationChanges(run=self.run, new_run=new)
         self.run.outputs, self.run.owner, self.context.claimed = {}, "", []
+        if self.context.program.may_start_runs and not new:
+            self.context.changes.updated_tasks += unwanted_tasks(self._persistence, self.context.workflow_id)
         end_failed(self.run, StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
         self._persistence.commit(self.context.changes)
         tracing.run_ended(self.run)
@@ -143,6 +150,12 @@ class RunHold:
         program, run = self.context.program, self.context.workflow_id
         self.has_received = waits and receive_signals(self._persistence, program, run) > 0
         return self.has_received
+
+    @property
+    def children(self) -> list[WorkflowId]:
+        """The child runs that were started since somebody asked; empties the list."""
+        children, self._children = self._children, []
+        return children
 
     @property
     def tasks(self) -> list[TaskDefinition]:

@@ -147,7 +147,7 @@ class Session(RunHold):
     def _commit_due(self) -> bool:
         changes = self.context.changes
         return (
-            bool(changes.created_tasks)
+            bool(changes.created_tasks or changes.created_runs)
             or changes.step_count >= self._pace.commit_steps
             or time.monotonic() - self._last_commit >= self._pace.commit_seconds
         )

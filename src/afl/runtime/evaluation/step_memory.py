@@ -53,6 +53,10 @@ class StepMemory:
             return found
         return self.step(step_id)
 
+    def is_fresh(self, step_id: StepId) -> bool:
+        """Whether a step was created in here: the store has nothing that it did before."""
+        return step_id in self._fresh
+
     def require_step(self, step_id: StepId) -> StepDefinition:
         """The step, which must exist."""
         found = self.step(step_id)

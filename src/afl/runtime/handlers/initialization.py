@@ -93,9 +93,9 @@ class FacetInitializationBeginHandler(StateHandler):
                 known = self.context.program.declarations
                 raise StepFailure(unknown_name("facet", self.step.facet_name, known), "UnknownFacet")
             return
-        self._fill_in(called, values)
+        self._fill_in(called, values, checked=called.is_event or statement.child_run is not None)
 
-    def _fill_in(self, called: Declaration, values: dict[str, Any]) -> None:
+    def _fill_in(self, called: Declaration, values: dict[str, Any], *, checked: bool = False) -> None:
         for source in (self.context.program.supplied(called.name), called.defaults):
             for name, evaluate in source:
                 if name not in values:
@@ -103,7 +103,7 @@ class FacetInitializationBeginHandler(StateHandler):
         missing = [field.name for field in called.params if field.name not in values]
         if missing:
             raise StepFailure(f"{called.name} needs a value for {', '.join(missing)}", "MissingArgument")
-        if called.is_event:
+        if checked:
             schemas = self.context.program.schemas
             for field in called.params:
                 problem = misfit(values[field.name], field.type, schemas, f"argument '{field.name}'")

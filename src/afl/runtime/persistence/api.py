@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
-from afl.runtime.persistence.runs import ControlStore, RetentionStore, RunnerStore, RunStore
+from afl.runtime.persistence.runs import ChildRunStore, ControlStore, RetentionStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
 from afl.runtime.persistence.signals import SignalStore
 from afl.runtime.persistence.steps import EventStore, PublishedStore, StepStore
@@ -45,6 +45,7 @@ class PersistenceAPI(
     TimerStore,
     SignalStore,
     RunStore,
+    ChildRunStore,
     RunnerStore,
     ControlStore,
     RetentionStore,

@@ -48,6 +48,9 @@ class IterationChanges:
 
     With `run` set, the commit is fenced: it has an effect only if the stored run still has that epoch
     (`new_run` says that the run itself is to be inserted).
+
+    `created_runs` are child runs that nobody has begun. One that its `parent_step` started before stays as it is, but
+    for `parent_told`; FencedError if the id is that of any other run.
     """
 
     created_steps: list[StepDefinition] = field(default_factory=list)
@@ -57,6 +60,7 @@ class IterationChanges:
     created_tasks: list[TaskDefinition] = field(default_factory=list)
     updated_tasks: list[TaskDefinition] = field(default_factory=list)
     consumed_events: list[EventId] = field(default_factory=list)
+    created_runs: list[RunDefinition] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
     published: dict[str, PublishedValue] = field(default_factory=dict)
     removed: list[StepId] = field(default_factory=list)
@@ -109,6 +113,7 @@ class IterationChanges:
             or self.created_tasks
             or self.updated_tasks
             or self.consumed_events
+            or self.created_runs
             or self.logs
             or self.published
             or self.removed
@@ -134,6 +139,7 @@ class IterationChanges:
             self.created_tasks,
             self.updated_tasks,
             self.consumed_events,
+            self.created_runs,
             self.logs,
             self.published,
             self.removed,
@@ -162,7 +168,8 @@ class Outcome:
 
     With `elsewhere` it is the other side that ended it: the task must still be there, by its epoch and `via`.
     `logs` are entries for the run's log, stored with the rest. `signal_id` is the signal that the task receives with
-    it: nothing is stored if another task has received it.
+    it: nothing is stored if another task has received it. `child` is the run whose end this is: its parent is
+    told by it.
     """
 
     step: StepDefinition
@@ -170,6 +177,7 @@ class Outcome:
     elsewhere: bool = False
     logs: tuple[LogDefinition, ...] = ()
     signal_id: str = ""
+    child: str = ""
 
 
 def leaves_word(outcome: Outcome) -> bool:

@@ -17,7 +17,8 @@ class RunFilter:
     prefix: str = ""  # the beginning of the id
     state: str = ""
     workflow: str = ""
-    before: str = ""  # the id of a run: only older ones, for paging
+    before: str = ""  # the id of a run: only older ones, for paging; none if it is not there
+    roots: bool = False  # only those that are no child runs
     text: str = ""  # in any case, part of the id, the workflow's name, the error or the reason
     since: int = 0  # created at this time or later (wall clock, ms)
     until: int = 0  # created before this time
@@ -56,6 +57,26 @@ class RunStore(Protocol):
 
     def release_run(self, run: RunDefinition) -> None:
         """End the hold that this run (owner, epoch) describes; nothing if it ended already."""
+
+
+class ChildRunStore(Protocol):
+    """Runs that steps of other runs started. `commit` inserts them, `finish` tells the parent of their end."""
+
+    def get_children(
+        self, parent: str, *, states: Sequence[str] = (), limit: int = 100
+    ) -> list[RunDefinition]:
+        """The runs that a run, or a step and those below it, started, newest first, inputs left out."""
+
+    def count_children(self, parent: str) -> dict[str, int]:
+        """How many runs a run, or a step and those below it, started, by their states."""
+
+    def get_unsettled_children(self, limit: int = 100) -> list[WorkflowId]:
+        """Child runs that ended without their parents having been told, oldest first, and those that nobody waits for,
+        are to be canceled with their parents, and whose parents are over.
+        """
+
+    def parent_told(self, child: RunDefinition) -> bool:
+        """No step waits for the end of a run any more; False if one does, or if that was known."""
 
 
 class ControlStore(Protocol):

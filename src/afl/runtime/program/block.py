@@ -53,13 +53,18 @@ POLICIES = frozenset(
         "Message",
         "Human",
         "Signal",
+        "Run",
     }
 )  # the mixins of namespace sys
+CHILD_RUN = "sys.Run"
 
 
 @dataclass(slots=True)
 class StatementDefinition:
-    """One statement of a block, prepared for evaluation. `needs` are the keys of siblings it refers to."""
+    """One statement of a block, prepared for evaluation. `needs` are the keys of siblings it refers to.
+
+    `child_run` is the mixin by which the workflow that it calls is a run of its own.
+    """
 
     id: StatementId
     name: str
@@ -78,6 +83,7 @@ class StatementDefinition:
     level: int = 0
     order: int = 0
     location: dict[str, Any] | None = None
+    child_run: MixinUse | None = None
 
 
 @dataclass

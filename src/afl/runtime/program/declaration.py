@@ -58,6 +58,11 @@ class Declaration:
         return self.kind == "EventFacetDecl"
 
     @cached_property
+    def is_workflow(self) -> bool:
+        """Whether it can be a run."""
+        return self.kind == "WorkflowDecl"
+
+    @cached_property
     def is_schema(self) -> bool:
         """Whether calling it makes a value."""
         return self.kind == "SchemaDecl"

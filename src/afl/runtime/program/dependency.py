@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.program.block import MixinUse, StatementDefinition
+from afl.runtime.program.block import CHILD_RUN, MixinUse, StatementDefinition
 from afl.runtime.program.expression import Evaluate, compile_expression, references
 from afl.runtime.program.names import DeclaredNames
 from afl.runtime.types import ObjectType, StatementId
@@ -206,6 +206,7 @@ class GraphBuilder:
         call = node.get("call") or {}
         target = self._resolve(call.get("target", ""), self._namespace)
         inner = (self._owner_names(target, call), *owners)
+        mixins = tuple(self.mixin(mixin) for mixin in call.get("mixins") or [])
         return StatementDefinition(
             id=StatementId(node.get("id") or node["name"]),
             name=node["name"],
@@ -214,7 +215,8 @@ class GraphBuilder:
             facet_name=target,
             args=call.get("args") or [],
             bindings=bind(call.get("args")),
-            mixins=tuple(self.mixin(mixin) for mixin in call.get("mixins") or []),
+            mixins=mixins,
+            child_run=next((mixin for mixin in mixins if mixin.target == CHILD_RUN), None),
             bodies=self.bodies(node.get("body"), inner, inline=True),
             catch=self.catch(node.get("catch"), inner),
             location=node.get("location"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.runtime.program.block import MixinUse, StatementDefinition
+from afl.runtime.program.block import CHILD_RUN, MixinUse, StatementDefinition
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.dependency import DependencyGraph, bind
 from afl.runtime.program.expression import Evaluate
@@ -44,6 +44,7 @@ class Program:
         }
         self._supplied: dict[str, tuple[tuple[str, Evaluate], ...]] = {}
         self._places: dict[str, Place] = {}
+        self._of_workflows: dict[str, Program] = {}
         self.workflow = self._entry(compiled.get("workflow"))
 
     @cached_property
@@ -55,6 +56,18 @@ class Program:
     def hash(self) -> str:
         """What the program is stored under; equal programs have equal hashes."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def of_workflow(self, name: str) -> Program:
+        """The same declarations as the program of another workflow."""
+        found = self._of_workflows.get(name)
+        if found is None:
+            found = self._of_workflows[name] = Program({**self.compiled, "workflow": name})
+        return found
+
+    @cached_property
+    def may_start_runs(self) -> bool:
+        """Whether a step may start a child run."""
+        return any(f'"{name}"' in self.text for name in (CHILD_RUN, CHILD_RUN.rpartition(".")[2]))
 
     @property
     def is_known(self) -> bool:
@@ -149,25 +162,30 @@ class Program:
                 yield path, graph, int(number)
 
     def bodies_of(self, statement: StatementDefinition | None) -> tuple[DependencyGraph, ...]:
-        """The blocks a step of the statement runs (None: the workflow itself); an inline body wins."""
+        """The blocks a step of the statement runs (None: the workflow itself); an inline body wins.
+
+        Those of a workflow that is a run of its own are run there.
+        """
         if statement is None:
             return self.workflow.bodies
-        if statement.bodies or statement.object_type == ObjectType.YIELD_ASSIGNMENT:
+        if statement.bodies or statement.object_type == ObjectType.YIELD_ASSIGNMENT or statement.child_run:
             return statement.bodies
         called = self.declarations.get(statement.facet_name)
         return called.bodies if called is not None else ()
 
     def phases(self, statement: StatementDefinition | None, called: Declaration | None) -> tuple[bool, bool]:
         """Whether a step runs mixins, and whether it runs blocks (a catch block too) or fills in returns."""
-        mixins = called is not None and called.has_aliases
         blocks = bool(self.bodies_of(statement)) or self.catch_of(statement) is not None
+        if statement is not None and statement.child_run is not None:
+            return False, blocks
+        mixins = called is not None and called.has_aliases
         return mixins, blocks or (called is not None and called.has_return_defaults)
 
     def catch_of(self, statement: StatementDefinition | None) -> DependencyGraph | None:
         """The catch block of a statement's step (None: of the workflow): its own, else its facet's."""
         if statement is None:
             return self.workflow.catch
-        called = self.declarations.get(statement.facet_name)
+        called = self.declarations.get(statement.facet_name) if statement.child_run is None else None
         return statement.catch or (called.catch if called is not None else None)
 
     def _mixin_statement(self, owner: StatementDefinition | None, alias: str) -> StatementDefinition:

@@ -22,6 +22,7 @@ from afl.runtime.entities import (
     TaskState,
     retried,
 )
+from afl.runtime.evaluation.child_runs import settle_child_runs
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluation.signals import receive_named
 from afl.runtime.evaluator import Evaluator
@@ -43,6 +44,7 @@ def reclaim(evaluator: Evaluator, *, expired: bool = True) -> int:
     freed = evaluator.persistence.reclaim(expired=expired)
     judge(evaluator)
     escalate(evaluator.persistence)
+    settle_child_runs(evaluator.persistence, evaluator.programs)
     return freed
 
 

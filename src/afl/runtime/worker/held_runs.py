@@ -73,6 +73,8 @@ class HeldRuns:
         ] = []  # tasks that were claimed at their creation, and not taken up yet
         self.timer_due: float | None = None  # when the next known timer is over, on the monotonic clock
         self.reporting: TaskResult | None = None  # the result that the next report is about
+        self.follows_children = False  # whether somebody takes the child runs that are started here
+        self.children: list[WorkflowId] = []  # which nobody has taken yet
 
     # -- what others may read ---------------------------------------------------------------------------------
 
@@ -95,6 +97,11 @@ class HeldRuns:
     def has_unstored(self) -> bool:
         """Whether there are results that are not stored; `store` stores them."""
         return bool(self._reports)
+
+    @property
+    def held(self) -> list[RunDefinition]:
+        """The runs that are held."""
+        return [session.run for session, _ in self._sessions.values()]
 
     def take_claimed(self) -> list[TaskDefinition]:
         """The tasks that were claimed at their creation; the caller has them now."""
@@ -149,17 +156,28 @@ class HeldRuns:
         """Advance one run; False if another evaluator has it."""
         return workflow_id in self._advance({workflow_id: []})
 
+    def follow(self, room: int) -> bool:
+        """Advance up to so many child runs that were started here, or else held runs whose children have ended.
+
+        False if there was nothing to do. Tasks of more children than there is room for would be claimed one by one.
+        """
+        room = max(0, room)
+        batch, self.children = self.children[:room], self.children[room:]
+        self._advance({run: [] for run in batch})
+        return bool(batch) or (len(self._sessions) > 1 and self.advance_marked() > 0)
+
     def advance_due(self) -> int:
         """Advance runs that need an evaluator and have none; how many were found."""
         due = self._store.get_due_runs(_RUNS_PER_COMMIT)
         self._advance({run: [] for run in due})
         return len(due)
 
-    def advance_marked(self) -> None:
-        """Advance held runs that others have stored results for."""
+    def advance_marked(self) -> int:
+        """Advance held runs that others have stored results for; how many there were."""
         held = [WorkflowId(run) for run in self._sessions]
-        if held:
-            self._advance({mark.workflow_id: [] for mark in self._store.get_marks_of(held)})
+        marked = {mark.workflow_id for mark in self._store.get_marks_of(held)} if held else set()
+        self._advance({run: [] for run in marked})
+        return len(marked)
 
     # -- advancing --------------------------------------------------------------------------------------------
 
@@ -190,6 +208,7 @@ class HeldRuns:
             raise
         finally:
             self._evaluating = frozenset()
+        self._evaluator.settle_child_runs(committed)
         return stored, [session.run.workflow_id for session in committed if self._look_again(session)]
 
     def _take(self, runs: list[WorkflowId]) -> dict[str, Session]:
@@ -307,6 +326,9 @@ class HeldRuns:
         session.stored()
         self.expect_timer(session.context.take_timer())
         self.claimed += session.tasks
+        children = session.children
+        if self.follows_children:
+            self.children += children
         for report, outcome in self._delivered.pop(run, []):
             self._without_run.tell(report, outcome)
         self._sessions.pop(run, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from queue import Empty
 
@@ -83,6 +84,10 @@ class InFlightTasks:
     def has_task_of(self, workflow_id: str) -> bool:
         """Whether a task of this run is in flight."""
         return any(each.task.workflow_id == workflow_id for each in self._executions.values())
+
+    def by_run(self) -> Counter[str]:
+        """How many tasks of each run are in flight."""
+        return Counter(each.task.workflow_id for each in self._executions.values())
 
     def unfinished(self) -> set[Claim]:
         """The claims whose handlers have not returned."""

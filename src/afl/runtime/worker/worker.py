@@ -358,6 +358,13 @@ class Worker:
         self.runs.advance(workflow_id)
         self._start_claimed()
 
+    def advance_marked(self) -> int:
+        """Advance held runs that others stored results for, and run the handlers; how many runs there were."""
+        self._keep_leases()
+        advanced = self.runs.advance_marked()
+        self._start_claimed()
+        return advanced
+
     def _advance_runs(self) -> None:
         """Advance held runs that others stored results for, and runs that nobody holds."""
         self._look_for_runs = False

@@ -30,6 +30,7 @@ def _unique(name: str, field: str, **options: Any) -> IndexModel:
 
 _RUNNING = {"state": TaskState.RUNNING}
 _RUNNING_STEP = {"state": TaskState.RUNNING, "step_id": {"$type": "string", "$gt": ""}}
+_CHILD: Document = {"parent_step": {"$gt": ""}}
 
 INDEXES: dict[str, list[IndexModel]] = {
     "steps": [
@@ -101,7 +102,15 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("run_state_index", "state"),
         _index("run_owner_index", "owner"),
         _index("run_unsettled_index", "uuid", partialFilterExpression={"settled": False}),
+        _index("run_created_index", "created", "uuid"),
         _index("run_ended_index", "ended", partialFilterExpression={"ended": {"$gt": 0}}),
+        _index("run_parent_index", "parent_step", partialFilterExpression=_CHILD),
+        _index("run_untold_index", "ended", partialFilterExpression={**_CHILD, "parent_told": 0}),
+        _index(
+            "run_unawaited_index",
+            "on_parent_close",
+            partialFilterExpression={**_CHILD, "parent_told": 1, "ended": 0},
+        ),
         _index("run_flow_index", "flow_id", partialFilterExpression={"flow_id": {"$gt": ""}}),
     ],
     "programs": [_unique("program_hash_index", "hash")],
@@ -140,6 +149,7 @@ def create_all(database: Database[Document]) -> None:
 
 OLDEST_FIRST = [("seq", 1), ("uuid", 1)]
 NEWEST_FIRST = [("seq", -1), ("uuid", -1)]
+NEWEST_RUN = [("created", -1), ("uuid", -1)]
 
 
 class Collections:

@@ -58,10 +58,14 @@ class _Writes:
         self._run_lease_ms = run_lease_ms
         self._run, self._new_run, self._lease_ms = changes.run, changes.new_run, lease_ms
         self._run_fields = {} if changes.run is None else run_document(changes.run)
+        self._children = changes.created_runs
+        self._child_documents = [{**run_document(run), "lease_until": 0} for run in changes.created_runs]
         if not changes.new_run:
-            self._run_fields.pop(
-                "inputs", None
-            )  # they never change, and whoever takes a run does not read them
+            for name in (
+                "inputs",
+                "parent_told",
+            ):  # whoever takes a run does not read the one, others write the other
+                self._run_fields.pop(name, None)
         created = {step.id for step in changes.created_steps}
         self._steps = [step_document(step) for step in changes.created_steps]
         self._old_steps = [
@@ -98,6 +102,8 @@ class _Writes:
         """Write it all; the fences come first."""
         if self._run is not None:
             self._write_run(database, session, self._run)
+        for child, document in zip(self._children, self._child_documents, strict=True):
+            _write_child(database, session, child, document)
         if self._held:
             closed = database.tasks.bulk_write(self._held, session=session)
             if closed.matched_count != len(self._held):
@@ -128,6 +134,22 @@ class _Writes:
         if run.is_over and run.runner_id:
             end = runner_end(run.state, run.ended, run.workflow_id)
             database.runners.update_one({"uuid": run.runner_id}, end, session=session)
+
+
+def _write_child(
+    database: Database[Document], session: ClientSession, run: RunDefinition, document: Document
+) -> None:
+    """Insert a child run; one that the same step started before stays, and its parent is to be told again."""
+    stored = database.runs.find_one({"uuid": run.workflow_id}, {"parent_step": 1}, session=session)
+    if stored is None:
+        database.runs.insert_one(document, session=session)
+    elif stored.get("parent_step") != run.parent_step:
+        raise FencedError(
+            f"the id {run.workflow_id} of a child run is that of another run; nothing was written"
+        )
+    else:
+        told = {"$set": {"parent_told": run.parent_told}}
+        database.runs.update_one({"uuid": run.workflow_id}, told, session=session)
 
 
 def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
@@ -169,6 +191,8 @@ def _topics(changes: IterationChanges) -> set[str]:
         if task.state == TaskState.PENDING and (task.via or not task.hold)
     )
     topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in pending}
+    if changes.created_runs:
+        topics.add(RUNS_TOPIC)
     topics.update(logs_topic(log.runner_id) for log in changes.logs)
     failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
     topics.update(logs_topic(each.workflow_id) for each in failed)

@@ -12,7 +12,7 @@ from pymongo.errors import OperationFailure
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence.inspection import OrphanKind, Orphans, TaskCount
 from afl.runtime.step import StepLine
-from afl.runtime.stores.mongo.collections import OLDEST_FIRST, Collections
+from afl.runtime.stores.mongo.collections import NEWEST_RUN, OLDEST_FIRST, Collections
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.servers import LockCollection, counter_key
@@ -43,7 +43,7 @@ class PulseCollection(Collections):
 
     def runs_pulse(self) -> tuple[Any, ...]:
         def look(database: Database[Document]) -> tuple[Any, ...]:
-            newest = database.runs.find({}, _LINE, sort=[("uuid", -1)], limit=_NEWEST)
+            newest = database.runs.find({}, _LINE, sort=NEWEST_RUN, limit=_NEWEST)
             opened = database.runs.find(_ACTIVE_RUN, _LINE, sort=[("updated", -1)], limit=_NEWEST)
             return tuple(_values(each) for each in (*newest, *opened))
 

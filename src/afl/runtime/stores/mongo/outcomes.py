@@ -48,6 +48,9 @@ class OutcomeCollection(Collections):
                     database.tasks.bulk_write(tasks, session=session)
                 append_logs(database, session, [log for each in chosen for log in each.logs])
                 write_attempts(database, session, [one for each in chosen for one in each.attempts])
+                if told := [each.child for each in chosen if each.child]:
+                    known = {"$set": {"parent_told": 1}}
+                    database.runs.update_many({"uuid": {"$in": told}}, known, session=session)
             return accepted
 
         finished = self.connection.transaction(finish)
@@ -93,6 +96,7 @@ class _Writes:
     logs: list[Document]
     attempts: list[AttemptDefinition]
     signals: list[UpdateOne]
+    child: str
 
     @classmethod
     def of(cls, outcome: Outcome) -> _Writes:
@@ -112,6 +116,7 @@ class _Writes:
             [log_document(log) for log in outcome.logs],
             ended_attempts([outcome.task]),
             _receiving(outcome),
+            outcome.child,
         )
 
 

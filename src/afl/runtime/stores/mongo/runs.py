@@ -7,15 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import HeldError, StoreConflict
-from afl.runtime.entities import RunDefinition, RunnerDefinition, RunnerState, TaskHold, TaskState
+from afl.runtime.entities import (
+    ParentClose,
+    RunDefinition,
+    RunnerDefinition,
+    RunnerState,
+    TaskHold,
+    TaskState,
+    child_via,
+)
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
 from afl.runtime.persistence.topics import RUNS_TOPIC
-from afl.runtime.stores.mongo.collections import Collections, beginning, lease, lease_ended, literal
+from afl.runtime.stores.mongo.collections import (
+    NEWEST_RUN,
+    Collections,
+    beginning,
+    lease,
+    lease_ended,
+    literal,
+)
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.records import record_document, record_from, run_document, run_from
 from afl.runtime.stores.mongo.servers import counter_key
@@ -43,7 +59,7 @@ class RunCollection(Collections):
 
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         query = {} if state is None else {"state": state}
-        found = self._all("runs", query, sort=[("uuid", -1)], limit=limit) if limit > 0 else []
+        found = self._all("runs", query, sort=NEWEST_RUN, limit=limit) if limit > 0 else []
         return [run_from(each) for each in found]
 
     def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
@@ -51,17 +67,22 @@ class RunCollection(Collections):
             return []
         asked = {"state": wanted.state, "workflow_name": wanted.workflow}
         query: Document = {field: value for field, value in asked.items() if value}
-        ids: Document = beginning(wanted.prefix) if wanted.prefix else {}
+        if wanted.prefix:
+            query["uuid"] = beginning(wanted.prefix)
+        if wanted.roots:
+            query["parent_step"] = {"$in": ["", None]}
         if wanted.before:
-            ids["$lt"] = wanted.before
-        if ids:
-            query["uuid"] = ids
+            start = self.get_run(WorkflowId(wanted.before))
+            if start is None:
+                return []
+            same = {"created": start.created, "uuid": {"$lt": wanted.before}}
+            query["$and"] = [{"$or": [{"created": {"$lt": start.created}}, same]}]
         if wanted.since or wanted.until:
             query["created"] = {"$gte": wanted.since, **({"$lt": wanted.until} if wanted.until else {})}
         if wanted.text:
             containing = {"$regex": re.escape(wanted.text), "$options": "i"}
             query["$or"] = [{field: containing} for field in _SEARCHED]
-        found = self._all("runs", query, projection={"inputs": 0}, sort=[("uuid", -1)], limit=wanted.limit)
+        found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=wanted.limit)
         return [run_from(each) for each in found]
 
     def insert_run(self, run: RunDefinition) -> bool:
@@ -149,6 +170,86 @@ class RunCollection(Collections):
         return [record_from(each, RunnerDefinition) for each in found]
 
 
+class ChildRunCollection(Collections):
+    """The ChildRunStore protocol."""
+
+    def get_children(
+        self, parent: str, *, states: Sequence[str] = (), limit: int = 100
+    ) -> list[RunDefinition]:
+        if limit < 1:
+            return []
+        query = {**_started_by(parent), **({"state": {"$in": list(states)}} if states else {})}
+        found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=limit)
+        return [run_from(each) for each in found]
+
+    def count_children(self, parent: str) -> dict[str, int]:
+        counted = [{"$match": _started_by(parent)}, {"$group": {"_id": "$state", "found": {"$sum": 1}}}]
+        found = self.connection.call(lambda database: list(database.runs.aggregate(counted)))
+        return {each["_id"]: each["found"] for each in found}
+
+    def get_unsettled_children(self, limit: int = 100) -> list[WorkflowId]:
+        if limit < 1:
+            return []
+
+        def look(database: Database[Document]) -> list[WorkflowId]:
+            shown, oldest = {"uuid": 1}, [("ended", 1)]
+            untold = database.runs.find(_CHILD_UNTOLD, shown, sort=oldest, limit=limit)
+            return [each["uuid"] for each in (*untold, *database.runs.aggregate(_unwanted(limit)))]
+
+        return self.connection.call(look)[:limit]
+
+    def parent_told(self, child: RunDefinition) -> bool:
+        def tell(database: Database[Document], session: ClientSession) -> bool:
+            waits = {
+                "step_id": child.parent_step,
+                "state": TaskState.PENDING,
+                "via": child_via(child.workflow_id),
+            }
+            if database.tasks.find_one(waits, {"uuid": 1}, session=session) is not None:
+                return False
+            untold = {"uuid": child.workflow_id, "parent_told": 0}
+            told = database.runs.update_one(untold, {"$set": {"parent_told": 1}}, session=session)
+            return told.modified_count == 1
+
+        return self.connection.transaction(tell)
+
+
+_CHILD_UNTOLD: Document = {"parent_step": {"$gt": ""}, "parent_told": 0, "ended": {"$gt": 0}}
+
+
+def _started_by(parent: str) -> Document:
+    """The condition that a run, or a step or one below it, started a run."""
+    below = {"parent_step": {"$gt": f"{parent}/", "$lt": f"{parent}0"}}  # the zero comes after the slash
+    return {"$or": [{"parent_step": parent}, below]} if parent else {"parent_step": {"$gt": ""}}
+
+
+def _unwanted(limit: int) -> list[Document]:
+    """Open child runs that nobody waits for, that are to end with their parents, and whose parents are over."""
+    return [
+        {
+            "$match": {
+                "parent_step": {"$gt": ""},
+                "parent_told": 1,
+                "ended": 0,
+                "on_parent_close": ParentClose.CANCEL,
+            }
+        },
+        {"$set": {"parent": {"$first": {"$split": ["$parent_step", "/"]}}}},
+        {
+            "$lookup": {
+                "from": "runs",
+                "localField": "parent",
+                "foreignField": "uuid",
+                "pipeline": [{"$match": {"ended": 0}}, {"$project": {"uuid": 1}}],
+                "as": "open",
+            }
+        },
+        {"$match": {"open": []}},
+        {"$limit": limit},
+        {"$project": {"uuid": 1}},
+    ]
+
+
 def _needs_nobody_else() -> Document:
     """The condition that a run can go on and nobody has it."""
     return {"state": {"$in": _CAN_GO_ON}, "$or": [{"owner": ""}, lease_ended()]}
@@ -187,6 +288,12 @@ class RetentionCollection(Collections):
         untold = self.connection.call(lambda database: database.tasks.distinct("workflow_id", _UNTOLD))
         if untold:  # the other side works on for them until it is told, or for a day
             ended = {**ended, "$or": [{"ended": {"$lt": wall_ms() - UNTOLD_MS}}, {"uuid": {"$nin": untold}}]}
+        untold_child = {
+            "parent_step": {"$gt": ""},
+            "parent_told": 0,
+            "ended": {"$gte": wall_ms() - UNTOLD_MS},
+        }
+        ended = {"$and": [ended, {"$nor": [untold_child]}]}
         shown = {"uuid": 1, "runner_id": 1}
         found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
         return self.connection.call(lambda database: _delete_runs(database, found)) if found else 0

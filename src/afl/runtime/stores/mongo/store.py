@@ -22,7 +22,7 @@ from afl.runtime.stores.mongo.errors import unreadable
 from afl.runtime.stores.mongo.inspection import CensusCollection, InspectionCollection, PulseCollection
 from afl.runtime.stores.mongo.leases import LeaseCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
-from afl.runtime.stores.mongo.runs import RetentionCollection, RunCollection
+from afl.runtime.stores.mongo.runs import ChildRunCollection, RetentionCollection, RunCollection
 from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
 from afl.runtime.stores.mongo.signals import SignalCollection
 from afl.runtime.stores.mongo.steps import EventCollection, PublishedCollection, StepCollection
@@ -51,6 +51,7 @@ class MongoStore(
     TimerCollection,
     SignalCollection,
     RunCollection,
+    ChildRunCollection,
     ControlCollection,
     RetentionCollection,
     FlowCollection,

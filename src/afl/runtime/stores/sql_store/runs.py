@@ -12,7 +12,14 @@ from afl.kernel.database import Query, Transaction
 from afl.kernel.errors import HeldError
 from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life
-from afl.runtime.entities import AttemptOutcome, RunDefinition, RunnerDefinition, RunnerState, attempt_of
+from afl.runtime.entities import (
+    AttemptOutcome,
+    RunDefinition,
+    RunnerDefinition,
+    RunnerState,
+    attempt_of,
+    child_via,
+)
 from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
 from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params, runner_from
@@ -21,6 +28,8 @@ from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import lock_keys, promote
 from afl.runtime.stores.sql_store.usage import forget
 from afl.runtime.types import WorkflowId
+
+_LATEST = 2**62  # after every time
 
 
 class RunTables(Tables):
@@ -34,20 +43,36 @@ class RunTables(Tables):
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
     def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
-        asked = {**asdict(wanted), "beyond": wanted.prefix + LAST_CHARACTER, "text": _anywhere(wanted.text)}
-        return [run_from(row) for row in self.database.select(Q.find_runs, **asked)]
+        start = self.get_run(WorkflowId(wanted.before)) if wanted.before else None
+        if wanted.before and start is None:
+            return []
+        asked = {
+            **asdict(wanted),
+            "roots": int(wanted.roots),
+            "beyond": wanted.prefix + LAST_CHARACTER,
+            "latest": start.created if start is not None else _LATEST,
+            "text": _anywhere(wanted.text),
+        }
+        query = Q.find_runs_named if wanted.prefix else Q.find_runs
+        return [run_from(row) for row in self.database.select(query, **asked)]
 
     def insert_run(self, run: RunDefinition) -> bool:
         return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))
 
     def insert_run_in(self, tx: Transaction, notifications: Notifications, run: RunDefinition) -> bool:
         """`insert_run` as part of a transaction."""
+        inserted = self.insert_run_row(tx, run)
+        if inserted:
+            notifications.add(tx, RUNS_TOPIC)
+        return inserted
+
+    def insert_run_row(self, tx: Transaction, run: RunDefinition) -> bool:
+        """A new run with its inputs; False if there is one of that id, but for one that the same step started."""
         if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.run_lease_ms):
             return False
         if run.inputs:
             inputs = codec.encode(run.inputs, what="the input map")
             tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
-        notifications.add(tx, RUNS_TOPIC)
         return True
 
     def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
@@ -129,6 +154,40 @@ class RunTables(Tables):
 
     def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
         return [runner_from(row) for row in self.database.select(Q.get_all_runners, limit=limit)]
+
+
+class ChildRunTables(Tables):
+    """The ChildRunStore protocol."""
+
+    def get_children(
+        self, parent: str, *, states: Sequence[str] = (), limit: int = 100
+    ) -> list[RunDefinition]:
+        asked = {"states": list(states), "any_state": int(not states), "limit": limit}
+        return [run_from(row) for row in self.database.select(Q.get_children, **_below(parent), **asked)]
+
+    def count_children(self, parent: str) -> dict[str, int]:
+        rows = self.database.select(Q.count_children, **_below(parent))
+        return {row["state"]: row["found"] for row in rows}
+
+    def get_unsettled_children(self, limit: int = 100) -> list[WorkflowId]:
+        rows = [*self.database.select(Q.untold_children, limit=limit)]
+        rows += self.database.select(Q.unwanted_children, limit=limit)
+        return [row["workflow_id"] for row in rows][:limit]
+
+    def parent_told(self, child: RunDefinition) -> bool:
+        def work(tx: Transaction) -> bool:
+            tx.one(
+                Q.run_state, workflow_id=child.workflow_id
+            )  # the tasks as they are when nobody writes this run
+            told = {"workflow_id": child.workflow_id, "via": child_via(child.workflow_id)}
+            return bool(tx.run(Q.parent_told, **told))
+
+        return self.database.write(work)
+
+
+def _below(parent: str) -> dict[str, str]:
+    """Where the steps of a run, or a step and those below it, stand in the order of ids."""
+    return {"parent": parent, "beyond": f"{parent}0"}  # the zero comes after the slash
 
 
 def _anywhere(text: str) -> str:

@@ -15,7 +15,7 @@ from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_top
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
-from afl.runtime.stores.sql_store.runs import ControlTables, RetentionTables, RunTables
+from afl.runtime.stores.sql_store.runs import ChildRunTables, ControlTables, RetentionTables, RunTables
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
 from afl.runtime.stores.sql_store.signals import SignalTables
 from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
@@ -39,6 +39,7 @@ class SqlStore(
     TimerTables,
     SignalTables,
     RunTables,
+    ChildRunTables,
     ControlTables,
     RetentionTables,
     FlowTables,
@@ -92,6 +93,11 @@ class SqlStore(
     def _write(self, tx: Transaction, rows: CommitRows) -> None:
         if rows.run is not None:
             self._write_run(tx, rows.run, new=rows.new_run)
+        for child in rows.created_runs:
+            if not self.insert_run_row(tx, child):
+                raise FencedError(
+                    f"the id {child.workflow_id} of a child run is that of another run; nothing was written"
+                )
         if rows.created_steps:
             tx.many(Q.insert_step, rows.created_steps)
         if rows.updated_steps:
@@ -150,6 +156,7 @@ class CommitRows:
 
     def __init__(self, changes: IterationChanges) -> None:
         self.run, self.new_run = changes.run, changes.new_run
+        self.created_runs = list(changes.created_runs)
         self.consumed_events = list(changes.consumed_events)
         created = {step.id for step in changes.created_steps}
         self.created_steps = [step_row(step) for step in changes.created_steps]
@@ -185,6 +192,8 @@ def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition])
         for task in free
         if task.hold != TaskHold.TIMER
     }
+    if changes.created_runs:
+        topics.add(RUNS_TOPIC)
     run = changes.run
     topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
     topics.update(logs_topic(log.runner_id) for log in changes.logs)

@@ -228,6 +228,8 @@ def _finish(tx: Transaction, outcome: Outcome) -> bool:
         ended=step.ended,
     )
     tx.many(Q.insert_mark, [event_row(mark)])
+    if outcome.child:
+        tx.run(Q.tell_parent, workflow_id=outcome.child)
     return True
 
 

@@ -24,3 +24,8 @@ select uuid, epoch from mine
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit
 select afl_commit_7(:batch::jsonb)
+-- name: unwanted_children
+select c.workflow_id from afl_runs c
+where c.parent_step <> '' and c.parent_told = 1 and c.ended = 0 and c.on_parent_close = 'cancel' and not exists (
+    select 1 from afl_runs p where p.workflow_id = split_part(c.parent_step, '/', 1) and p.ended = 0)
+limit :limit

@@ -40,8 +40,11 @@ create table afl_inputs (
 
 create index afl_runs_open on afl_runs (owner) where state in ('created', 'running');
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
+create index afl_runs_created on afl_runs (created, workflow_id);
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
 create index afl_runs_children on afl_runs (parent_step) where parent_step <> '';
+-- Open ones that no step waits for.
+create index afl_runs_unawaited on afl_runs (parent_step) where parent_step <> '' and parent_told = 1 and ended = 0;
 create index afl_runs_untold on afl_runs (ended) where parent_step <> '' and parent_told = 0 and ended > 0;
 
 create table afl_steps (

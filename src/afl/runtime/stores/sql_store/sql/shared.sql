@@ -597,6 +597,7 @@ where r.ended > 0 and r.ended < :before
     and (r.ended < :long_ago or not exists (
         select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.workflow_id <> '' and t.hold = 'elsewhere'
             and t.state in ('completed', 'failed', 'ignored', 'canceled')))
+    and (r.parent_step = '' or r.parent_told = 1 or r.ended < :long_ago)
 order by r.ended limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
@@ -645,15 +646,48 @@ where r.workflow_id {id_of:marked} and (r.state in ('created', 'running')) is tr
 order by 1 limit :limit
 -- name: find_runs
 select r.*, '{}' as inputs from afl_runs r
-where r.workflow_id >= :prefix and r.workflow_id < :beyond
+where r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
     and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
-    and (:before = '' or r.workflow_id < :before)
+    and (:roots = 0 or r.parent_step = '')
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
     )
-order by r.workflow_id desc limit :limit
+order by r.created desc, r.workflow_id desc limit :limit
+-- name: find_runs_named
+select r.*, '{}' as inputs from afl_runs r
+where r.workflow_id >= :prefix and r.workflow_id < :beyond
+    and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
+    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
+    and (:roots = 0 or r.parent_step = '')
+    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (
+        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
+        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+    )
+order by r.created + 0 desc, r.workflow_id desc limit :limit
+
+-- name: get_children
+select r.*, '{}' as inputs from afl_runs r
+where r.parent_step <> '' and r.parent_step >= :parent and r.parent_step < :beyond
+    and substr(r.parent_step, length(:parent) + 1, 1) in ('', '/')
+    and (:any_state = 1 or r.state {in:states})
+order by r.created + 0 desc, r.workflow_id desc limit :limit
+-- name: count_children
+select state, count(*) as found from afl_runs
+where parent_step <> '' and parent_step >= :parent and parent_step < :beyond
+    and substr(parent_step, length(:parent) + 1, 1) in ('', '/')
+group by state
+-- name: untold_children
+select workflow_id from afl_runs where parent_step <> '' and parent_told = 0 and ended > 0 order by ended limit :limit
+-- name: tell_parent
+update afl_runs set parent_told = 1 where workflow_id = :workflow_id
+-- name: parent_told
+update afl_runs set parent_told = 1
+where workflow_id = :workflow_id and parent_told = 0 and not exists (
+    select 1 from afl_tasks t
+    where t.step_id = afl_runs.parent_step {plain} and t.step_id <> '' and (t.state = 'pending' and t.via = :via) is true)
 
 -- name: get_run
 select r.*, coalesce(i.inputs, '{}') as inputs
@@ -661,18 +695,20 @@ from afl_runs r left join afl_inputs i on i.workflow_id = :workflow_id where r.w
 -- name: get_runs
 select r.*, coalesce((select i.inputs from afl_inputs i where i.workflow_id = r.workflow_id {plain}), '{}') as inputs
 from afl_runs r
-where cast(:state as text) is null or r.state = cast(:state as text) order by r.workflow_id desc limit :limit
+where cast(:state as text) is null or r.state = cast(:state as text)
+order by r.created desc, r.workflow_id desc limit :limit
 -- name: insert_inputs
-insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs)
+insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs) on conflict (workflow_id) do nothing
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
-    settled, created, updated, ended, owner, epoch, lease_until, reason
+    settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told
 ) values (
     :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end, :reason
-) on conflict (workflow_id) do nothing
+    case when :owner = '' then 0 else {now} + :lease_ms end, :reason, :parent_step, :on_parent_close, :parent_told
+) on conflict (workflow_id) do update set parent_told = excluded.parent_told
+where afl_runs.parent_step = excluded.parent_step and excluded.parent_step <> ''
 -- name: update_run
 update afl_runs set
     state = :state, outputs = :outputs, error = :error, iterations = :iterations, waiting = :waiting,
@@ -684,12 +720,14 @@ update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :le
 where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
-    iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
+    iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close,
+    parent_told
 -- name: take_runs
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
 where workflow_id {in:ids} and (state in ('created', 'running')) is true and (owner = '' or lease_until < {now})
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations,
-    waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, '{}' as inputs
+    waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told,
+    '{}' as inputs
 -- name: get_inputs
 select workflow_id, inputs from afl_inputs where workflow_id {in:ids}
 -- name: release_run
@@ -812,7 +850,7 @@ from afl_runs r cross join (
     from afl_tasks where workflow_id = :workflow_id and workflow_id <> ''
 ) t where r.workflow_id = :workflow_id
 -- name: newest_runs_pulse
-select workflow_id, state, updated, waiting from afl_runs order by workflow_id desc limit :limit
+select workflow_id, state, updated, waiting from afl_runs order by created desc, workflow_id desc limit :limit
 -- name: open_runs_pulse
 select count(*) as found, coalesce(max(updated), 0) as latest, cast(coalesce(sum(waiting), 0) as {bigint}) as waiting
 from afl_runs where state in ('created', 'running')

@@ -51,6 +51,28 @@ begin
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
+    if p ? 'children' then
+        insert into afl_runs (
+            workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
+            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason,
+            parent_step, on_parent_close, parent_told
+        )
+        select r ->> 'workflow_id', r ->> 'workflow_name', r ->> 'program_hash', r ->> 'state', r ->> 'runner_id',
+            r ->> 'flow_id', r ->> 'task_list', r ->> 'outputs', r ->> 'error', 0, 0, 0, (r ->> 'created')::bigint,
+            (r ->> 'updated')::bigint, 0, '', 0, 0, '', r ->> 'parent_step', r ->> 'on_parent_close',
+            (r ->> 'parent_told')::bigint
+        from jsonb_array_elements(p -> 'children') as r
+        on conflict (workflow_id) do update set parent_told = excluded.parent_told
+        where afl_runs.parent_step = excluded.parent_step;
+        get diagnostics held = row_count;
+        if held < jsonb_array_length(p -> 'children') then
+            raise exception using errcode = 'AF001',
+                message = 'the id of a child run is that of another run; nothing was written';
+        end if;
+        insert into afl_inputs (workflow_id, inputs)
+        select r ->> 'workflow_id', r ->> 'inputs' from jsonb_array_elements(p -> 'children') as r where r ? 'inputs'
+        on conflict (workflow_id) do nothing;
+    end if;
     if p ? 'steps' then
         insert into afl_steps (
             id, workflow_id, object_type, state, statement_id, container_type, container_id, block_id, root_id,
