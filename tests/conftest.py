@@ -174,15 +174,15 @@ def postgres_database(postgres_url: str, postgres_admin: psycopg.Connection[Any]
 
 
 @pytest.fixture(scope="session")
-def _shared_postgres(postgres_url: str) -> Iterator[EmptyPostgres]:
+def shared_postgres(postgres_url: str) -> Iterator[EmptyPostgres]:
     with fresh_postgres_database(postgres_url) as url, closing(EmptyPostgres(url)) as shared:
         yield shared
 
 
 @pytest.fixture
-def empty_postgres_url(_shared_postgres: EmptyPostgres) -> str:
+def empty_postgres_url(shared_postgres: EmptyPostgres) -> str:
     """The URL of a PostgreSQL database without rows: the tables of earlier tests are there, which saves time."""
-    return _shared_postgres.emptied()
+    return shared_postgres.emptied()
 
 
 @pytest.fixture

@@ -11,16 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
+from support.databases import EmptyPostgres
 from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.lives import Crash, Death, Lives, Outage
 from support.properties import tries
 from support.random_workflows import cases
 from support.telling_workflows import TELLING, telling
 
+from afl.kernel.database import Database
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.postgres_store import FUNCTIONS, PostgresStore
+from afl.runtime.stores.sql_store import SqlStore
 
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
 DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}
@@ -41,14 +45,20 @@ def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, end: Dea
 
 
 def die_everywhere(
-    url: Callable[[], str], trial: Trial, how: Drive, pace: Pace, *, proven: bool = True
+    url: Callable[[], str],
+    trial: Trial,
+    how: Drive,
+    pace: Pace,
+    *,
+    proven: bool = True,
+    kind: type[SqlStore] = SqlStore,
 ) -> int:
     """Die before the first write, before the second, ... until a life needs no more; how many writes that were.
 
     A death after a write leaves the same store as one before the next write, and memory is lost in both cases.
     """
     for write in count(1):
-        lives = Lives(url(), proven=proven)
+        lives = Lives(url(), proven=proven, kind=kind)
         survived = live(lives, trial, how, pace, write, Death(write, after=False))
         assert survived or live(lives, trial, how, pace, write + 1, None)
         lives.end()
@@ -79,6 +89,20 @@ def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -
     files = (f"sqlite:///{tmp_path / str(number)}.db" for number in count())
     trial = Trial.of(TELLING[name])
     assert die_everywhere(lambda: next(files), trial, DRIVES[how], TIGHT) > 5
+
+
+class PostgresLife(PostgresStore):
+    """The PostgreSQL store over a database that is there."""
+
+    def __init__(self, database: Database) -> None:
+        SqlStore.__init__(self, database)
+        database.ensure(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", ["timers and published values", "repeat, and what it leaves"])
+def test_a_death_at_every_write_on_postgres(shared_postgres: EmptyPostgres, name: str) -> None:
+    trial = Trial.of(TELLING[name])
+    assert die_everywhere(shared_postgres.emptied, trial, drive_locally, Pace(), kind=PostgresLife) > 2
 
 
 @pytest.mark.parametrize("how", DRIVES)

@@ -35,6 +35,7 @@ EXECUTED = (
     "coming-from-celery",
     "coming-from-langgraph",
     "coming-from-temporal",
+    "cookbook",
     "coordination",
     "fan-out",
     "fleet",

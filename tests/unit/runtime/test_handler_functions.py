@@ -349,3 +349,10 @@ def test_an_answer_that_is_not_the_facets_fails_the_step(store: MemoryStore, ans
     error = only_task(store, run).error
     assert error is not None
     assert "ns.Double" in error["message"]
+
+
+def test_a_mark_without_a_facet_is_refused_at_once() -> None:
+    def work(n: int) -> None: ...
+
+    with pytest.raises(InputError, match=r'write @handler\("namespace.Facet"\) above work, not @handler'):
+        handler(work)  # type: ignore[arg-type]
