@@ -56,7 +56,7 @@ def test_a_run_waits_while_its_task_is_handed_over(
     )
     bridges = crossing.host({"translator": lambda text: {"text": text}})
     store, here = crossing.store, threading.current_thread()
-    hand_over, get_tasks, get_marks = store.hand_over, store.get_tasks_by_workflow, store.get_marks
+    hand_over, get_tasks, get_marks = store.hand_over, store.get_tasks_by_workflow, store.get_marks_of
     looks, seen, looked = itertools.count(1), threading.Event(), threading.Event()
 
     def late(task: TaskDefinition, via: str) -> object:
@@ -80,7 +80,7 @@ def test_a_run_waits_while_its_task_is_handed_over(
 
     monkeypatch.setattr(store, "hand_over", late)
     monkeypatch.setattr(store, "get_tasks_by_workflow", tasks_of)
-    monkeypatch.setattr(store, "get_marks", marks_of)
+    monkeypatch.setattr(store, "get_marks_of", marks_of)
     assert crossing.run(SOURCE, bridges=bridges).status == "PAUSED"
     assert looked.is_set()
     eventually(lambda: approvals.list_approvals(crossing.store, group="press"))
