@@ -228,3 +228,9 @@ def test_who_is_asked_next_and_when_belong_together(given: str) -> None:
     assert [(one.rule_id, one.message) for one in found] == [
         ("POLICY_VALUE", "'escalate_to' and 'escalate_minutes' of policy 'Human' belong together")
     ]
+
+
+def test_a_policy_on_what_the_runtime_does_itself_is_an_error() -> None:
+    (found,) = findings("workflow W() andThen { a = sys.Sleep(5) with Timeout(ms = 1) }")
+    assert found.rule_id == "POLICY_NO_EFFECT"
+    assert findings("workflow W() andThen { a = sys.Sleep(5) b = sys.Sleep(5) with After(a) }") == []

@@ -89,6 +89,9 @@ class Policies:
             return
         if policy.name == CHILD_RUN:
             self._check_child_run(mixin, called)
+        elif called.is_built_in:
+            message = f"'{mixin.name}' has no effect on '{called.full_name}', which the runtime does itself"
+            self._no_effect(mixin, message, f"leave out 'with {policy.name}(...)'")
         elif called.kind != EVENT_FACET and not (as_run and policy.name in _OF_A_CHILD_RUN):
             message = (
                 f"'{mixin.name}' has no effect on '{called.name}', which is a {called.kind} and has no task"

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel.ids import sortable_id
-from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskHold, TaskState, child_via
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_via
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.handlers.child_run import ChildRunStart
 from afl.runtime.persistence.changes import EventDefinition, PublishedValue
 from afl.runtime.program import paths
 from afl.runtime.program.block import MixinUse
 from afl.runtime.program.built_in_steps import PUBLISH, TIMERS, published_name, set_timer
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.expression import EvaluationContext
-from afl.runtime.program.policies import ChildRun, child_policies, child_run_of, policies_of
+from afl.runtime.program.policies import child_policies, child_run_of, policies_of
 from afl.runtime.states import EventState
-from afl.runtime.types import EventId, WorkflowId
-
-DEEPEST = 100  # so many levels of child runs wait for one another
-_UNSUCCESSFUL = (RunnerState.FAILED, RunnerState.CANCELLED)
+from afl.runtime.types import EventId
 
 
 class EventTransmitHandler(StateHandler):
@@ -40,6 +38,7 @@ class EventTransmitHandler(StateHandler):
         if called.name in TIMERS:
             set_timer(task)
             self.context.set_timer(task.deadline or self.context.now + task.timeout_ms)
+            return self._wait_for(task, payload)
         policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
         if policies is not None:
             policies.apply(task)
@@ -82,9 +81,7 @@ class EventTransmitHandler(StateHandler):
         """Start the child run in the commit that creates its task; the step goes on if it does not wait."""
         child, payload = child_run_of(use, self._evaluation()), self._build_payload()
         work_id = sortable_id()
-        run = self._earlier_run() or self._new_run(called, child, payload, work_id)
-        run.parent_told = int(not child.wait)
-        self.context.changes.created_runs.append(run)
+        run = ChildRunStart(self.step, self.context).start(called, child, payload, work_id)
         if not child.wait:
             return self.transition()
         task = self._task(work_id, called.task_data(payload))
@@ -92,65 +89,6 @@ class EventTransmitHandler(StateHandler):
         policies = policies_of(self.context.statement(self.step), called, payload, self._evaluation)
         child_policies(policies, task)
         return self._wait_for(task, payload)
-
-    def _earlier_run(self) -> RunDefinition | None:
-        """The run that the step started before it was retried, if that can still do the work."""
-        if self.context.is_fresh(self.step.id):
-            return None
-        earlier = self.context.persistence.get_children(self.step.id)
-        return next(
-            (run for run in earlier if run.parent_step == self.step.id and run.state not in _UNSUCCESSFUL),
-            None,
-        )
-
-    def _new_run(
-        self, called: Declaration, child: ChildRun, payload: dict[str, Any], work_id: str
-    ) -> RunDefinition:
-        run = self.context.run
-        if child.wait:
-            self._check_depth()
-        program = self.context.program.of_workflow(called.name)
-        run_id = self._free_id(child.id) if child.id else work_id
-        if self.context.store_program is not None:
-            self.context.store_program(program)
-        else:
-            self.context.persistence.save_program(program.hash, program.text)
-        return RunDefinition(
-            workflow_id=run_id,
-            workflow_name=called.name,
-            program_hash=program.hash,
-            state=RunnerState.CREATED,
-            flow_id=run.flow_id if run is not None else "",
-            task_list=child.task_list or (run.task_list if run is not None else "default"),
-            inputs={field.name: payload[field.name] for field in called.params},
-            created=self.context.now,
-            updated=self.context.now,
-            parent_step=self.step.id,
-            on_parent_close=child.on_parent_close,
-        )
-
-    def _check_depth(self) -> None:
-        """Runs that wait for one another are a recursion; a chain of runs that do not may go on for ever."""
-        above, depth = self.context.run, 1
-        while above is not None and above.parent_step and not above.parent_told:
-            above, depth = self.context.persistence.get_run(WorkflowId(above.parent)), depth + 1
-            if depth > DEEPEST:
-                raise StepFailure(f"{DEEPEST} child runs wait for one another already", "RecursionLimit")
-
-    def _free_id(self, wanted: str) -> str:
-        """The id that the workflow gives, with a number if the step had a run of that id that cannot be retried."""
-        run_id, number = wanted, 0
-        while True:
-            stored = self.context.persistence.get_run(WorkflowId(run_id))
-            new = any(run.workflow_id == run_id for run in self.context.changes.created_runs)
-            if stored is None and not new and run_id != self.context.workflow_id:
-                return run_id
-            if stored is None or stored.parent_step != self.step.id:
-                raise StepFailure(
-                    f"there is a run {run_id} already; a child run needs an id of its own", "RunExists"
-                )
-            number += 1
-            run_id = f"{wanted}-{number}"
 
     def _task(self, work_id: str, data: dict[str, Any]) -> TaskDefinition:
         run = self.context.run

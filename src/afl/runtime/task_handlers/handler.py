@@ -32,7 +32,7 @@ _MARK = "__afl_facets__"
 
 def handler(facet: str) -> Callable[[Function], Function]:
     """Mark a function as the handler of an event facet (`ns.Facet`, or `Facet` for that name in any namespace)."""
-    if not isinstance(facet, str):
+    if callable(facet):
         name = getattr(facet, "__name__", "work")
         raise InputError(
             f'handler needs the name of a facet: write @handler("namespace.Facet") above {name}, not @handler'
