@@ -11,6 +11,7 @@ from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.recovery.sweep import fire_timers
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.types import WorkflowId
 from afl.runtime.worker.held_runs import HeldRuns
@@ -65,6 +66,7 @@ def drive_worker(
         except StoreUnavailable:  # as after any other trouble, the worker tries again
             runs.store()
         if not (claimed or tasks):
+            fire_timers(evaluator)
             found = store.get_run(run)
             assert found is not None
             if found.is_over:

@@ -103,8 +103,10 @@ class Yields:
 
     def _failures(self, block_id: StepId, graph: DependencyGraph) -> dict[str, Any]:
         """What failed in a foreach that is complete, as the value of the return that collects it."""
+        if graph.collect is None:
+            return {}
         block = self.context.known_step(block_id)
-        if graph.collect is None or block is None or not block.is_complete:
+        if block is None or not block.is_complete:
             return {}
         failures: list[dict[str, Any]] = []
         for elements in _batches(block) if _errored(block) else ():
