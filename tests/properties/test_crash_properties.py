@@ -80,7 +80,7 @@ def test_a_death_at_every_write_in_memory(name: str, how: str, pace: str) -> Non
     "name",
     [
         "foreach",
-        "repeat, and what it leaves",
+        "repeat",
         "catch when, in an inline body",
         "failures in a foreach, collected",
     ],

@@ -6,7 +6,7 @@ from afl.language import compile_source
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handlers.event import DEEPEST
+from afl.runtime.handlers.child_run import DEEPEST
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.program.program import Program
