@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
@@ -203,9 +203,8 @@ class Evaluator:
 
     def _receive_signals(self, workflow_id: WorkflowId) -> None:
         """Signals that whoever had the run last did not give to its tasks any more."""
-        run = self._get_run(workflow_id)
-        if run.waiting and not run.is_over:
-            receive_signals(self.persistence, self.programs.load(run.program_hash), workflow_id)
+        with suppress(CorruptRow):  # found again, and told, when the run is taken
+            receive_signals(self.persistence, self.programs.of_run(workflow_id), workflow_id)
 
     def _was_abandoned(self, workflow_id: WorkflowId, ours: RunDefinition | None) -> bool:
         """Whether a run we have not just had in hand was left between two fixed points."""
