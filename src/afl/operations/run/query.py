@@ -9,6 +9,7 @@ from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import Run, about
 from afl.operations.reason import subjects
 from afl.operations.run import run_store
+from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
@@ -35,7 +36,7 @@ def query(
     found = run_store.find(store, run or None)
     published = {each.name: each for each in store.get_published(WorkflowId(found.workflow_id))}
     if name and name not in published:
-        return _step_results(store, run, name, sorted(published))
+        return _step_results(store, found, name, sorted(published))
     wanted = [published[name]] if name else list(published.values())
     return RunValues(
         run=found.workflow_id,
@@ -46,8 +47,7 @@ def query(
     )
 
 
-def _step_results(store: PersistenceAPI, run: str, name: str, published: list[str]) -> RunValues:
-    found = run_store.find(store, run or None)
+def _step_results(store: PersistenceAPI, found: RunDefinition, name: str, published: list[str]) -> RunValues:
     try:
         step = subjects.find_step(store, f"{found.workflow_id}/{name}").step
     except NotFoundError:
