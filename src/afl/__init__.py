@@ -1,7 +1,7 @@
 """AgentFlow: a durable runtime for agents.
 
-The pleasant face is `handler` and `run`; the compiler's is `parse`, `validate`, `emit_dict`, `emit_json` and the
-AST nodes. Everything is loaded when it is first asked for, so that `import afl` costs nothing.
+The high-level API is `connect`, `run` and `handler`; the compiler's is `parse`, `validate`, `emit_dict`, `emit_json`
+and the AST nodes. Everything is loaded when it is first asked for, so that `import afl` costs nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ if TYPE_CHECKING:
     from afl.ast import WhenCase as WhenCase
     from afl.ast import WorkflowDecl as WorkflowDecl
     from afl.ast import YieldStmt as YieldStmt
+    from afl.client import AsyncClient as AsyncClient
+    from afl.client import AsyncRunHandle as AsyncRunHandle
+    from afl.client import Client as Client
+    from afl.client import RunHandle as RunHandle
+    from afl.client import connect as connect
+    from afl.client.outcome import RunCanceled as RunCanceled
     from afl.config import AFLConfig as AFLConfig
     from afl.config import MongoDBConfig as MongoDBConfig
     from afl.config import load_config as load_config
@@ -93,6 +99,8 @@ _HOMES = {
         "StepStmt SysAssertStmt SysLogStmt TypeRef UnaryExpr UsesDecl WhenBlock WhenCase "
         "WorkflowDecl YieldStmt "
     ),
+    "afl.client": "AsyncClient AsyncRunHandle Client RunHandle connect",
+    "afl.client.outcome": "RunCanceled",
     "afl.config": "AFLConfig MongoDBConfig load_config",
     "afl.emitter": "JSONEmitter emit_dict emit_json",
     "afl.loader": "SourceLoader",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from store_records import LONG, RUN, OpenStore, a_run, a_runner, a_workflow, begin, eventually
@@ -297,3 +298,25 @@ def test_runner_records_are_found_newest_start_first(store: PersistenceAPI) -> N
     assert uuids(store.get_runners_by_state(RunnerState.RUNNING)) == ["r1", "r3", "r0"]
     assert uuids(store.get_runners_by_workflow(WorkflowId("w1"))) == ["r1", "r3"]
     assert uuids(store.get_runners_by_workflow(WorkflowId("missing"))) == []
+
+
+def test_runs_are_found_by_name_and_by_all_of_some_tags(store: PersistenceAPI) -> None:
+    both = RunDefinition("r1", "W", "h", created=1, name="Nightly", tags={"team": "data", "day": "1"})
+    one = RunDefinition("r2", "W", "h", created=2, tags={"team": "data"})
+    for run in (both, one, RunDefinition("r3", "W", "h", created=3)):
+        assert store.insert_run(run)
+
+    def found(**wanted: Any) -> list[str]:
+        return [run.workflow_id for run in store.find_runs(RunFilter(**wanted))]
+
+    stored = store.get_run(WorkflowId("r1"))
+    assert stored is not None and (stored.name, stored.tags) == (both.name, both.tags)
+    assert found(tags=("team=data",)) == ["r2", "r1"]
+    assert found(tags=("team=data", "day=1")) == ["r1"]
+    assert found(tags=("team=data",), before="r2") == ["r1"]
+    assert found(tags=("team=data",), prefix="r2") == ["r2"]
+    assert found(text="NIGHT") == ["r1"]
+    assert store.are_over([WorkflowId("r1"), WorkflowId("gone")]) == {"r1": False}
+    taken = store.take_run(WorkflowId("r1"), lease_ms=1000)
+    assert taken is not None and taken.tags == both.tags
+    assert [run.tags for run in store.take_runs([WorkflowId("r2")], lease_ms=1000)] == [one.tags]

@@ -7,6 +7,7 @@ more, and other readers of JSON none above 2**53. `Annotated` kinds are for what
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Meta
 from afl.kernel.errors import InputError
 
 LONGEST_NAME = 512
+LONGEST_RUN_ID = 200
 LONGEST_TEXT = 64 * 1024
 LONGEST_ERROR = 4 * 1024
 LARGEST_COUNT = 2**31 - 1
@@ -53,11 +55,41 @@ def is_name(value: str, *, but: str = "") -> bool:
     )
 
 
+A_RUN_ID = f"at most {LONGEST_RUN_ID} printable characters, without spaces and slashes"
+
+
+def is_run_id(value: str) -> bool:
+    """Whether a text can be the id of a run: ids of steps and addresses of pages begin with it."""
+    return 0 < len(value) <= LONGEST_RUN_ID and value.isprintable() and not set(value) & {" ", "/"}
+
+
 def check_name(value: Any, what: str) -> str:
     """The value when it is a name; else InputError."""
     if not isinstance(value, str) or not is_name(value):
         raise InputError(f"{what} is {str(value)[:80]!r}; expected {A_NAME}")
     return value
+
+
+MOST_TAGS = 20
+LONGEST_TAG = 256
+
+
+def check_tags(tags: Any) -> dict[str, str]:
+    """Tags when they are texts by name; else InputError."""
+    if not isinstance(tags, Mapping) or len(tags) > MOST_TAGS:
+        raise InputError(
+            f"the tags are {str(tags)[:80]!r}; expected a map of at most {MOST_TAGS} texts by name"
+        )
+    for key, value in tags.items():
+        if not isinstance(key, str) or not is_name(key, but="=") or len(key) > LONGEST_TAG:
+            raise InputError(
+                f"the tag {str(key)[:80]!r} has no proper name; expected 1 to {LONGEST_TAG} characters without '='"
+            )
+        if not isinstance(value, str) or (value and not is_name(value)) or len(value) > LONGEST_TAG:
+            raise InputError(
+                f"the tag {key!r} is {str(value)[:80]!r}; expected a text of at most {LONGEST_TAG} characters"
+            )
+    return dict(tags)
 
 
 def cut(text: str, longest: int = LONGEST_ERROR) -> str:

@@ -97,9 +97,11 @@ class ValidationResult:
 class CompileError(InputError, hint="Correct the lines that are shown; `afl check FILE` shows all of them."):
     """A source does not compile; `diagnostics` has every finding, the text shows each with its line."""
 
-    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
+    def __init__(
+        self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], text: str | None = None
+    ) -> None:
         self.diagnostics = list(diagnostics)
-        super().__init__(render_all(self.diagnostics, sources))
+        super().__init__(render_all(self.diagnostics, sources) if text is None else text)
 
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:

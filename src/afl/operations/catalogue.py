@@ -40,6 +40,8 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("show_run", "run.run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
     _row("read_log", "run.run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
     _row("wait_for_run", "run.waiting:wait_a_while", "GET /runs/{run}/wait", LOOK, "Wait for the end of a run", waits=True),
+    _row("wait_for_any", "run.waiting:wait_for_any", "POST /runs/wait", LOOK, "Wait for the end of some runs", waits=True),
+    _row("submit_program", "program.submission:submit", "", ACT, "Start a compiled program", subject="run"),
     _row("submit_run", "program.submission:submit_source", "POST /runs", ACT, "Start a source's workflow", subject="run"),
     _row("run_graph", "run.run_graph:run_graph", "GET /runs/{run}/graph", LOOK, "Draw a run as a graph"),
     _row("run_timeline", "run.run_timeline:run_timeline", "GET /runs/{run}/timeline", LOOK, "Draw a run over time"),

@@ -6,9 +6,12 @@ an option of the command line takes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta
+
+from afl.kernel.bounds import LONGEST_NAME, LONGEST_RUN_ID
 
 LONGEST_SOURCE = 1 << 20
 RUN_STATES = ("created", "running", "paused", "completed", "failed", "cancelled")
@@ -29,6 +32,15 @@ Milliseconds = Annotated[int, Meta(ge=0, le=2**53, description="A time, in milli
 Dollars = Annotated[float, Meta(ge=0, le=1e12, description="What its models may cost, in US dollars.")]
 Tokens = Annotated[int, Meta(ge=0, le=2**53, description="How many tokens its models may use.")]
 Run = Annotated[str, about("The run's id, or enough of its beginning.")]
+RunId = Annotated[
+    str,
+    Meta(
+        max_length=LONGEST_RUN_ID,
+        description="An id of the run's own: the same start again is the same run. Made up if there is none.",
+    ),
+]
+RunName = Annotated[str, Meta(max_length=LONGEST_NAME, description="What the run is called in lists.")]
+Tags = Annotated[Mapping[str, str], about("What the run can be found by: texts by name.")]
 LatestRun = Annotated[str, about("The run's id, or enough of its beginning; the latest.")]
 Workflow = Annotated[str, about("The workflow's full name, such as news.MorningPage.")]
 RunStateName = Annotated[str, Meta(description="Only runs in this state.", extra={"choices": RUN_STATES})]

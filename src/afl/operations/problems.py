@@ -58,6 +58,9 @@ def error_of(problem: Problem) -> AgentFlowError:
     kind = next((each for each in _kinds(AgentFlowError) if each.code == problem.code), None)
     if kind is UnknownRun:
         return _unknown_run(problem)
+    if kind is CompileError:
+        findings = [serialization.convert(each, Diagnostic) for each in problem.details.get("findings", ())]
+        return CompileError(findings, {}, problem.message)
     if kind is FormError:
         return FormError(problem.message, problem.details.get("problems"))
     if kind is None or not _is_plain(kind):

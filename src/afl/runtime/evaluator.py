@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from afl.kernel import crashpoint
+from afl.kernel.bounds import check_name, check_tags
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CorruptRow, HeldError, InputError
 from afl.kernel.ids import sortable_id
@@ -143,8 +144,10 @@ class Evaluator:
         task_list: str = "default",
         flow_id: str = "",
         workflow_id: WorkflowId | None = None,
+        name: str = "",
+        tags: Mapping[str, str] | None = None,
     ) -> RunDefinition:
-        """A run that has not begun; nothing is stored. InputError if an input does not fit."""
+        """A run that has not begun; nothing is stored. InputError if an input, the name or a tag does not fit."""
         return RunDefinition(
             workflow_id=workflow_id or sortable_id(),
             workflow_name=program.workflow.name,
@@ -155,6 +158,8 @@ class Evaluator:
             task_list=task_list,
             inputs=check_inputs(program, inputs or {}),
             created=wall_ms(),
+            name=check_name(name, "the run's name") if name else "",
+            tags=check_tags(tags or {}),
         )
 
     def submit(self, program: Program, inputs: Mapping[str, Any] | None = None, **options: Any) -> WorkflowId:

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Schema, Transaction, connect
-from afl.runtime.entities import RunDefinition
+from afl.runtime.entities import RunDefinition, labels
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.rows import EVENT_COLUMNS, STEP_VALUES, run_params
@@ -15,7 +15,7 @@ from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=10)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=11)
 _ID = STEP_VALUES.index("id")
 
 
@@ -75,4 +75,6 @@ def _run(run: RunDefinition | None, *, new: bool) -> dict[str, Any]:
     params = run_params(run)
     if new and run.inputs:
         params["inputs"] = codec.encode(run.inputs, what="the input map")
+    if new and run.tags:
+        params["labels"] = labels(run.tags)
     return params

@@ -78,7 +78,7 @@ def test_a_key_that_comes_again_with_something_else_is_refused(client: TestClien
     run = submit(client, "k", inputs={"question": "a"})
     assert submit(client, "k", inputs={"question": "a"}) == run
     other = client.post(f"{API}/runs", json={"source": SOURCE}, headers={"Idempotency-Key": "k"})
-    assert (other.status_code, other.json()["error"]["code"]) == (422, "key-reused")
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "run-exists")
 
 
 def test_a_key_is_that_of_the_user_who_sends_it(store_url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,10 @@ from afl.kernel.errors import StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.settings import load_settings
 from afl.operations.client import StoreClient
-from afl.operations.program import submission
-from afl.operations.program.submission import KeyReused, submit_source
+from afl.operations.program.submission import RunExists, submit_source
 from afl.operations.run import control
 from afl.operations.run.waiting import read_log, wait_for_run
-from afl.runtime.entities import LogDefinition
+from afl.runtime.entities import LogDefinition, RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 
@@ -86,19 +84,16 @@ def test_a_run_is_awaited_for_as_long_as_asked(store: MemoryStore, client: Store
 def test_a_submission_that_broke_off_is_taken_up_by_its_key(
     store: MemoryStore, client: StoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key is reserved first; whoever sends it again stores the run under the very id."""
-
-    class Broken(Evaluator):
-        def submit(self, *args: Any, **options: Any) -> Any:
-            raise StoreUnavailable("it went away")
+    def broken(run: RunDefinition) -> bool:
+        raise StoreUnavailable("it went away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(submission, "Evaluator", Broken)
+        patch.setattr(store, "insert_run", broken)
         with pytest.raises(StoreUnavailable):
             client.call(submit_source, SOURCE, key="k")
     assert store.find_runs() == []
     first = client.call(submit_source, SOURCE, key="k")
     assert client.call(submit_source, SOURCE, key="k") == first
     assert [each.workflow_id for each in store.find_runs()] == [first.run]
-    with pytest.raises(KeyReused, match="was used for run"):
+    with pytest.raises(RunExists, match="the idempotency key 'k' is that of run"):
         client.call(submit_source, SOURCE, inputs={"n": 2}, key="k")

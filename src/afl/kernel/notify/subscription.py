@@ -14,6 +14,9 @@ from typing import Protocol
 class Source(Protocol):
     """Where the notifications of a subscription come from."""
 
+    def change(self, subscription: Subscription, topics: frozenset[str]) -> None:
+        """Deliver other topics to this subscription."""
+
     def detach(self, subscription: Subscription) -> None:
         """Deliver no more to this subscription."""
 
@@ -79,6 +82,10 @@ class Subscription:
                         timer.cancel()
                     self._remove(callback)
             return self._take()
+
+    def change(self, topics: Iterable[str]) -> None:
+        """Receive these topics from now on, in place of the earlier ones. As with `subscribe`, read the store after."""
+        self._source.change(self, frozenset(topics))
 
     def wake(self) -> None:
         """End the wait under way, or the next one; from any thread."""

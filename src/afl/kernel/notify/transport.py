@@ -41,19 +41,33 @@ class Transport:
         """From the moment this returns the subscription misses no notification."""
         with self._guard:
             self._subscriptions.add(subscription)
-            for topic in subscription.topics:
-                self._by_topic.setdefault(topic, set()).add(subscription)
+            self._add(subscription, subscription.topics)
         self._begin()
+
+    def change(self, subscription: Subscription, topics: frozenset[str]) -> None:
+        """Deliver other topics to this subscription; nothing if it is detached."""
+        with self._guard:
+            if subscription in self._subscriptions:
+                self._add(subscription, topics - subscription.topics)
+                self._remove(subscription, subscription.topics - topics)
+                subscription.topics = topics
 
     def detach(self, subscription: Subscription) -> None:
         """Deliver no more to this subscription."""
         with self._guard:
             self._subscriptions.discard(subscription)
-            for topic in subscription.topics:
-                subscriptions = self._by_topic.get(topic, set())
-                subscriptions.discard(subscription)
-                if not subscriptions:
-                    self._by_topic.pop(topic, None)
+            self._remove(subscription, subscription.topics)
+
+    def _add(self, subscription: Subscription, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self._by_topic.setdefault(topic, set()).add(subscription)
+
+    def _remove(self, subscription: Subscription, topics: Iterable[str]) -> None:
+        for topic in topics:
+            subscriptions = self._by_topic.get(topic, set())
+            subscriptions.discard(subscription)
+            if not subscriptions:
+                self._by_topic.pop(topic, None)
 
     def subscriptions_of(self, owner: object) -> list[Subscription]:
         """The open subscriptions of one notifier."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,11 @@ def program_of(
     source: str, workflow: str = "", *, name: str = "", libraries: Sequence[SourceText] = ()
 ) -> Program:
     """The program with the named workflow as its entry, or with its only one; CompileError shows mistakes."""
+    return _program_of(source, workflow, name, tuple(libraries))
+
+
+@lru_cache(maxsize=32)  # who starts one workflow often sends the same text
+def _program_of(source: str, workflow: str, name: str, libraries: tuple[SourceText, ...]) -> Program:
     compiled = compile_sources(_input(source, name, libraries))
     return choose_workflow(compiled, workflow or None, source=name or UNNAMED)
 

@@ -11,13 +11,16 @@ from typing import Any
 import msgspec
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, PayloadError
+from afl.kernel.bounds import A_RUN_ID, is_run_id
+from afl.kernel.errors import AgentFlowError, HeldError, InputError, PayloadError
 from afl.kernel.ids import sortable_id
-from afl.operations.parameters import Dollars, Tokens
+from afl.operations.parameters import Dollars, RunId, RunName, Tags, Tokens
 from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.sources import SourceText, program_of
+from afl.operations.run import run_store
 from afl.operations.run.run_summary import set_budget
-from afl.runtime.entities import LockMetaData
+from afl.operations.spans import clock
+from afl.runtime.entities import RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.inputs import check_inputs
@@ -95,11 +98,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     return value
 
 
-_KEY_MS = 24 * 3_600_000
-
-
-class KeyReused(InputError, hint="Use a new key for another submission."):
-    """An idempotency key came again with something else."""
+class RunExists(
+    AgentFlowError, hint="Use another id, or start the same workflow with the same inputs.", status=409
+):
+    """An id is that of a run of another program or workflow, or with other inputs."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,9 @@ def submit(
     program: Program,
     inputs: Mapping[str, Any] | None = None,
     *,
+    id: str = "",
+    run_name: str = "",
+    tags: Mapping[str, str] | None = None,
     task_list: str = "default",
     flow_id: str = "",
     budget_usd: float | None = None,
@@ -125,17 +130,65 @@ def submit(
 ) -> Submitted:
     """Store a run for the servers of a task list. InputError, and nothing stored, if an input does not fit.
 
-    The same `key` again, within a day and `by` the same user, is the same run.
+    The same `id` again is the same run, also when it is over; RunExists if that one has another program or other
+    inputs. A `key` is an id of a user's own: those of other users are other ids.
     """
-    check_inputs(program, inputs or {})
-    asked = [program.hash, inputs or {}, task_list, budget_usd, budget_tokens]
-    run = WorkflowId(_reserved(store, key, by, asked) if key else sortable_id())
-    if (
-        budget_usd is not None or budget_tokens is not None
-    ):  # before the run is there: somebody may begin it at once
-        set_budget(store, run, usd=budget_usd, tokens=budget_tokens)
-    Evaluator(store).submit(program, inputs, task_list=task_list, flow_id=flow_id, workflow_id=run)
-    return Submitted(run, program.workflow.name, task_list)
+    check_run_id(id)
+    run = Evaluator(store).new_run(
+        program,
+        inputs,
+        task_list=task_list,
+        flow_id=flow_id,
+        workflow_id=WorkflowId(id or (_id_of(by, key) if key else sortable_id())),
+        name=run_name,
+        tags=tags,
+    )
+    earlier = store.get_run(WorkflowId(run.workflow_id)) if id or key else None
+    if earlier is None:
+        if budget_usd is not None or budget_tokens is not None:
+            # before the run is there: somebody may begin it at once
+            set_budget(store, run.workflow_id, usd=budget_usd, tokens=budget_tokens)
+        run_store.program_cache(store).store(program)
+        if store.insert_run(run):
+            return Submitted(run.workflow_id, run.workflow_name, task_list)
+        earlier = store.get_run(WorkflowId(run.workflow_id))
+    if earlier is None:
+        raise HeldError(f"run {run.workflow_id} was removed while it was started again; try once more")
+    _check_same(earlier, run, key)
+    return Submitted(earlier.workflow_id, earlier.workflow_name, earlier.task_list)
+
+
+def check_run_id(id: str) -> None:
+    """InputError for what cannot be the id of a run; an empty one is made up."""
+    if id and not is_run_id(id):
+        raise InputError(f"the id is {id[:80]!r}; expected {A_RUN_ID}")
+
+
+def _id_of(by: str, key: str) -> str:
+    """The id that belongs to a user's key: users choose keys without knowing of each other."""
+    return f"key-{hashlib.sha256(codec.encode_canonical([by, key])).hexdigest()[:32]}"
+
+
+def _check_same(earlier: RunDefinition, asked: RunDefinition, key: str) -> None:
+    """RunExists unless a run that is there is the one that is asked for."""
+    differing = [
+        name
+        for name, one, other in (
+            ("workflow", earlier.workflow_name, asked.workflow_name),
+            ("program", earlier.program_hash, asked.program_hash),
+            ("inputs", codec.encode_canonical(earlier.inputs), codec.encode_canonical(asked.inputs)),
+        )
+        if one != other
+    ]
+    if not differing and not earlier.parent_step:
+        return
+    name = f"the idempotency key {key!r}" if key else f"the id {asked.workflow_id!r}"
+    if not differing:
+        raise RunExists(f"{name} is that of a child run of {earlier.parent}")
+    raise RunExists(
+        f"{name} is that of run {earlier.workflow_id} of {earlier.workflow_name}, created at "
+        f"{clock(earlier.created)}; this start of {asked.workflow_name} differs in its {' and '.join(differing)}"
+    )
 
 
 def submit_source(
@@ -144,6 +197,9 @@ def submit_source(
     workflow: str = "",
     inputs: Mapping[str, Any] | None = None,
     *,
+    id: RunId = "",
+    run_name: RunName = "",
+    tags: Tags | None = None,
     name: str = "",
     libraries: Sequence[SourceText] = (),
     task_list: str = "default",
@@ -161,6 +217,9 @@ def submit_source(
         store,
         program,
         inputs,
+        id=id,
+        run_name=run_name,
+        tags=tags,
         task_list=task_list,
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
@@ -174,6 +233,9 @@ def start_workflow(
     workflow: str,
     inputs: Mapping[str, Any] | None = None,
     *,
+    id: RunId = "",
+    run_name: RunName = "",
+    tags: Tags | None = None,
     task_list: str = "default",
     budget_usd: Dollars | None = None,
     budget_tokens: Tokens | None = None,
@@ -186,6 +248,9 @@ def start_workflow(
         store,
         load_workflow(store, known),
         inputs,
+        id=id,
+        run_name=run_name,
+        tags=tags,
         task_list=task_list,
         flow_id=known.flow,
         budget_usd=budget_usd,
@@ -193,24 +258,3 @@ def start_workflow(
         key=key,
         by=by,
     )
-
-
-def _reserved(store: PersistenceAPI, key: str, by: str, asked: list[Any]) -> str:
-    """The run's id that belongs to a user's key: a lock of that name carries it, so of many at once one decides.
-
-    Users choose keys without knowing of each other: nobody is given, or told of, the run of somebody else.
-    """
-    lock = f"submit:{hashlib.sha256(codec.encode_canonical([by, key])).hexdigest()}"
-    mark = hashlib.sha256(codec.encode_canonical(asked)).hexdigest()
-    while True:
-        mine = sortable_id()
-        if store.acquire_lock(lock, _KEY_MS, LockMetaData(topic=mark, step_id=mine)):
-            return mine
-        held = store.check_lock(lock)
-        if held is None or held.meta is None or held.meta.step_id is None:
-            continue  # it ended between the two looks
-        if held.meta.topic != mark:
-            raise KeyReused(
-                f"the idempotency key {key!r} was used for run {held.meta.step_id} with something else"
-            )
-        return held.meta.step_id

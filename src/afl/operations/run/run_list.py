@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from msgspec import Meta
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
 from afl.operations.parameters import Limit, RunStateName, about
 from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition
@@ -33,6 +34,8 @@ class RunLine:
     reason: str
     error: str
     parent: str = ""
+    name: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,16 @@ def list_runs(
     *,
     state: RunStateName = "",
     workflow: Annotated[str, about("Only runs of this workflow.")] = "",
-    text: Annotated[str, about("Stands in a run's id, its workflow's name, its error or its reason.")] = "",
+    text: Annotated[
+        str, about("Stands in a run's id or name, its workflow's name, its error or its reason.")
+    ] = "",
     since: Annotated[
         int, Meta(ge=0, le=2**53, description="Created then or later (milliseconds since 1970).")
     ] = 0,
     until: Annotated[
         int, Meta(ge=0, le=2**53, description="Created before then (milliseconds since 1970).")
     ] = 0,
+    tags: Annotated[list[str] | None, about("Only runs that have these tags, each as key=value.")] = None,
     before: Annotated[str, about("Only older ones than this run.")] = "",
     limit: Limit = 20,
 ) -> RunPage:
@@ -62,11 +68,26 @@ def list_runs(
     start = run_store.find(store, before).workflow_id if before else ""
     found = store.find_runs(
         RunFilter(
-            state=state, workflow=workflow, text=text, since=since, until=until, before=start, limit=limit + 1
+            state=state,
+            workflow=workflow,
+            text=text,
+            since=since,
+            until=until,
+            tags=_labels(tags or []),
+            before=start,
+            limit=limit + 1,
         )
     )
     page = found[:limit]
     return RunPage([run_line(run) for run in page], page[-1].workflow_id if len(found) > limit else "")
+
+
+def _labels(tags: list[str]) -> tuple[str, ...]:
+    """The tags, once each; InputError for one that is not written key=value."""
+    for each in tags:
+        if "=" not in each:
+            raise InputError(f"a tag is written key=value, got {each!r}")
+    return tuple(dict.fromkeys(tags))
 
 
 def run_line(run: RunDefinition) -> RunLine:
@@ -84,4 +105,6 @@ def run_line(run: RunDefinition) -> RunLine:
         reason=run.reason,
         error=str(failure) if failure is not None else "",
         parent=run.parent,
+        name=run.name,
+        tags=run.tags,
     )

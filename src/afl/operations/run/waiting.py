@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from afl.kernel.errors import NotFoundError
 from afl.operations.client import OperationsClient
@@ -15,6 +17,7 @@ from afl.operations.run.attempts import AttemptView, failed_attempts
 from afl.operations.run.run_log import OVERLAP, LogLine, LogPage, read_page
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.topics import run_topic
 from afl.runtime.types import WorkflowId
 
 _POLL_SECONDS = 1.0
@@ -41,7 +44,7 @@ class RunEnd:
 def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
     """Wait until a run is over, for at most so many seconds."""
     until = None if timeout is None else time.monotonic() + timeout
-    with store.subscribe([f"run:{run}"]) as subscription:
+    with store.subscribe([run_topic(run)]) as subscription:
         while True:
             found = store.get_run(WorkflowId(run))
             if found is None:
@@ -55,6 +58,41 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
 def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
     """Where a run stands when it is over, or after so many seconds; `timed_out` tells which."""
     return wait(store, run_store.find(store, run or None).workflow_id, timeout)
+
+
+MOST_RUNS = 1_000
+
+
+@dataclass(frozen=True)
+class RunEnds:
+    """Those of some runs that are over, and those that are not in the store."""
+
+    ended: list[RunEnd]
+    unknown: list[str]
+
+
+def wait_for_any(
+    store: PersistenceAPI,
+    runs: Annotated[list[str], Meta(max_length=MOST_RUNS, description="Whole ids of runs.")],
+    timeout: LongPoll = 0,
+) -> RunEnds:
+    """Those of some runs that are over, as soon as there is one, or after so many seconds."""
+    until = time.monotonic() + timeout
+    with store.subscribe([run_topic(run) for run in runs]) as subscription:
+        while True:
+            found = ended_runs(store, runs)
+            left = until - time.monotonic()
+            if found.ended or found.unknown or left <= 0:
+                return found
+            subscription.wait(min(left, _POLL_SECONDS))
+
+
+def ended_runs(store: PersistenceAPI, runs: Sequence[str]) -> RunEnds:
+    """Those of some runs that are over, as of now."""
+    known = store.are_over([WorkflowId(run) for run in runs])
+    over = [store.get_run(run) for run, is_over in known.items() if is_over]
+    unknown = [run for run in runs if WorkflowId(run) not in known]
+    return RunEnds([_end(store, run) for run in over if run is not None], unknown)
 
 
 def _end(store: PersistenceAPI, run: RunDefinition) -> RunEnd:

@@ -48,14 +48,28 @@ def load_offer(modules: Iterable[str], store: PersistenceAPI | None = None) -> O
 
 
 def offer_of(source: Any) -> Offer:
-    """What an object of this process offers: a map of functions by facet name, or a module with all it has."""
+    """What an object of this process offers: a map of functions by facet name, a marked function, an object with marked
+    methods, a module with all it has, or a list of such.
+    """
     if source is None:
         return Offer()
+    if isinstance(source, list | tuple):
+        return _combined([offer_of(each) for each in source])
     handlers = Handlers.of(source)
     if not isinstance(source, ModuleType):
         return Offer(handlers)
     turns = (_turns("turn_module_of", source, source.__name__),) if _declares_agents(source) else ()
     return Offer(handlers, answering([source]), turns)
+
+
+def _combined(offers: list[Offer]) -> Offer:
+    handlers = Handlers(each for offer in offers for each in offer.handlers)
+    answers: dict[str, Callable[..., Any]] = {}
+    for offer in offers:
+        if twice := sorted(answers.keys() & offer.answering.keys()):
+            raise InputError(f"there are two functions that answer messages to {twice[0]}")
+        answers |= offer.answering
+    return Offer(handlers, answers, tuple(module for offer in offers for module in offer.agents))
 
 
 def _offers_more(source: Any) -> bool:

@@ -43,6 +43,7 @@ from afl.runtime.entities.runs import (
     RunDefinition,
     RunnerDefinition,
     RunnerState,
+    labels,
 )
 from afl.runtime.entities.servers import (
     HandledCount,
@@ -128,6 +129,7 @@ __all__ = [
     "ended_attempts",
     "failure_logs",
     "in_order",
+    "labels",
     "own_attempt",
     "params_of",
     "released",

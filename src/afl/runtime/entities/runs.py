@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ class RunDefinition:
     `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
     `unreadable` says why the stored run could not be read in full; what could not is empty.
 
+    `name` and `tags` are what people call it and find it by; they are given when it starts.
+
     A child run has the step that started it as `parent_step`, and what becomes of it when the parent closes
     (a word of ParentClose). `parent_told` is 1 when no step waits for its end any more, or ever did.
     """
@@ -64,6 +67,8 @@ class RunDefinition:
     parent_step: str = ""
     on_parent_close: str = ""
     parent_told: int = 0
+    name: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
 
     unreadable = ""  # without a type: it is no field, and not stored
 
@@ -76,6 +81,11 @@ class RunDefinition:
     def parent(self) -> str:
         """The run that started this one; empty if it is no child."""
         return self.parent_step.partition("/")[0]
+
+
+def labels(tags: Mapping[str, str]) -> list[str]:
+    """Tags as stores look for them: `key=value`."""
+    return [f"{key}={value}" for key, value in tags.items()]
 
 
 @dataclass

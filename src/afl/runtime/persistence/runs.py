@@ -19,9 +19,10 @@ class RunFilter:
     workflow: str = ""
     before: str = ""  # the id of a run: only older ones, for paging; none if it is not there
     roots: bool = False  # only those that are no child runs
-    text: str = ""  # in any case, part of the id, the workflow's name, the error or the reason
+    text: str = ""  # in any case, part of the id, the name, the workflow's name, the error or the reason
     since: int = 0  # created at this time or later (wall clock, ms)
     until: int = 0  # created before this time
+    tags: tuple[str, ...] = ()  # as `key=value`: those that have all of them
     limit: int = 100
 
 
@@ -39,6 +40,9 @@ class RunStore(Protocol):
 
     def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
         """The newest runs that match, newest first, inputs left out."""
+
+    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
+        """Whether each of these runs is over, in one round trip; those that are not there are left out."""
 
     def insert_run(self, run: RunDefinition) -> bool:
         """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""

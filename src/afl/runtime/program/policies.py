@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.bounds import A_NAME, is_name
+from afl.kernel.bounds import A_NAME, A_RUN_ID, is_name, is_run_id
 from afl.kernel.errors import CorruptRow
 from afl.runtime.entities import RATE_KEY, ParentClose, TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
@@ -36,7 +36,6 @@ _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": 
 _MOST = (
     10 * 366 * 86_400_000
 )  # ten years in milliseconds, which every clock can add; plenty for the other numbers too
-_LONGEST_ID = 200
 _UNITS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
 
 
@@ -104,12 +103,8 @@ def child_run_of(use: MixinUse, context: EvaluationContext) -> ChildRun:
     if not isinstance(wait, bool):
         raise _bad("Run", f"wait is {wait!r}; expected true or false")
     run_id, task_list = given.get("id", ""), given.get("taskList", "")
-    if not isinstance(run_id, str) or len(run_id) > _LONGEST_ID or not _is_id(run_id):
-        raise _bad(
-            "Run",
-            f"the id is {run_id!r:.80}; expected at most {_LONGEST_ID} letters, digits and other printable "
-            "characters, without spaces and slashes",
-        )
+    if not isinstance(run_id, str) or (run_id and not is_run_id(run_id)):
+        raise _bad("Run", f"the id is {run_id!r:.80}; expected {A_RUN_ID}")
     return ChildRun(run_id, closing, _word("Run", "taskList", task_list) if task_list else "", wait)
 
 
@@ -117,10 +112,6 @@ def child_policies(policies: Policies | None, task: TaskDefinition) -> None:
     """Write into the task of a child run what applies to it: how long it may take."""
     if policies is not None and "Timeout" in policies.given:
         _timeout(task, policies.given["Timeout"])
-
-
-def _is_id(text: str) -> bool:
-    return text.isprintable() and not any(each in "/ " for each in text)
 
 
 def timeout_text(task: TaskDefinition) -> str:

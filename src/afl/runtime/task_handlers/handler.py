@@ -122,12 +122,13 @@ class Handlers:
 
     @classmethod
     def of(cls, source: Mapping[str, Callable[..., Any]] | Any) -> Handlers:
-        """From a map of functions by facet name, or from the marked functions of a module or methods of an object."""
+        """From a map of functions by facet name, a marked function, or the marked ones of a module or an object."""
         if isinstance(source, Handlers):
             return source
         if isinstance(source, Mapping):
             return cls(Handler(name, function) for name, function in source.items())
-        functions = dict.fromkeys(value for value in _members(source) if callable(value))
+        members = [source] if hasattr(source, _MARK) else _members(source)
+        functions = dict.fromkeys(value for value in members if callable(value))
         return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
 
     def add(self, each: TaskHandler) -> None:
@@ -139,6 +140,9 @@ class Handlers:
     def put(self, each: TaskHandler) -> None:
         """Add a handler, in place of the one its facet had."""
         self._by_name[each.facet] = each
+
+    def __iter__(self) -> Iterator[TaskHandler]:
+        return iter(self._by_name.values())
 
     def find(self, facet: str) -> TaskHandler | None:
         """The handler of a facet: by its full name, else by its short one."""

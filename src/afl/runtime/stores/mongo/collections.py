@@ -111,6 +111,7 @@ INDEXES: dict[str, list[IndexModel]] = {
             "on_parent_close",
             partialFilterExpression={**_CHILD, "parent_told": 1, "ended": 0},
         ),
+        _index("run_tags_index", "tags", partialFilterExpression={"tags": {"$gt": ""}}),
         _index("run_flow_index", "flow_id", partialFilterExpression={"flow_id": {"$gt": ""}}),
     ],
     "programs": [_unique("program_hash_index", "hash")],

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from afl.kernel import codec
-from afl.runtime.entities import RunDefinition, TaskDefinition
+from afl.runtime.entities import RunDefinition, TaskDefinition, labels
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence.changes import EventDefinition
 from afl.runtime.states import StepState
@@ -103,7 +103,9 @@ T = TypeVar("T")
 _TASK_MAPS = ("data", "error", "result", "retry", "bridge")
 _TASK_FIELDS = [field.name for field in fields(TaskDefinition) if field.name not in (*_TASK_MAPS, "attempt")]
 _RUN_MAPS = ("inputs", "outputs", "error")
-_RUN_FIELDS = [field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until")]
+_RUN_FIELDS = [
+    field.name for field in fields(RunDefinition) if field.name not in (*_RUN_MAPS, "lease_until", "tags")
+]
 
 
 # -- steps ----------------------------------------------------------------------------------------------------
@@ -268,6 +270,7 @@ def run_document(run: RunDefinition) -> Document:
     return {
         **{name: getattr(run, name) for name in _RUN_FIELDS},
         "uuid": run.workflow_id,
+        "tags": labels(run.tags),
         **{name: map_value(getattr(run, name), f"the {name} of run {run.workflow_id}") for name in _RUN_MAPS},
     }
 
@@ -280,6 +283,7 @@ def run_from(document: Document) -> RunDefinition:
     run = RunDefinition(
         **{name: document[name] for name in (*_RUN_FIELDS, "lease_until") if name in document}
     )
+    run.tags = dict(label.split("=", 1) for label in document.get("tags", ()))
     try:
         run.inputs, run.outputs = map_from(document.get("inputs")), map_from(document.get("outputs"))
         run.error = optional_map_from(document.get("error"))

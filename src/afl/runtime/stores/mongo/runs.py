@@ -42,6 +42,7 @@ _NEWEST_START = [("start_time", -1), ("uuid", 1)]
 # An error is a map, or JSON text where BSON could not hold it.
 _SEARCHED = (
     "uuid",
+    "name",
     "workflow_name",
     "reason",
     "error",
@@ -69,6 +70,8 @@ class RunCollection(Collections):
         query: Document = {field: value for field, value in asked.items() if value}
         if wanted.prefix:
             query["uuid"] = beginning(wanted.prefix)
+        if wanted.tags:
+            query["tags"] = {"$all": list(wanted.tags)}
         if wanted.roots:
             query["parent_step"] = {"$in": ["", None]}
         if wanted.before:
@@ -84,6 +87,11 @@ class RunCollection(Collections):
             query["$or"] = [{field: containing} for field in _SEARCHED]
         found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=wanted.limit)
         return [run_from(each) for each in found]
+
+    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
+        named = {"uuid": {"$in": list(workflow_ids)}}
+        found = self._all("runs", named, projection={"uuid": 1, "ended": 1}) if workflow_ids else []
+        return {each["uuid"]: each["ended"] > 0 for each in found}
 
     def insert_run(self, run: RunDefinition) -> bool:
         document = {**run_document(run), "lease_until": 0}

@@ -188,7 +188,7 @@ def event_from(row: Row) -> EventDefinition:
     return event
 
 
-_RUN_JSON = ("inputs", "outputs", "error", "settled")
+_RUN_JSON = ("inputs", "outputs", "error", "settled", "tags")
 _RUN_COLUMNS = [field.name for field in fields(RunDefinition) if field.name not in _RUN_JSON]
 
 _run_values = attrgetter(*_RUN_COLUMNS)
@@ -201,6 +201,7 @@ def run_params(run: RunDefinition) -> dict[str, Any]:
     params["settled"] = int(run.settled)
     params["outputs"] = codec.encode(run.outputs, what="the outputs")
     params["error"] = None if run.error is None else codec.encode(run.error)
+    params["tags"] = codec.encode(run.tags, what="the tags") if run.tags else "{}"
     return params
 
 
@@ -212,6 +213,7 @@ def run_from(row: Row) -> RunDefinition:
         read_inputs(run, row["inputs"])
         run.outputs = codec.decode_map(row["outputs"])
         run.error = codec.decode_map(row["error"]) if row["error"] else None
+        run.tags = codec.decode_map(row["tags"])
     except ValueError as error:
         run.unreadable = f"run {run.workflow_id} cannot be read: {error}"
     return run

@@ -19,6 +19,7 @@ from afl.runtime.entities import (
     RunnerState,
     attempt_of,
     child_via,
+    labels,
 )
 from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
@@ -52,9 +53,16 @@ class RunTables(Tables):
             "beyond": wanted.prefix + LAST_CHARACTER,
             "latest": start.created if start is not None else _LATEST,
             "text": _anywhere(wanted.text),
+            "tag": next(iter(wanted.tags), ""),
+            "tags": list(wanted.tags),
+            "tag_count": len(wanted.tags),
         }
-        query = Q.find_runs_named if wanted.prefix else Q.find_runs
+        query = Q.find_runs_tagged if wanted.tags else Q.find_runs_named if wanted.prefix else Q.find_runs
         return [run_from(row) for row in self.database.select(query, **asked)]
+
+    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
+        rows = self.database.select(Q.are_over, ids=list(workflow_ids)) if workflow_ids else []
+        return {row["workflow_id"]: row["ended"] > 0 for row in rows}
 
     def insert_run(self, run: RunDefinition) -> bool:
         return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))
@@ -70,9 +78,7 @@ class RunTables(Tables):
         """A new run with its inputs; False if there is one of that id, but for one that the same step started."""
         if not tx.run(Q.insert_run, **run_params(run), lease_ms=self.run_lease_ms):
             return False
-        if run.inputs:
-            inputs = codec.encode(run.inputs, what="the input map")
-            tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
+        write_start(tx, run)
         return True
 
     def get_due_runs(self, limit: int = 100) -> list[WorkflowId]:
@@ -154,6 +160,15 @@ class RunTables(Tables):
 
     def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
         return [runner_from(row) for row in self.database.select(Q.get_all_runners, limit=limit)]
+
+
+def write_start(tx: Transaction, run: RunDefinition) -> None:
+    """What a run is started with, beside its row."""
+    if run.inputs:
+        inputs = codec.encode(run.inputs, what="the input map")
+        tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
+    for label in labels(run.tags):
+        tx.run(Q.insert_tag, tag=label, workflow_id=run.workflow_id)
 
 
 class ChildRunTables(Tables):
@@ -310,6 +325,7 @@ def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_run_logs,
             Q.delete_run_published,
             Q.delete_run_inputs,
+            Q.delete_run_tags,
             Q.delete_runs,
         ):
             tx.run(query, ids=ids)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from afl.kernel import codec
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
@@ -15,7 +14,13 @@ from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_top
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
-from afl.runtime.stores.sql_store.runs import ChildRunTables, ControlTables, RetentionTables, RunTables
+from afl.runtime.stores.sql_store.runs import (
+    ChildRunTables,
+    ControlTables,
+    RetentionTables,
+    RunTables,
+    write_start,
+)
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
 from afl.runtime.stores.sql_store.signals import SignalTables
 from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
@@ -132,9 +137,8 @@ class SqlStore(
             raise FencedError(
                 f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
             )
-        if new and run.inputs:
-            inputs = codec.encode(run.inputs, what="the input map")
-            tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
+        if new:
+            write_start(tx, run)
         if run.is_over and run.runner_id:
             tx.run(
                 Q.end_runner,

@@ -29,8 +29,19 @@ create table afl_runs (
     -- knows its end.
     parent_step text {binary} not null default '',
     on_parent_close text not null default '',
-    parent_told {bigint} not null default 0
+    parent_told {bigint} not null default 0,
+    name text not null default '',
+    tags text not null default '{}'
 ) {without_rowid_roomy};
+
+-- The tags of runs as `key=value`, to find runs by them.
+create table afl_tags (
+    tag text {binary} not null,
+    workflow_id text {binary} not null,
+    primary key (tag, workflow_id)
+) {without_rowid};
+
+create index afl_tags_run on afl_tags (workflow_id);
 
 -- Apart from the run, whose row is written again and again: inputs may be large and never change.
 create table afl_inputs (

@@ -630,6 +630,8 @@ delete from afl_logs where runner_id {in:ids}
 delete from afl_published where workflow_id {in:ids}
 -- name: delete_run_signals
 delete from afl_signals where workflow_id {in:ids}
+-- name: delete_run_tags
+delete from afl_tags where workflow_id {in:ids}
 -- name: delete_run_inputs
 delete from afl_inputs where workflow_id {in:ids}
 -- name: delete_runner_records
@@ -653,8 +655,24 @@ where r.created <= :latest and (:before = '' or r.created < :latest or r.workflo
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+        or lower(r.name) like :text escape '!'
     )
 order by r.created desc, r.workflow_id desc limit :limit
+-- name: find_runs_tagged
+select r.*, '{}' as inputs from afl_runs r
+where r.workflow_id in (select t.workflow_id from afl_tags t where t.tag = :tag)
+    and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
+    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
+    and (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count
+    and (r.workflow_id >= :prefix and r.workflow_id < :beyond)
+    and (:roots = 0 or r.parent_step = '')
+    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (
+        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
+        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+        or lower(r.name) like :text escape '!'
+    )
+order by r.created + 0 desc, r.workflow_id desc limit :limit
 -- name: find_runs_named
 select r.*, '{}' as inputs from afl_runs r
 where r.workflow_id >= :prefix and r.workflow_id < :beyond
@@ -665,6 +683,7 @@ where r.workflow_id >= :prefix and r.workflow_id < :beyond
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+        or lower(r.name) like :text escape '!'
     )
 order by r.created + 0 desc, r.workflow_id desc limit :limit
 
@@ -699,14 +718,18 @@ where cast(:state as text) is null or r.state = cast(:state as text)
 order by r.created desc, r.workflow_id desc limit :limit
 -- name: insert_inputs
 insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs) on conflict (workflow_id) do nothing
+-- name: insert_tag
+insert into afl_tags (tag, workflow_id) values (:tag, :workflow_id)
+-- name: are_over
+select workflow_id, ended from afl_runs where workflow_id {in:ids}
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
-    settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told
+    settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told, name, tags
 ) values (
     :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end, :reason, :parent_step, :on_parent_close, :parent_told
+    case when :owner = '' then 0 else {now} + :lease_ms end, :reason, :parent_step, :on_parent_close, :parent_told, :name, :tags
 ) on conflict (workflow_id) do update set parent_told = excluded.parent_told
 where afl_runs.parent_step = excluded.parent_step and excluded.parent_step <> ''
 -- name: update_run
@@ -721,13 +744,13 @@ where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
     iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close,
-    parent_told
+    parent_told, name, tags
 -- name: take_runs
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
 where workflow_id {in:ids} and (state in ('created', 'running')) is true and (owner = '' or lease_until < {now})
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations,
     waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told,
-    '{}' as inputs
+    name, tags, '{}' as inputs
 -- name: get_inputs
 select workflow_id, inputs from afl_inputs where workflow_id {in:ids}
 -- name: release_run

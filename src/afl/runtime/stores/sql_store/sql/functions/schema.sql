@@ -1,4 +1,4 @@
--- A commit is one call and so one round trip, one transaction: `afl_commit_7` takes a list of commits, all of which are
+-- A commit is one call and so one round trip, one transaction: `afl_commit_8` takes a list of commits, all of which are
 -- written or none. The fence of each comes first: SQLSTATE AF001, which rolls everything back, when the run's epoch has passed
 -- on or a task that is to be closed is no longer held. Rows travel as JSON objects of their columns, and steps, of which there
 -- are most, as arrays; those to be updated stand under their ids. What is missing is no rows. Columns are read one by one:
@@ -7,7 +7,7 @@
 -- off for sessions behind a pooler, on which nothing else is set.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_run_7(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_run_8(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
 declare
     p_run jsonb := p -> 'run';
     p_old_steps jsonb := p -> 'old_steps';
@@ -26,14 +26,14 @@ begin
     elsif p ? 'new' then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
-            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason
+            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, name, tags
         ) values (
             p_run ->> 'workflow_id', p_run ->> 'workflow_name', p_run ->> 'program_hash', p_run ->> 'state',
             p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list',
             p_run ->> 'outputs', p_run ->> 'error', (p_run ->> 'iterations')::bigint,
             (p_run ->> 'waiting')::bigint, (p_run ->> 'settled')::bigint, (p_run ->> 'created')::bigint,
             (p_run ->> 'updated')::bigint, (p_run ->> 'ended')::bigint, p_run ->> 'owner',
-            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason'
+            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason', p_run ->> 'name', p_run ->> 'tags'
         ) on conflict (workflow_id) do nothing;
     else
         update afl_runs set
@@ -51,16 +51,20 @@ begin
     if p_run ? 'inputs' then
         insert into afl_inputs (workflow_id, inputs) values (p_run ->> 'workflow_id', p_run ->> 'inputs');
     end if;
+    if p_run ? 'labels' then
+        insert into afl_tags (tag, workflow_id)
+        select label, p_run ->> 'workflow_id' from jsonb_array_elements_text(p_run -> 'labels') as label;
+    end if;
     if p ? 'children' then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
             iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason,
-            parent_step, on_parent_close, parent_told
+            parent_step, on_parent_close, parent_told, name, tags
         )
         select r ->> 'workflow_id', r ->> 'workflow_name', r ->> 'program_hash', r ->> 'state', r ->> 'runner_id',
             r ->> 'flow_id', r ->> 'task_list', r ->> 'outputs', r ->> 'error', 0, 0, 0, (r ->> 'created')::bigint,
             (r ->> 'updated')::bigint, 0, '', 0, 0, '', r ->> 'parent_step', r ->> 'on_parent_close',
-            (r ->> 'parent_told')::bigint
+            (r ->> 'parent_told')::bigint, r ->> 'name', r ->> 'tags'
         from jsonb_array_elements(p -> 'children') as r
         on conflict (workflow_id) do update set parent_told = excluded.parent_told
         where afl_runs.parent_step = excluded.parent_step;
@@ -200,12 +204,12 @@ begin
 end
 $body$;
 
-create function afl_commit_7(p_batch jsonb) returns void language plpgsql as $body$
+create function afl_commit_8(p_batch jsonb) returns void language plpgsql as $body$
 declare
     p jsonb;
 begin
     for p in select value from jsonb_array_elements(p_batch) loop
-        perform afl_commit_run_7(p);
+        perform afl_commit_run_8(p);
     end loop;
 end
 $body$;

@@ -1,0 +1,189 @@
+"""The client: starts workflows, and finds, watches and steers runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from afl.client.async_calls import AsyncCalls
+from afl.client.async_handle import AsyncRunHandle
+from afl.client.source import Source, explained, merged_inputs, read_source
+from afl.client.worker import Worker
+from afl.kernel.errors import InputError
+from afl.operations.people.approvals import Answered, Approval, answer, list_approvals, reject
+from afl.operations.program.submission import Submitted, start_workflow, submit, submit_source
+from afl.operations.run.run_list import RunLine, list_runs
+from afl.operations.run.waiting import wait_a_while
+from afl.operations.work.service import ServiceOptions
+from afl.runtime.entities import labels
+from afl.runtime.signals import Delivery
+
+
+class AsyncClient:
+    """Opened by `async with afl.connect(...) as flow`; it may be used by any number of tasks at a time."""
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def start(
+        self,
+        source: Source,
+        workflow: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        task_list: str | None = None,
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        **values: Any,
+    ) -> AsyncRunHandle:
+        """Store a run of a workflow, for workers to take up, and return its handle.
+
+        `source` is the path of an AFL file, a text in AFL, a compiled program, or the name of a workflow that the
+        store knows. Inputs are given as keywords or in `inputs`; one that is named like an option of this method must
+        go into `inputs`. The same `id` again is the same run, also when it is over; RunExists if that one has another
+        program or other inputs. The run can be told apart and found by its `name` and its `tags`.
+        """
+        found = read_source(source, workflow)
+        given = merged_inputs(inputs, values)
+        options: dict[str, Any] = {
+            "id": id or "",
+            "run_name": name or "",
+            "tags": dict(tags) if tags else None,
+            "task_list": task_list or self._calls.settings.task_list,
+            "budget_usd": budget_usd,
+            "budget_tokens": budget_tokens,
+        }
+        submitted: Submitted
+        try:
+            if found.program is not None:
+                submitted = await self._calls.call(submit, found.program, given, **options)
+            elif found.text:
+                submitted = await self._calls.call(
+                    submit_source, found.text, found.workflow, given, name=found.name, **options
+                )
+            else:
+                submitted = await self._calls.call(start_workflow, found.workflow, given, **options)
+        except InputError as error:
+            raise explained(error) from error
+        return AsyncRunHandle(self._calls, submitted.run, submitted.workflow)
+
+    async def run(
+        self,
+        source: Source,
+        workflow: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        task_list: str | None = None,
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        timeout: float | None = None,
+        **values: Any,
+    ) -> dict[str, Any]:
+        """Start a workflow and return its outputs when it is over. A worker has to be there, here or elsewhere.
+
+        The options are those of `start`; `timeout` and what it raises are those of `handle.result`.
+        """
+        handle = await self.start(
+            source,
+            workflow,
+            inputs=merged_inputs(inputs, values),
+            id=id,
+            name=name,
+            tags=tags,
+            task_list=task_list,
+            budget_usd=budget_usd,
+            budget_tokens=budget_tokens,
+        )
+        return await handle.result(timeout=timeout)
+
+    async def get(self, id: str) -> AsyncRunHandle:
+        """The handle of a run, by its id or enough of its beginning. UnknownRun if there is none."""
+        found = await self._calls.call(wait_a_while, id)
+        return AsyncRunHandle(self._calls, found.run, found.workflow)
+
+    def worker(
+        self,
+        handlers: Any = None,
+        *,
+        concurrency: int = 5,
+        task_list: str | None = None,
+        name: str = "",
+        shutdown_seconds: float = 30,
+    ) -> Worker:
+        """A worker in this process, at work while its `async with` block lasts; it takes a store, not a server.
+
+        `handlers` are a map of functions by facet name, a function marked with @handler, an object with marked
+        methods, a module, or a list of such. Without any it only evaluates runs, for workers elsewhere. At most
+        `concurrency` tasks are worked on at a time.
+        """
+        settings = self._calls.settings
+        if task_list is not None:
+            settings = replace(settings, task_list=task_list)
+        shutdown_ms = round(shutdown_seconds * 1000)
+        options = ServiceOptions("afl-worker", name, concurrency, shutdown_ms)
+        return Worker(self._calls.open_store, settings, handlers, options)
+
+    async def signal(
+        self, run: str, name: str, value: Mapping[str, Any] | None = None, *, id: str = ""
+    ) -> Delivery:
+        """Deliver a signal to a run; `id` names this delivery, so that a repeated one changes nothing."""
+        return await (await self.get(run)).signal(name, value, id=id)
+
+    async def query(self, run: str, name: str) -> Any:
+        """The value that a run has published under a name, or the results of a step."""
+        return await (await self.get(run)).query(name)
+
+    async def approvals(self, *, group: str = "", run: str = "", limit: int = 50) -> list[Approval]:
+        """What waits for an answer of a person, the oldest first."""
+        return await self._calls.call(list_approvals, group=group, run=run, limit=limit)
+
+    async def approve(self, id: str, values: Mapping[str, Any] | None = None) -> Answered:
+        """Approve: the step goes on with these values, the fields of its form by name."""
+        return await self._calls.call(answer, id, values)
+
+    async def reject(self, id: str, feedback: str = "") -> Answered:
+        """Refuse an approval, and say why."""
+        return await self._calls.call(reject, id, feedback)
+
+    async def list(
+        self,
+        *,
+        state: str = "",
+        workflow: str = "",
+        text: str = "",
+        tags: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> list[RunLine]:
+        """The newest runs, newest first: those in a state, of a workflow, with a text in their id, name or error,
+        with all of some tags, created since or until a time.
+        """
+        page = await self._calls.call(
+            list_runs,
+            state=state,
+            workflow=workflow,
+            text=text,
+            tags=labels(tags or {}),
+            since=_milliseconds(since),
+            until=_milliseconds(until),
+            limit=limit,
+        )
+        return page.runs
+
+
+def _milliseconds(moment: datetime | None) -> int:
+    """A time as milliseconds since 1970; InputError for one without a zone."""
+    if moment is None:
+        return 0
+    if moment.tzinfo is None:
+        raise InputError(f"the time {moment} has no zone; give one, such as datetime.now(UTC)")
+    return round(moment.timestamp() * 1000)

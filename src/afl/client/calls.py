@@ -1,0 +1,45 @@
+"""Calls of operations by a thread: what the synchronous client stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from afl.kernel.errors import CapabilityError
+from afl.kernel.settings import Settings
+from afl.operations.client import OperationsClient, StoreClient
+from afl.operations.run.waiting import RunEnd, wait_for_run
+from afl.runtime.persistence import PersistenceAPI
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def open_store(client: OperationsClient) -> PersistenceAPI:
+    """The store that a client works on; CapabilityError for a client of a server."""
+    if not isinstance(client, StoreClient):
+        raise CapabilityError("a client of a server has no store at hand; connect to the store itself")
+    return client.store
+
+
+class Calls:
+    """Calls operations, and waits for runs, in the calling thread."""
+
+    def __init__(self, client: OperationsClient, settings: Settings) -> None:
+        self._client = client
+        self.settings = settings
+
+    def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The operation's result."""
+        return self._client.call(function, *args, **kwargs)
+
+    def open_store(self) -> PersistenceAPI:
+        """The store; CapabilityError for a client of a server."""
+        return open_store(self._client)
+
+    def end_of(self, run: str, timeout: float | None) -> RunEnd:
+        """Where a run stands when it is over; TimeoutError after so many seconds."""
+        end = wait_for_run(self._client, run, timeout)
+        if end.timed_out:
+            raise TimeoutError(f"run {run} was not over after {timeout} seconds; it goes on")
+        return end

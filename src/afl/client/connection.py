@@ -1,0 +1,64 @@
+"""Opening a client on a store, or on a server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from afl.client.async_calls import AsyncCalls
+from afl.client.async_client import AsyncClient
+from afl.client.calls import Calls
+from afl.client.client import Client
+from afl.kernel.settings import Settings, load_settings
+from afl.operations.client import open_client
+
+
+def connect(
+    address: str | Path | None = None, *, token: str | None = None, settings: Settings | None = None
+) -> Connection:
+    """A connection to be opened by `with` (a Client) or `async with` (an AsyncClient).
+
+    `address` is the URL of a store, the path of an SQLite file, or a dashboard's `http://` or `https://` address,
+    which takes a `token` where the dashboard has users. Without one the settings name the store or the server.
+    `settings` replace those of the environment and the configuration file.
+    """
+    return Connection(_settings(address, token) if settings is None else settings)
+
+
+def _settings(address: str | Path | None, token: str | None) -> Settings:
+    if address is None:
+        return load_settings({"token": token})
+    text = str(address)
+    if text.startswith(("http://", "https://")):
+        return load_settings({"server": text, "token": token})
+    if isinstance(address, Path) or "://" not in text:
+        text = f"sqlite:///{text}"
+    return load_settings({"store": text, "server": ""})
+
+
+class Connection:
+    """What `connect` returns. It can be opened once at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stack = ExitStack()
+        self._calls: AsyncCalls | None = None
+
+    def __enter__(self) -> Client:
+        operations = self._stack.enter_context(open_client(self._settings, create=True))
+        return Client(Calls(operations, self._settings))
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        operations = self._stack.enter_context(open_client(self._settings, create=True))
+        self._calls = AsyncCalls(operations, self._settings)
+        return AsyncClient(self._calls)
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._calls is not None:
+            await self._calls.close()
+        await asyncio.to_thread(self._stack.close)

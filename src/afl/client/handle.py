@@ -1,0 +1,95 @@
+# Generated from async_handle.py by `make docs`; change that file.
+"""A run, as its client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from afl.client.calls import Calls
+from afl.client.outcome import outputs_of
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.why import why
+from afl.operations.run.control import Change, Retried, cancel, pause, retry, unpause
+from afl.operations.run.query import query
+from afl.operations.run.run_list import RunLine
+from afl.operations.run.run_log import LogLine, read_page
+from afl.operations.run.run_tree import StepNode
+from afl.operations.run.run_view import RunView, show_run
+from afl.operations.run.signaling import send_signal
+from afl.runtime.signals import Delivery
+
+_BATCH = 1_000
+_LONG_POLL_SECONDS = 5.0
+
+
+class RunHandle:
+    """One run. Made by `start` and `get` of the client; any number may be used for the same run."""
+
+    def __init__(self, calls: Calls, id: str, workflow: str) -> None:
+        self._calls = calls
+        self.id = id
+        self.workflow = workflow
+
+    def result(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """The outputs of the run, as soon as it is over.
+
+        Raises RunFailed or RunCanceled if it did not complete, and TimeoutError after `timeout` seconds; the run
+        itself goes on then.
+        """
+        return outputs_of(self._calls.end_of(self.id, timeout))
+
+    def status(self) -> RunLine:
+        """Where the run stands: its state, its times, how many of its steps wait, its error."""
+        return (self.show()).line
+
+    def show(self) -> RunView:
+        """The run with the tree of its steps, its failed attempts and its child runs."""
+        return self._calls.call(show_run, self.id)
+
+    def steps(self) -> list[StepNode]:
+        """The steps of the workflow, those inside of them as their children."""
+        return list((self.show()).tree.root.children)
+
+    def why(self) -> Reason:
+        """Why the run does not go on, or that it does; and what to do about it."""
+        return self._calls.call(why, self.id)
+
+    def logs(self, *, follow: bool = False) -> Iterator[LogLine]:
+        """What the run logged so far; with `follow` also what it logs from now on, until it is over."""
+        position = 0
+        while True:
+            wait = _LONG_POLL_SECONDS if follow else 0
+            page = self._calls.call(read_page, self.id, after=position, limit=_BATCH, wait=wait)
+            for line in page.lines:
+                yield line
+            if not page.lines and (page.over or not follow):
+                return
+            position = page.position
+
+    def cancel(self) -> Change:
+        """End the run, its tasks and the child runs that end with it."""
+        return self._calls.call(cancel, self.id)
+
+    def pause(self) -> Change:
+        """Stop the run where it stands. Tasks that run go on, and their results wait."""
+        return self._calls.call(pause, self.id)
+
+    def unpause(self) -> Change:
+        """Let the paused run go on."""
+        return self._calls.call(unpause, self.id)
+
+    def retry(self, step: str = "") -> Retried:
+        """Try what failed again, in the whole run or in one step. What is done stays done."""
+        return self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
+
+    def signal(self, name: str, value: Mapping[str, Any] | None = None, *, id: str = "") -> Delivery:
+        """Deliver a signal; `id` names this delivery, so that a repeated one changes nothing."""
+        return self._calls.call(send_signal, self.id, name, value, id=id)
+
+    def query(self, name: str) -> Any:
+        """The value that the run has published under a name, or the results of a step."""
+        return (self._calls.call(query, self.id, name)).values[name]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.workflow}>"

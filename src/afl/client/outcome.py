@@ -1,0 +1,40 @@
+"""What a run came to, as outputs or an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.kernel.errors import AgentFlowError
+from afl.operations.run.runs import RunFailed, RunReport
+from afl.operations.run.waiting import RunEnd
+from afl.runtime.entities import RunnerState
+from afl.runtime.errors import StepFailure
+from afl.runtime.evaluator import ExecutionStatus
+
+
+class RunCanceled(AgentFlowError, hint="`afl retry RUN` takes it up again."):
+    """A run was canceled before it was over; `run` is its id, `reason` says by whom."""
+
+    def __init__(self, message: str, run: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.run = run
+        self.reason = reason
+
+
+def outputs_of(end: RunEnd) -> dict[str, Any]:
+    """The outputs of a run that completed; RunFailed or RunCanceled for others."""
+    if end.state == RunnerState.COMPLETED:
+        return end.outputs
+    if end.state == RunnerState.CANCELLED:
+        raise RunCanceled(f"run {end.run} of {end.workflow} was {end.reason}", end.run, end.reason)
+    raise RunFailed(
+        RunReport(
+            run=end.run,
+            workflow=end.workflow,
+            status=ExecutionStatus.ERROR,
+            error=StepFailure.from_dict(end.error) if end.error is not None else None,
+            reason=end.reason,
+            duration_ms=end.duration_ms,
+            attempts=end.attempts,
+        )
+    )

@@ -1,0 +1,81 @@
+"""What `start` is given: a path, a text, the name of a stored workflow, or a compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afl.kernel.errors import InputError
+from afl.operations.program.sources import SourceError, read_file
+from afl.runtime.program.program import Program
+
+Source = str | Path | Mapping[str, Any] | Program
+OPTIONS = (
+    "id",
+    "name",
+    "tags",
+    "task_list",
+    "budget_usd",
+    "budget_tokens",
+    "connection",
+    "timeout",
+    "handlers",
+)
+
+
+@dataclass(frozen=True)
+class StartSource:
+    """One of: `text` in AFL with the `name` that messages show, a compiled `program`, a stored `workflow`."""
+
+    text: str = ""
+    name: str = ""
+    program: Program | None = None
+    workflow: str = ""
+
+
+def read_source(source: Source, workflow: str | None) -> StartSource:
+    """The source with its kind found out. A text in AFL has a brace or is longer than a line."""
+    if isinstance(source, Program):
+        return StartSource(program=source if workflow is None else source.of_workflow(workflow))
+    if isinstance(source, Mapping):
+        return StartSource(program=_compiled(source, workflow))
+    if isinstance(source, str) and ("{" in source or "\n" in source):
+        return StartSource(text=source, name="<string>", workflow=workflow or "")
+    if isinstance(source, Path) or source.endswith(".afl") or Path(source).is_file():
+        return StartSource(text=read_file(source).text, name=str(source), workflow=workflow or "")
+    if not source or "/" in source or " " in source:
+        raise SourceError(f"{source[:80]!r} is neither a file, nor AFL, nor the name of a workflow")
+    return StartSource(workflow=workflow or source)
+
+
+def _compiled(compiled: Mapping[str, Any], workflow: str | None) -> Program:
+    """What `emit_dict` returned, or the record of a program."""
+    record: dict[str, Any] = dict(compiled) if "program" in compiled else {"program": dict(compiled)}
+    if workflow is not None:
+        record["workflow"] = workflow
+    if "workflow" not in record:
+        known = Program(record).workflows()
+        if len(known) != 1:
+            raise InputError(
+                f"the program declares {', '.join(known) or 'no workflow'}; name the workflow to start"
+            )
+        record["workflow"] = known[0]
+    return Program(record)
+
+
+def merged_inputs(inputs: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that a mapping and keywords give; InputError for one that both give."""
+    given = dict(inputs or {})
+    if twice := sorted(given.keys() & values.keys()):
+        raise InputError(f"the input {twice[0]!r} is given twice: in inputs= and as a keyword")
+    return {**given, **values}
+
+
+def explained(error: InputError) -> InputError:
+    """The error, with a word on how to give an input that is named like an option, if such a one is missing."""
+    named = [name for name in OPTIONS if f"input '{name}' is missing" in str(error)]
+    if type(error) is not InputError or not named:
+        return error
+    return InputError(f"{error}; {named[0]}= is an option of start, so give inputs={{{named[0]!r}: ...}}")

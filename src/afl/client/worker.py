@@ -1,0 +1,106 @@
+"""A worker inside the user's own process: a RunnerService on a thread, with the bridges and agents of its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from afl.kernel.joinable_thread import JoinableThread
+from afl.kernel.settings import Settings
+from afl.operations.work.hosting import TurnStaff, bridge_service, hosted_names
+from afl.operations.work.offers import offer_of
+from afl.operations.work.service import Notices, ServiceOptions, make_service
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.runner.service import RunnerService
+
+
+class Worker:
+    """Works on tasks while its `with` or `async with` block lasts; made by `worker` of the client.
+
+    Leaving the block stops it gracefully: handlers that run may end within the shutdown timeout. Functions run on
+    threads; coroutines on the loop of an `async with` block, or on the loop that the handlers of a process share.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], PersistenceAPI],
+        settings: Settings,
+        handlers: Any,
+        options: ServiceOptions,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._offer = offer_of(handlers)
+        self._options = options
+        self._service: RunnerService | None = None
+        self._thread: JoinableThread | None = None
+        self._up = threading.Event()
+        self._problem: BaseException | None = None
+
+    @property
+    def facets(self) -> list[str]:
+        """What it does: facets with a handler, agents that it answers for."""
+        return self._offer.names
+
+    def __enter__(self) -> Worker:
+        self._begin()
+        self._up.wait()
+        self._check()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+        self._check()
+
+    async def __aenter__(self) -> Worker:
+        self._begin()  # here, so that the service knows this loop
+        await asyncio.to_thread(self._up.wait)
+        self._check()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self._end)
+        self._check()
+
+    def _begin(self) -> None:
+        store = self._store()
+        bridges = bridge_service(store, self._settings, self._offer)
+        self._service = make_service(
+            store,
+            self._settings,
+            self._offer.handlers,
+            self._options,
+            Notices(started=self._up.set),
+            hosts=hosted_names(bridges, self._settings, self._offer),
+        )
+        service = self._service
+
+        def work() -> None:
+            try:
+                with ExitStack() as stack:
+                    for module in self._offer.agents:
+                        stack.enter_context(TurnStaff(store, self._settings, module))
+                    stack.enter_context(bridges)
+                    service.start()
+            except BaseException as error:
+                self._problem = error
+            finally:
+                self._up.set()
+
+        self._thread = JoinableThread(work, "afl-worker")
+        self._thread.start()
+
+    def _end(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _check(self) -> None:
+        """What ended the worker is raised where its block begins or ends."""
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            raise problem

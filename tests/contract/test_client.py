@@ -1,0 +1,290 @@
+"""What the client promises, on SQLite, on PostgreSQL and over HTTP, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clients import opened_client
+from support.dashboards import served, settings_for
+
+import afl
+from afl.client import AsyncClient, connect
+from afl.kernel.errors import CapabilityError, InputError, NotFoundError
+from afl.kernel.settings import Settings
+from afl.operations.program.library import publish_source
+from afl.operations.program.submission import RunExists
+from afl.operations.run.run_store import opened
+
+QUIZ = """
+event facet Ask(question: String) => (answer: String)
+
+workflow Quiz(question: String = "why?") => (answer: String) andThen {
+    asked = Ask(question = $.question)
+    yield Quiz(answer = asked.answer)
+}
+"""
+
+ORDER = """
+event facet Paid(order: String) => (amount: Double) with Signal("paid")
+event facet Check(amount: Double) => (ok: Boolean) with Human("finance")
+
+workflow Order(order: String) => (amount: Double, ok: Boolean) andThen {
+    stated = sys.Publish(name = "stage", value = "waits for the money")
+    paid = Paid(order = $.order)
+    checked = Check(amount = paid.amount)
+    yield Order(amount = paid.amount, ok = checked.ok)
+}
+"""
+
+
+def shout(question: str) -> dict[str, str]:
+    if question == "fail":
+        raise ValueError("no such question")
+    return {"answer": question.upper()}
+
+
+@dataclass
+class Place:
+    """Where clients connect to, and the store behind it, for workers."""
+
+    settings: Settings
+    store: Settings
+    synchronous: bool
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[AsyncClient]:
+        async with opened_client(self.settings, synchronous=self.synchronous) as client:
+            yield client
+
+    @asynccontextmanager
+    async def working(self, handlers: Any = None) -> AsyncIterator[AsyncClient]:
+        """A client beside a worker."""
+        async with (
+            opened_client(self.store) as beside,
+            beside.worker(handlers or {"Ask": shout}),
+            self.client() as client,
+        ):
+            yield client
+
+
+@pytest.fixture(params=["sqlite", "postgres", "http"])
+def where(request: pytest.FixtureRequest) -> Iterator[tuple[Settings, Settings]]:
+    with ExitStack() as stack:
+        kind = "postgres" if request.param == "postgres" else "sqlite"
+        store = settings_for(request.getfixturevalue(f"empty_{kind}_url"))
+        if request.param != "http":
+            yield store, store
+            return
+        url = stack.enter_context(served(store))
+        yield settings_for(store.store, server=url), store
+
+
+@pytest.fixture(params=["async", "sync"])
+def place(request: pytest.FixtureRequest, where: tuple[Settings, Settings]) -> Place:
+    return Place(*where, synchronous=request.param == "sync")
+
+
+Story = Callable[[], Awaitable[None]]
+
+
+def told(story: Story) -> None:
+    asyncio.run(_bounded(story))
+
+
+async def _bounded(story: Story) -> None:
+    async with asyncio.timeout(60):
+        await story()
+
+
+def test_a_run_is_started_awaited_looked_at_and_found(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "quiz.afl"
+    file.write_text(QUIZ)
+
+    async def story() -> None:
+        async with place.working() as flow:
+            handle = await flow.start(file, "Quiz", question="so?")
+            assert await handle.result(timeout=30) == {"answer": "SO?"}
+            assert await flow.run(QUIZ, inputs={"question": "a"}, timeout=30) == {"answer": "A"}
+            assert (await handle.status()).state == "completed"
+            assert [each.name for each in await handle.steps()] == ["asked"]
+            assert (await handle.why()).code == "run-completed"
+            assert await (await flow.get(handle.id)).result() == {"answer": "SO?"}
+            assert await flow.query(handle.id, "asked") == {"answer": "SO?"}
+            assert handle.id in [each.run for each in await flow.list(state="completed", workflow="Quiz")]
+            assert await flow.list(since=datetime.now(UTC) + timedelta(hours=1)) == []
+            with pytest.raises(NotFoundError):
+                await flow.get("nothing")
+
+    told(story)
+
+
+def test_the_same_id_is_the_same_run(place: Place) -> None:
+    async def story() -> None:
+        async with place.working() as flow:
+            every = await asyncio.gather(*(flow.start(QUIZ, question="a", id="day-1") for _ in range(8)))
+            assert {each.id for each in every} == {"day-1"}
+            assert await every[0].result(timeout=30) == {"answer": "A"}
+            again = await flow.start(QUIZ, question="a", id="day-1")
+            assert await again.result() == {"answer": "A"}
+            defaults = await flow.start(QUIZ, id="day-2")
+            assert (await flow.start(QUIZ, question="why?", id="day-2")).id == defaults.id
+            with pytest.raises(RunExists, match=r"id 'day-1'.* differs in its inputs"):
+                await flow.start(QUIZ, question="b", id="day-1")
+            with pytest.raises(RunExists, match=r"Quiz.* start of Order differs in its workflow and program"):
+                await flow.start(ORDER, order="1", id="day-1")
+            with pytest.raises(InputError, match="without spaces and slashes"):
+                await flow.start(QUIZ, id="a/b")
+            assert len(await flow.list()) == 2
+
+    told(story)
+
+
+def test_runs_are_told_apart_by_names_and_tags(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            tagged = {"team": "data", "day": "2026-11-16"}
+            one = await flow.start(QUIZ, name="the first one", tags=tagged)
+            two = await flow.start(QUIZ, tags={"team": "data"})
+            await flow.start(QUIZ)
+            line = await one.status()
+            assert (line.name, line.tags) == ("the first one", tagged)
+            assert [each.run for each in await flow.list(tags={"team": "data"})] == [two.id, one.id]
+            assert [each.run for each in await flow.list(tags=tagged, state="created")] == [one.id]
+            assert await flow.list(tags={"team": "dat"}) == []
+            assert [each.run for each in await flow.list(text="FIRST")] == [one.id]
+            for tags in ({"a=b": "c"}, {"a": 1}, {"": "x"}, dict.fromkeys(map(str, range(21)), "x")):
+                with pytest.raises(InputError):
+                    await flow.start(QUIZ, tags=tags)  # type: ignore[arg-type]
+            assert len(await flow.list()) == 3
+
+    told(story)
+
+
+def test_signals_queries_and_approvals(place: Place) -> None:
+    async def story() -> None:
+        async with place.working() as flow:
+            handle = await flow.start(ORDER, order="7")
+            await handle.signal("paid", {"amount": 9.5}, id="first")
+            await flow.signal(handle.id, "paid", {"amount": 9.5}, id="first")
+            while not (waiting := await flow.approvals(run=handle.id)):
+                await asyncio.sleep(0.02)
+            assert await handle.query("stage") == "waits for the money"
+            await flow.approve(waiting[0].id, {"ok": True})
+            assert await handle.result(timeout=30) == {"amount": 9.5, "ok": True}
+
+    told(story)
+
+
+def test_what_failed_is_raised_with_the_traceback_of_the_handler(place: Place) -> None:
+    async def story() -> None:
+        async with place.working() as flow:
+            handle = await flow.start(QUIZ, question="fail")
+            with pytest.raises(afl.RunFailed) as failed:
+                await handle.result(timeout=30)
+            assert "no such question" in str(failed.value)
+            assert "in shout" in failed.value.traceback
+            assert (await handle.retry()).steps == 1
+
+    told(story)
+
+
+def test_a_run_is_paused_canceled_and_awaited_no_longer_than_asked(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            handle = await flow.start(QUIZ)
+            assert (await handle.pause()).state == "paused"
+            assert (await handle.unpause()).changed
+            with pytest.raises(TimeoutError, match=handle.id):
+                await handle.result(timeout=0.05)
+            awaited = asyncio.create_task(handle.result(timeout=30))
+            await handle.cancel()
+            with pytest.raises(afl.RunCanceled, match=r"cancell?ed by") as ended:
+                await awaited
+            assert ended.value.run == handle.id
+
+    told(story)
+
+
+def test_sources_of_every_kind(place: Place, tmp_path: Path) -> None:
+    compiled = afl.emit_dict(afl.parse(QUIZ))
+    with opened(place.store) as store:
+        publish_source(store, QUIZ, name="quiz")
+
+    async def story() -> None:
+        async with place.working() as flow:
+            assert await flow.run("Quiz", question="named", timeout=30) == {"answer": "NAMED"}
+            if not place.settings.server:
+                assert await flow.run(compiled, question="c", timeout=30) == {"answer": "C"}
+            with pytest.raises(afl.CompileError, match=r"wrong\.afl:1:10") as refused:
+                (tmp_path / "wrong.afl").write_text("workflow {}")
+                await flow.start(tmp_path / "wrong.afl")
+            assert [each.line for each in refused.value.diagnostics] == [1]
+            for wrong in ("no such file.afl", "two words", ""):
+                with pytest.raises(InputError):
+                    await flow.start(wrong)
+            with pytest.raises(InputError, match="given twice"):
+                await flow.start(QUIZ, inputs={"question": "a"}, question="b")
+            named = QUIZ.replace('question: String = "why?"', "name: String").replace("$.question", "$.name")
+            with pytest.raises(InputError, match=r"name= is an option of start.*inputs=\{'name': ...\}"):
+                await flow.start(named, name="Ada")
+            assert (await flow.start(named, inputs={"name": "Ada"})).workflow == "Quiz"
+            with pytest.raises(InputError, match="has no zone"):
+                await flow.list(since=datetime(2026, 1, 1))
+
+    told(story)
+
+
+def test_the_log_is_followed_until_the_run_is_over(place: Place) -> None:
+    source = QUIZ.replace("asked =", 'sys.log("asking")\n    asked =')
+
+    async def story() -> None:
+        async with place.working() as flow:
+            handle = await flow.start(source, question="a")
+            assert [line.message async for line in handle.logs(follow=True)] == ["asking"]
+            assert [line.message async for line in handle.logs()] == ["asking"]
+
+    told(story)
+
+
+def test_a_worker_takes_functions_objects_and_lists_of_them(place: Place) -> None:
+    class Desk:
+        def __init__(self, mark: str) -> None:
+            self._mark = mark
+
+        @afl.handler("Ask")
+        async def ask(self, question: str) -> dict[str, str]:
+            return {"answer": question + self._mark}
+
+    @afl.handler("other.Facet")
+    def other() -> None: ...
+
+    async def story() -> None:
+        async with place.working([Desk("!"), other]) as flow:
+            assert await flow.run(QUIZ, question="a", timeout=30) == {"answer": "a!"}
+        async with place.client() as flow:
+            if place.settings.server:
+                with pytest.raises(CapabilityError):
+                    async with flow.worker([other]):
+                        pass
+            else:
+                async with flow.worker([other, Desk("?")]) as worker:
+                    assert worker.facets == ["other.Facet", "Ask"]
+
+    told(story)
+
+
+def test_a_path_and_nothing_at_all_name_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(tmp_path / "a.db") as flow:
+        run = flow.start(QUIZ, question="a").id
+    with connect(f"sqlite:///{tmp_path}/a.db") as flow:
+        assert [each.run for each in flow.list()] == [run]
+    monkeypatch.setenv("AFL_STORE", f"sqlite:///{tmp_path}/a.db")
+    with connect() as flow:
+        assert flow.get(run[:20]).id == run
