@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from afl.ast import WhenCase as WhenCase
     from afl.ast import WorkflowDecl as WorkflowDecl
     from afl.ast import YieldStmt as YieldStmt
-    from afl.client import AsyncClient as AsyncClient
-    from afl.client import AsyncRunHandle as AsyncRunHandle
-    from afl.client import Client as Client
-    from afl.client import RunHandle as RunHandle
-    from afl.client import connect as connect
+    from afl.client.async_client import AsyncClient as AsyncClient
+    from afl.client.async_handle import AsyncRunHandle as AsyncRunHandle
+    from afl.client.client import Client as Client
+    from afl.client.connection import connect as connect
+    from afl.client.handle import RunHandle as RunHandle
     from afl.client.outcome import RunCanceled as RunCanceled
     from afl.config import AFLConfig as AFLConfig
     from afl.config import MongoDBConfig as MongoDBConfig
@@ -99,7 +99,11 @@ _HOMES = {
         "StepStmt SysAssertStmt SysLogStmt TypeRef UnaryExpr UsesDecl WhenBlock WhenCase "
         "WorkflowDecl YieldStmt "
     ),
-    "afl.client": "AsyncClient AsyncRunHandle Client RunHandle connect",
+    "afl.client.async_client": "AsyncClient",
+    "afl.client.async_handle": "AsyncRunHandle",
+    "afl.client.client": "Client",
+    "afl.client.connection": "connect",
+    "afl.client.handle": "RunHandle",
     "afl.client.outcome": "RunCanceled",
     "afl.config": "AFLConfig MongoDBConfig load_config",
     "afl.emitter": "JSONEmitter emit_dict emit_json",

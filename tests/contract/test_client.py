@@ -15,7 +15,8 @@ from support.clients import opened_client
 from support.dashboards import served, settings_for
 
 import afl
-from afl.client import AsyncClient, connect
+from afl.client.async_client import AsyncClient
+from afl.client.connection import connect
 from afl.kernel.errors import CapabilityError, InputError, NotFoundError
 from afl.kernel.settings import Settings
 from afl.operations.program.library import publish_source

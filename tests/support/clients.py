@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, cast
 
-from afl.client import AsyncClient, Connection
+from afl.client.async_client import AsyncClient
+from afl.client.connection import Connection
 from afl.kernel.settings import Settings
 
 

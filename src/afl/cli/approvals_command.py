@@ -13,8 +13,8 @@ from afl.cli.approval_text import print_approval
 from afl.cli.clients import client_for
 from afl.cli.console import Table, can_ask, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command, unless_subcommand
+from afl.client.store_client import OperationsClient
 from afl.kernel.clock import wall_ms
-from afl.operations.client import OperationsClient
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse

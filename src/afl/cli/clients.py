@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
+from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.observing import start_tracing
 from afl.kernel.settings import Settings, load_settings
-from afl.operations.client import OperationsClient, open_client
 
 _SERVERS_OWN = ("bus", "project")
 

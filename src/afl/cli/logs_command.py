@@ -12,8 +12,9 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import output
+from afl.client.run_waits import read_log
 from afl.operations.run.run_log import LogLine
-from afl.operations.run.waiting import read_log, wait_a_while
+from afl.operations.run.waiting import wait_a_while
 from afl.operations.spans import clock
 
 _LEVELS = {"error": "red", "warning": "yellow"}

@@ -12,10 +12,10 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import chosen
 from afl.cli.console import errors, output, print_json, say
+from afl.client.store_client import open_client
 from afl.kernel.errors import InputError
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import load_settings
-from afl.operations.client import open_client
 from afl.operations.doctor.diagnosis import diagnose
 from afl.operations.doctor.store_checks import Finding, Level
 from afl.operations.run.control import prune as prune_runs

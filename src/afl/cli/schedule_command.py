@@ -12,7 +12,7 @@ from afl.cli import options
 from afl.cli.clients import chosen, client_for
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.programs import prepare
-from afl.operations.client import OperationsClient, open_client
+from afl.client.store_client import OperationsClient, open_client
 from afl.operations.spans import date
 from afl.operations.work import timetable
 from afl.operations.work.timetable import CatchUp, WorkflowSchedule

@@ -12,11 +12,11 @@ from afl.cli.clients import chosen, client_for
 from afl.cli.console import duration, print_json, say
 from afl.cli.failures import failure_text
 from afl.cli.programs import prepare
+from afl.client.run_waits import wait_for_run
+from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.errors import InputError
-from afl.operations.client import OperationsClient, open_client
 from afl.operations.program.submission import submit_source
 from afl.operations.run import waiting
-from afl.operations.run.waiting import wait_for_run
 from afl.operations.spans import read_span
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure

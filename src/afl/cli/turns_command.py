@@ -17,14 +17,14 @@ from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command
 from afl.cli.turns_transcript import event_text, print_transcript, reason_text, status_text
 from afl.cli.turns_work import chat, worker
+from afl.client.store_client import open_client
+from afl.client.turn_waits import wait_for_delivery
 from afl.kernel.settings import load_settings
-from afl.operations.client import open_client
 from afl.operations.spans import ago, date
 from afl.operations.turn import turn_reasons, turn_view, turn_wait
 from afl.operations.turn import turns as operations
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
-from afl.operations.turn.turn_wait import wait_for_delivery
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
 

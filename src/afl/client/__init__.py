@@ -5,14 +5,7 @@
         result = await handle.result(timeout=60)
 
 `with` instead of `async with` gives a client whose methods are not coroutines. `connection` opens one; `async_client`
-and `async_handle` have its methods, from which `client` and `handle` are generated; `calls` and `async_calls` call
-operations and wait.
+and `async_handle` have its methods, from which `client` and `handle` are generated. `calls` and `async_calls` call
+operations and wait, by a `store_client` or an `http_client`, which the command line, the dashboard and MCP use as well.
+Nothing is imported here: a command needs only some of it.
 """
-
-from afl.client.async_client import AsyncClient
-from afl.client.async_handle import AsyncRunHandle
-from afl.client.client import Client
-from afl.client.connection import Connection, connect
-from afl.client.handle import RunHandle
-
-__all__ = ["AsyncClient", "AsyncRunHandle", "Client", "Connection", "RunHandle", "connect"]

@@ -11,8 +11,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from afl.client.calls import open_store
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
+from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.settings import Settings
-from afl.operations.client import OperationsClient, StoreClient
 from afl.operations.run.waiting import RunEnd
 from afl.runtime.persistence import PersistenceAPI
 

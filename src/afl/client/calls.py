@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from afl.client.run_waits import wait_for_run
+from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.errors import CapabilityError
 from afl.kernel.settings import Settings
-from afl.operations.client import OperationsClient, StoreClient
-from afl.operations.run.waiting import RunEnd, wait_for_run
+from afl.operations.run.waiting import RunEnd
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")

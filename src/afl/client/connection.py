@@ -11,8 +11,8 @@ from afl.client.async_calls import AsyncCalls
 from afl.client.async_client import AsyncClient
 from afl.client.calls import Calls
 from afl.client.client import Client
+from afl.client.store_client import open_client
 from afl.kernel.settings import Settings, load_settings
-from afl.operations.client import open_client
 
 
 def connect(

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from afl.client.store_client import StoreClient
 from afl.dashboard.api.requests import is_api
 from afl.dashboard.middleware import METRICS, refuse
 from afl.dashboard.sessions import COOKIE, Sessions, cookie_of
@@ -24,7 +25,6 @@ from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role, operator
-from afl.operations.client import StoreClient
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN_PATHS = ("/login", "/static/", "/health", "/favicon.ico")

@@ -16,10 +16,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
+from afl.client.http_client import VERSION_HEADER
 from afl.dashboard.api.requests import is_api, refusal
 from afl.dashboard.rendering import ENVIRONMENT, theme_of
 from afl.kernel.errors import AgentFlowError
-from afl.operations.http_client import VERSION_HEADER
 from afl.operations.problems import Problem, problem_of
 
 METRICS = "/metrics"

@@ -19,13 +19,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from afl import __version__
+from afl.client.store_client import StoreClient
 from afl.dashboard.sessions import COOKIE, cookie_of
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
 from afl.operations.access import Role
 from afl.operations.catalogue import operation_of
-from afl.operations.client import StoreClient
 from afl.operations.operation import Needs, Operation
 from afl.operations.run.run_summary import Badges
 from afl.operations.run.run_summary import badges as count

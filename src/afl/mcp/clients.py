@@ -8,11 +8,11 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from anyio import to_thread
 from mcp.server.mcpserver import Context
 
+from afl.client.http_client import HttpClient
+from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.errors import Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations.access import Caller, Users
-from afl.operations.client import OperationsClient, StoreClient
-from afl.operations.http_client import HttpClient
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from afl import __version__
+from afl.client.store_client import OperationsClient, StoreClient, open_client
 from afl.kernel.address import is_loopback, listening_socket
 from afl.kernel.errors import AccessError, Unauthenticated
 from afl.kernel.settings import Settings
@@ -38,7 +39,6 @@ from afl.mcp.resources import add_resources, listed
 from afl.mcp.tools import all_tools
 from afl.operations import audit
 from afl.operations.access import Caller, Role, TokenCheck, Users, check_address, load_users
-from afl.operations.client import OperationsClient, StoreClient, open_client
 from afl.operations.web_server import server_config
 
 _INSTRUCTIONS = """AgentFlow runs typed workflows durably: a run survives crashes, and its steps are done by agents.

@@ -15,13 +15,13 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
+from afl.client.store_client import StoreClient
 from afl.dashboard import live
 from afl.dashboard import live as lookout
 from afl.dashboard.live import BackgroundPoll, Sources
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
 from afl.operations.access import Role
-from afl.operations.client import StoreClient
 from afl.operations.operation import Needs
 from afl.operations.parameters import LONGEST_SOURCE
 

@@ -9,10 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, TOKENS, client_of, served, settings_for, with_users
 
+from afl.client.store_client import StoreClient
 from afl.kernel.errors import StoreUnavailable
 from afl.operations import audit
 from afl.operations.access import Role
-from afl.operations.client import StoreClient
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml;q=0.9"}
 SECRET = "s3cret of a trace"

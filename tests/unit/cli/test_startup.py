@@ -31,7 +31,7 @@ OTHER_PARTS = (
     "afl.devstack",
 )
 CLIENTS = (
-    *("afl.operations.http_client", "http.client", "http.server", "httpx", "starlette", "opentelemetry"),
+    *("afl.client.http_client", "http.client", "http.server", "httpx", "starlette", "opentelemetry"),
     *(
         "anthropic",
         "psycopg",

@@ -12,13 +12,13 @@ from starlette.responses import JSONResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
+from afl.client.store_client import StoreClient
 from afl.kernel.errors import AccessError, AgentFlowError, Unauthenticated
 from afl.kernel.settings import load_settings
 from afl.mcp import server
 from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
 from afl.mcp.server import TokenMiddleware
 from afl.operations.access import RateLimiter, Role, TokenCheck, User, Users, hash_token, network_of
-from afl.operations.client import StoreClient
 from afl.operations.run.run_list import list_runs
 from afl.runtime.memory_store import MemoryStore
 

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from support.agents import DOUBLE
 from support.mcp_clients import good, tell
 
+from afl.client.store_client import StoreClient
 from afl.kernel.errors import StoreUnavailable
-from afl.operations.client import StoreClient
 from afl.runtime.memory_store import MemoryStore
 
 

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
+from afl.client.store_client import StoreClient
 from afl.kernel.errors import AgentFlowError, Forbidden, HeldError, InputError, StoreUnavailable
 from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
 from afl.operations.catalogue import OPERATIONS, PUBLIC, named, operation_of
-from afl.operations.client import StoreClient
 from afl.operations.operation import Operation
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
 from afl.operations.program.submission import start_workflow

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from afl.client.run_waits import read_log, wait_for_run
+from afl.client.store_client import StoreClient
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.ids import sortable_id
 from afl.kernel.settings import load_settings
-from afl.operations.client import StoreClient
 from afl.operations.program.submission import RunExists, submit_source
 from afl.operations.run import control
-from afl.operations.run.waiting import read_log, wait_for_run
 from afl.runtime.entities import LogDefinition, RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from afl.client import turn_waits
 from afl.operations.turn import turn_reasons, turn_wait
 from afl.operations.turn.turn_reasons import TurnReason
 
@@ -32,7 +33,7 @@ class SlowClient:
 @pytest.mark.parametrize("code", ["turn-dispatched", "turn-queued", "turn-agent-inactive"])
 def test_it_is_told_once_and_soon_that_nobody_works(code: str) -> None:
     client, told = SlowClient(code), []
-    assert turn_wait.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
+    assert turn_waits.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
     assert told == [client.reason] and client.whys == 1
     assert client.looks == [2.0, 20.0, 20.0]
 
@@ -40,17 +41,17 @@ def test_it_is_told_once_and_soon_that_nobody_works(code: str) -> None:
 @pytest.mark.parametrize("code", ["turn-running", "turn-waits-for-tool", "turn-success"])
 def test_nothing_is_told_of_a_turn_that_takes_its_time(code: str) -> None:
     client, told = SlowClient(code), list[TurnReason]()
-    assert turn_wait.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
+    assert turn_waits.wait_for_delivery(client, "turn_1", stands=told.append) is DONE
     assert told == []
 
 
 def test_whoever_does_not_want_to_know_is_not_told() -> None:
     client = SlowClient("turn-dispatched")
-    assert turn_wait.wait_for_delivery(client, "turn_1") is DONE
+    assert turn_waits.wait_for_delivery(client, "turn_1") is DONE
     assert client.whys == 0 and client.looks == [20.0] * 3
 
 
 def test_a_short_time_is_kept() -> None:
     client = SlowClient("turn-dispatched")
-    assert turn_wait.wait_for_delivery(client, "turn_1", 0, stands=lambda reason: None) is None
+    assert turn_waits.wait_for_delivery(client, "turn_1", 0, stands=lambda reason: None) is None
     assert client.looks == [0.0] and client.whys == 0

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl import __version__
+from afl.client.http_client import KEY_HEADER
 from afl.dashboard.api.requests import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
 from afl.operations import serialization
 from afl.operations.catalogue import API, PUBLIC
-from afl.operations.http_client import KEY_HEADER
 from afl.operations.operation import Operation
 from afl.operations.problems import Refusal
 

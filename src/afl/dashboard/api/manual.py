@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from afl import __version__
+from afl.client.http_client import KEY_HEADER
 from afl.dashboard.api.requests import DOCS, is_required, outer_parameters
 from afl.dashboard.rendering import page
 from afl.kernel.errors import MissingExtraError
 from afl.operations import serialization
 from afl.operations.catalogue import API, PUBLIC
-from afl.operations.http_client import KEY_HEADER
 from afl.operations.operation import Operation
 
 OPENAPI = f"{API}/openapi.json"

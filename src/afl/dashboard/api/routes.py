@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
+from afl.client.store_client import StoreClient
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.dashboard.api.requests import read_arguments, success
 from afl.operations.catalogue import API, PUBLIC
-from afl.operations.client import StoreClient
 from afl.operations.operation import Operation
 
 

@@ -1,20 +1,18 @@
-"""Waiting for the end of a run, and for its next log entries. A remote client waits by repeated long polls."""
+"""Waiting for the ends of runs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from afl.kernel.errors import NotFoundError
-from afl.operations.client import OperationsClient
 from afl.operations.parameters import LongPoll
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, failed_attempts
-from afl.operations.run.run_log import OVERLAP, LogLine, LogPage, read_page
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
@@ -107,47 +105,3 @@ def _end(store: PersistenceAPI, run: RunDefinition) -> RunEnd:
         duration_ms=max(0, (run.ended or run.updated) - run.created),
         attempts=failed_attempts(store, run),
     )
-
-
-A_WHILE = 20.0
-_NEWS_SECONDS = 5.0
-_BATCH = 1_000
-
-
-def wait_for_run(client: OperationsClient, run: str, timeout: float | None = None) -> RunEnd:
-    """Where a run stands when it is over, or when so many seconds are."""
-    left = countdown(timeout)
-    while True:
-        seconds = left()
-        end = client.call(wait_a_while, run, min(seconds, A_WHILE))
-        if not end.timed_out or seconds <= A_WHILE:
-            return end
-
-
-def read_log(client: OperationsClient, run: str, *, follow: bool = False) -> Iterator[LogLine]:
-    """What a run logged so far, and with `follow` what it logs from now on, until it is over."""
-    highest, seen = 0, dict[str, None]()
-    while True:
-        page = LogPage([], max(0, highest - OVERLAP), False)
-        full = True
-        while full:
-            page = client.call(read_page, run, after=page.position, limit=_BATCH)
-            full = len(page.lines) == _BATCH
-            for line in page.lines:
-                if line.id not in seen:
-                    seen[line.id] = None
-                    yield line
-        if not follow or page.over:
-            return
-        highest = max(highest, page.position)
-        for old in list(seen)[: -2 * OVERLAP]:
-            del seen[old]
-        client.call(read_page, run, after=highest, limit=1, wait=_NEWS_SECONDS)
-
-
-def countdown(timeout: float | None) -> Callable[[], float]:
-    """How many seconds are left, whenever it is asked."""
-    if timeout is None:
-        return lambda: float("inf")
-    until = time.monotonic() + timeout
-    return lambda: max(0.0, until - time.monotonic())

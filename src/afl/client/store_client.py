@@ -112,7 +112,7 @@ class StoreClient:
 def open_client(settings: Settings, *, create: bool = False) -> Iterator[OperationsClient]:
     """An HttpClient if the settings name a server, else a StoreClient on their store."""
     if settings.server:
-        remote = importlib.import_module("afl.operations.http_client")  # HTTP takes a while to import
+        remote = importlib.import_module("afl.client.http_client")  # HTTP takes a while to import
         yield remote.HttpClient(settings.server, settings.token)
         return
     with ExitStack() as stack:
