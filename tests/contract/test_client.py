@@ -95,7 +95,7 @@ def place(request: pytest.FixtureRequest, where: tuple[Settings, Settings]) -> P
 Story = Callable[[], Awaitable[None]]
 
 
-def told(story: Story) -> None:
+def tell(story: Story) -> None:
     asyncio.run(_bounded(story))
 
 
@@ -123,7 +123,7 @@ def test_a_run_is_started_awaited_looked_at_and_found(place: Place, tmp_path: Pa
             with pytest.raises(NotFoundError):
                 await flow.get("nothing")
 
-    told(story)
+    tell(story)
 
 
 def test_the_same_id_is_the_same_run(place: Place) -> None:
@@ -144,7 +144,7 @@ def test_the_same_id_is_the_same_run(place: Place) -> None:
                 await flow.start(QUIZ, id="a/b")
             assert len(await flow.list()) == 2
 
-    told(story)
+    tell(story)
 
 
 def test_runs_are_told_apart_by_names_and_tags(place: Place) -> None:
@@ -165,7 +165,7 @@ def test_runs_are_told_apart_by_names_and_tags(place: Place) -> None:
                     await flow.start(QUIZ, tags=tags)  # type: ignore[arg-type]
             assert len(await flow.list()) == 3
 
-    told(story)
+    tell(story)
 
 
 def test_signals_queries_and_approvals(place: Place) -> None:
@@ -180,7 +180,7 @@ def test_signals_queries_and_approvals(place: Place) -> None:
             await flow.approve(waiting[0].id, {"ok": True})
             assert await handle.result(timeout=30) == {"amount": 9.5, "ok": True}
 
-    told(story)
+    tell(story)
 
 
 def test_what_failed_is_raised_with_the_traceback_of_the_handler(place: Place) -> None:
@@ -193,7 +193,7 @@ def test_what_failed_is_raised_with_the_traceback_of_the_handler(place: Place) -
             assert "in shout" in failed.value.traceback
             assert (await handle.retry()).steps == 1
 
-    told(story)
+    tell(story)
 
 
 def test_a_run_is_paused_canceled_and_awaited_no_longer_than_asked(place: Place) -> None:
@@ -210,7 +210,7 @@ def test_a_run_is_paused_canceled_and_awaited_no_longer_than_asked(place: Place)
                 await awaited
             assert ended.value.run == handle.id
 
-    told(story)
+    tell(story)
 
 
 def test_sources_of_every_kind(place: Place, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_sources_of_every_kind(place: Place, tmp_path: Path) -> None:
             with pytest.raises(InputError, match="has no zone"):
                 await flow.list(since=datetime(2026, 1, 1))
 
-    told(story)
+    tell(story)
 
 
 def test_the_log_is_followed_until_the_run_is_over(place: Place) -> None:
@@ -251,7 +251,65 @@ def test_the_log_is_followed_until_the_run_is_over(place: Place) -> None:
             assert [line.message async for line in handle.logs(follow=True)] == ["asking"]
             assert [line.message async for line in handle.logs()] == ["asking"]
 
-    told(story)
+    tell(story)
+
+
+def test_events_are_told_once_each_and_read_on_from_any_position(place: Place) -> None:
+    source = ORDER.replace("stated =", 'sys.log("begun")\n    stated =')
+
+    async def story() -> None:
+        async with place.working() as flow:
+            handle = await flow.start(source, order="7")
+            told = []
+            async for event in handle.events():
+                told.append(event)
+                if (event.kind, event.step) == ("step-waiting", "paid"):
+                    await handle.signal("paid", {"amount": 1.5})
+                elif event.kind == "step-waiting":
+                    assert event.message == "human:finance"
+                    (asked,) = await flow.approvals(run=handle.id)
+                    await flow.approve(asked.id, {"ok": False})
+            assert [(each.kind, each.step) for each in told if each.kind != "log"] == [
+                ("step-completed", "stated"),
+                ("step-waiting", "paid"),
+                ("step-completed", "paid"),
+                ("step-waiting", "checked"),
+                ("step-completed", "checked"),
+                ("run-completed", ""),
+            ]
+            logged = [each.message for each in told if each.kind == "log"]
+            assert (len(logged), logged[0]) == (2, "begun") and logged[1].startswith("approved by ")
+            assert told[-1].ends_run and "run-completed" in str(told[-1])
+            for number, event in enumerate(told):
+                assert [each async for each in handle.events(after=event.position)] == told[number + 1 :]
+            with pytest.raises(InputError):
+                [each async for each in handle.events(after="somewhere")]
+
+    tell(story)
+
+
+def test_the_history_has_what_people_do_to_a_run(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            handle = await flow.start(QUIZ)
+            await handle.pause()
+            await handle.unpause()
+            await handle.cancel()
+            kinds = [each.kind async for each in handle.events()]
+            assert kinds == ["run-paused", "run-resumed", "run-canceled"]
+            await handle.retry()
+        async with place.working() as flow:
+            handle = await flow.get(handle.id)
+            assert await handle.result(timeout=30) == {"answer": "WHY?"}
+            last = [(each.kind, each.step) async for each in handle.events()][3:]
+            assert last == [
+                ("run-retried", ""),
+                ("step-started", "asked"),
+                ("step-completed", "asked"),
+                ("run-completed", ""),
+            ]
+
+    tell(story)
 
 
 def test_a_worker_takes_functions_objects_and_lists_of_them(place: Place) -> None:
@@ -278,7 +336,7 @@ def test_a_worker_takes_functions_objects_and_lists_of_them(place: Place) -> Non
                 async with flow.worker([other, Desk("?")]) as worker:
                     assert worker.facets == ["other.Facet", "Ask"]
 
-    told(story)
+    tell(story)
 
 
 def test_a_path_and_nothing_at_all_name_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,16 +9,19 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from afl.client.calls import open_store
+from afl.client.calls import LONG_POLL_SECONDS, PAGE_SIZE, PageT, open_store
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.settings import Settings
+from afl.operations.run.run_events import event_topics
 from afl.operations.run.waiting import RunEnd
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _THREADS = 3
+_POLLS = 32  # of a server: streams at a time, each while it waits
+_POLL_SECONDS = 2.0  # how long closing may have to wait for one
 
 
 class AsyncCalls:
@@ -28,6 +31,7 @@ class AsyncCalls:
         self._client = client
         self.settings = settings
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="afl-client")
+        self._polls = ThreadPoolExecutor(_POLLS, thread_name_prefix="afl-client-poll")
         self._ends: RunEndWaiters | None = None
 
     async def call(
@@ -38,11 +42,30 @@ class AsyncCalls:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What a function returns that blocks."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)
+        return await _on(self._threads, work)
+
+    async def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """The result of an operation of a server that waits; others are called meanwhile."""
+        return await _on(self._polls, partial(self._client.call, function, *args, **kwargs))
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
+
+    async def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
+        """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
+        ask = partial(self.call, function, run, after=after, limit=PAGE_SIZE)
+        if not wait:
+            return await ask()
+        if not isinstance(self._client, StoreClient):
+            return await self.poll(function, run, after=after, limit=PAGE_SIZE, wait=_POLL_SECONDS)
+        store = await self.in_thread(self.open_store)
+        with store.subscribe(event_topics(run)) as subscription:
+            page = await ask()
+            if page.is_empty and not page.over:
+                await subscription.wait_async(LONG_POLL_SECONDS)
+                page = await ask()
+            return page
 
     async def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""
@@ -51,7 +74,7 @@ class AsyncCalls:
                 store = await self.in_thread(self.open_store)
                 self._ends = self._ends or StoreRunEnds(store, self.in_thread)
             else:
-                self._ends = PolledRunEnds(self.call)
+                self._ends = PolledRunEnds(self.poll)
         try:
             async with asyncio.timeout(timeout):
                 return await self._ends.end_of(run)
@@ -62,4 +85,9 @@ class AsyncCalls:
         """End what waits, and the threads."""
         if self._ends is not None:
             await self._ends.close()
+        self._polls.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._threads.shutdown)
+
+
+async def _on(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, work)

@@ -11,15 +11,13 @@ from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
 from afl.operations.run.control import Change, Retried, cancel, pause, retry, unpause
 from afl.operations.run.query import query
+from afl.operations.run.run_events import RunEvent, read_events
 from afl.operations.run.run_list import RunLine
 from afl.operations.run.run_log import LogLine, read_page
 from afl.operations.run.run_tree import StepNode
 from afl.operations.run.run_view import RunView, show_run
 from afl.operations.run.signaling import send_signal
 from afl.runtime.signals import Delivery
-
-_BATCH = 1_000
-_LONG_POLL_SECONDS = 5.0
 
 
 class AsyncRunHandle:
@@ -58,13 +56,26 @@ class AsyncRunHandle:
         """What the run logged so far; with `follow` also what it logs from now on, until it is over."""
         position = 0
         while True:
-            wait = _LONG_POLL_SECONDS if follow else 0
-            page = await self._calls.call(read_page, self.id, after=position, limit=_BATCH, wait=wait)
+            page = await self._calls.next_page(read_page, self.id, position, wait=follow)
             for line in page.lines:
                 yield line
-            if not page.lines and (page.over or not follow):
+            if page.is_empty and (page.over or not follow):
                 return
             position = page.position
+
+    async def events(self, *, after: str = "") -> AsyncIterator[RunEvent]:
+        """What happens in the run: steps that start, wait, complete or fail, its log and progress, its end.
+
+        From its beginning, or from the `position` of an event that was seen before, until the run is over. Who reads on
+        from a position misses nothing and repeats nothing.
+        """
+        while True:
+            page = await self._calls.next_page(read_events, self.id, after, wait=True)
+            for event in page.events:
+                yield event
+            if page.is_empty and page.over:
+                return
+            after = page.position
 
     async def cancel(self) -> Change:
         """End the run, its tasks and the child runs that end with it."""

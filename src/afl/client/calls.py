@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.run_waits import wait_for_run
 from afl.client.store_client import OperationsClient, StoreClient
@@ -14,6 +14,23 @@ from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LONG_POLL_SECONDS = 5.0
+PAGE_SIZE = 1_000
+
+
+class Page(Protocol):
+    """A part of a stream."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, and so nothing more will come."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there."""
+
+
+PageT = TypeVar("PageT", bound=Page)
 
 
 def open_store(client: OperationsClient) -> PersistenceAPI:
@@ -37,6 +54,11 @@ class Calls:
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
+
+    def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
+        """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
+        seconds = LONG_POLL_SECONDS if wait else 0
+        return self._client.call(function, run, after=after, limit=PAGE_SIZE, wait=seconds)
 
     def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""

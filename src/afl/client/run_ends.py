@@ -15,7 +15,7 @@ from afl.runtime.persistence.topics import run_topic
 
 _POLL_SECONDS = 5.0  # a notification may be lost
 _RETRY_SECONDS = 0.5  # the store or the server is away
-_LONG_POLL_SECONDS = 5.0
+_LONG_POLL_SECONDS = 2.0
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 

@@ -39,6 +39,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("list_runs", "run.run_list:list_runs", "GET /runs", LOOK, "List runs"),
     _row("show_run", "run.run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
     _row("read_log", "run.run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
+    _row("read_events", "run.run_events:read_events", "GET /runs/{run}/events", LOOK, "Read what happened in a run", waits=True),
     _row("wait_for_run", "run.waiting:wait_a_while", "GET /runs/{run}/wait", LOOK, "Wait for the end of a run", waits=True),
     _row("wait_for_any", "run.waiting:wait_for_any", "POST /runs/wait", LOOK, "Wait for the end of some runs", waits=True),
     _row("submit_program", "program.submission:submit", "", ACT, "Start a compiled program", subject="run"),

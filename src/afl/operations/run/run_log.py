@@ -55,6 +55,11 @@ class LogPage:
     position: int
     over: bool
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there."""
+        return not self.lines
+
 
 def read_page(
     store: PersistenceAPI, run: Run, *, after: Position = 0, limit: Limit = 1_000, wait: LongPoll = 0

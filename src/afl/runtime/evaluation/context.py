@@ -15,6 +15,7 @@ from afl.runtime.evaluation.frame import Frame
 from afl.runtime.evaluation.step_memory import StepMemory
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.history import LONGEST_DETAIL, HistoryEvent, HistoryKind
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.declaration import Declaration
@@ -119,10 +120,19 @@ class ExecutionContext(StepMemory):
     def report(self, step: StepDefinition) -> None:
         """A step is over: tell the one that waits for it, which acts in the next iteration."""
         step.ended = self.now
+        if step.object_type == ObjectType.VARIABLE_ASSIGNMENT:
+            self.changes.history.append(self._end_of(step))
         waiting = paths.parent(step.id)
         if waiting:
             self.inbox.setdefault(waiting, []).append(step)
             self.agenda[waiting] = None
+
+    def _end_of(self, step: StepDefinition) -> HistoryEvent:
+        path = paths.relative(step.id, self.workflow_id)
+        if step.is_complete:
+            return HistoryEvent(HistoryKind.STEP_COMPLETED, self.now, path, step.facet_name)
+        error = str(step.transition.error or "")[:LONGEST_DETAIL]
+        return HistoryEvent(HistoryKind.STEP_FAILED, self.now, path, step.facet_name, error)
 
     def begin_children(self, step: StepDefinition, count: int) -> None:
         """Count a step's children anew: it is about to open that many."""

@@ -8,6 +8,7 @@ from afl.kernel.clock import wall_ms
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.context import ExecutionContext
+from afl.runtime.persistence.history import LONGEST_DETAIL, HistoryEvent, HistoryKind
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId
@@ -15,6 +16,20 @@ from afl.runtime.types import StepId
 
 def end_if_over(run: RunDefinition, context: ExecutionContext) -> None:
     """At a fixed point: write into the run's record what has become of it."""
+    _end_if_over(run, context)
+    if run.is_over:
+        context.changes.history.append(end_event(run))
+
+
+def end_event(run: RunDefinition) -> HistoryEvent:
+    """That a run ended, for its history."""
+    if run.state == RunnerState.COMPLETED:
+        return HistoryEvent(HistoryKind.RUN_COMPLETED, run.ended)
+    message = str((run.error or {}).get("message", ""))[:LONGEST_DETAIL]
+    return HistoryEvent(HistoryKind.RUN_FAILED, run.ended, detail=message)
+
+
+def _end_if_over(run: RunDefinition, context: ExecutionContext) -> None:
     root = context.cached(StepId(run.workflow_id))  # one that ended, ended here; it may be too big to read
     if root is not None and root.is_complete:
         run.state, run.ended = RunnerState.COMPLETED, wall_ms()

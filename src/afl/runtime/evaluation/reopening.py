@@ -16,6 +16,7 @@ from afl.kernel.errors import InputError
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.history import HistoryEvent, HistoryKind
 from afl.runtime.program import paths
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -46,6 +47,7 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
     run.state = RunnerState.RUNNING if steps else RunnerState.CREATED
     run.error, run.ended, run.outputs, run.settled = None, 0, {}, False
     run.updated, run.reason = wall_ms(), ""
+    changes.history.append(HistoryEvent(HistoryKind.RUN_RETRIED, run.updated))
     persistence.commit(changes)
     return tried or 1
 

@@ -12,7 +12,7 @@ from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.child_runs import unwanted_tasks
 from afl.runtime.evaluation.context import ExecutionContext
-from afl.runtime.evaluation.ending import end_failed, end_if_over
+from afl.runtime.evaluation.ending import end_event, end_failed, end_if_over
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluation.signals import receive_signals
 from afl.runtime.monitoring import tracing
@@ -137,6 +137,7 @@ class RunHold:
         if self.context.program.may_start_runs and not new:
             self.context.changes.updated_tasks += unwanted_tasks(self._persistence, self.context.workflow_id)
         end_failed(self.run, StepFailure(str(error), type(error).__name__, step=self.run.workflow_name))
+        self.context.changes.history.append(end_event(self.run))
         self._persistence.commit(self.context.changes)
         tracing.run_ended(self.run)
 

@@ -11,6 +11,7 @@ from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.handlers.child_run import ChildRunStart
 from afl.runtime.persistence.changes import EventDefinition, PublishedValue
+from afl.runtime.persistence.history import HistoryEvent, HistoryKind
 from afl.runtime.program import paths
 from afl.runtime.program.block import MixinUse
 from afl.runtime.program.built_in_steps import PUBLISH, TIMERS, published_name, set_timer
@@ -48,6 +49,7 @@ class EventTransmitHandler(StateHandler):
     def _wait_for(self, task: TaskDefinition, payload: dict[str, Any]) -> StateChangeResult:
         mine = self.context.offer(task)
         self.context.changes.add_created_task(task)
+        self._add_to_history(task)
         event = EventDefinition(
             id=EventId(task.uuid),
             step_id=self.step.id,
@@ -61,6 +63,13 @@ class EventTransmitHandler(StateHandler):
         if self.context.telemetry.enabled:
             self.context.telemetry.log_event_published(self.step, task.uuid, event.event_type)
         return self.stay()
+
+    def _add_to_history(self, task: TaskDefinition) -> None:
+        waits_for = task.via or (task.hold if task.hold == TaskHold.TIMER else "")
+        kind = HistoryKind.STEP_WAITING if waits_for else HistoryKind.STEP_STARTED
+        path = paths.relative(self.step.id, self.context.workflow_id)
+        event = HistoryEvent(kind, self.context.now, path, self.step.facet_name, waits_for)
+        self.context.changes.history.append(event)
 
     def _publish(self, payload: dict[str, Any]) -> None:
         name = published_name(payload)

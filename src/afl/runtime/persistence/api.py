@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.persistence.history import HistoryStore
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
 from afl.runtime.persistence.runs import ChildRunStore, ControlStore, RetentionStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
@@ -38,6 +39,7 @@ class PersistenceAPI(
     StepStore,
     EventStore,
     PublishedStore,
+    HistoryStore,
     TaskStore,
     AttemptStore,
     ClaimStore,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.runtime.entities import LogDefinition, RunDefinition, TaskDefinition
+from afl.runtime.persistence.history import HistoryEvent
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId, WorkflowId
 
@@ -49,6 +50,8 @@ class IterationChanges:
     With `run` set, the commit is fenced: it has an effect only if the stored run still has that epoch
     (`new_run` says that the run itself is to be inserted).
 
+    `history` is what happened to the run; it is stored if `run` is set.
+
     `created_runs` are child runs that nobody has begun. One that its `parent_step` started before stays as it is, but
     for `parent_told`; FencedError if the id is that of any other run.
     """
@@ -63,6 +66,7 @@ class IterationChanges:
     created_runs: list[RunDefinition] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
     published: dict[str, PublishedValue] = field(default_factory=dict)
+    history: list[HistoryEvent] = field(default_factory=list)
     removed: list[StepId] = field(default_factory=list)
     run: RunDefinition | None = None
     new_run: bool = False
@@ -142,6 +146,7 @@ class IterationChanges:
             self.created_runs,
             self.logs,
             self.published,
+            self.history,
             self.removed,
         ):
             gathered.clear()

@@ -26,6 +26,11 @@ def logs_topic(runner_id: str) -> str:
     return f"logs:{_fit(runner_id)}"
 
 
+def history_topic(workflow_id: str) -> str:
+    """What notifies when a commit of this run has added to its history."""
+    return f"history:{_fit(workflow_id)}"
+
+
 def _fit(name: str) -> str:
     """A name that cannot be part of a topic is known by its digest."""
     if name.isprintable() and len(name.encode()) <= _LONGEST:

@@ -91,6 +91,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("attempt_workflow_id_index", "workflow_id"),
     ],
     "published": [_index("published_name_index", "workflow_id", "name", unique=True)],
+    "history": [_index("history_number_index", "workflow_id", "number", unique=True)],
     "signals": [
         _index("signal_id_index", "workflow_id", "id", unique=True),
         _index(

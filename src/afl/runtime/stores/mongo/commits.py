@@ -12,9 +12,18 @@ from pymongo.database import Database
 from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
 from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState, ended_attempts
 from afl.runtime.persistence.changes import IterationChanges, subtree
-from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.persistence.history import history_text
+from afl.runtime.persistence.topics import (
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    history_topic,
+    logs_topic,
+    run_topic,
+    tasks_topic,
+)
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
 from afl.runtime.stores.mongo.connection import Document, Ticket
+from afl.runtime.stores.mongo.history import append_history
 from afl.runtime.stores.mongo.outcomes import closing
 from afl.runtime.stores.mongo.records import (
     event_document,
@@ -86,6 +95,7 @@ class _Writes:
         self._attempts = ended_attempts(changes.updated_tasks)
         self._logs = [log_document(log) for log in changes.logs]
         self._published = [publication(value) for value in changes.published.values()]
+        self._history = history_text(changes.history) if changes.history else ""
         self._removed = list(changes.removed)
 
     def place_tasks(self, ticket: Ticket) -> None:
@@ -113,6 +123,8 @@ class _Writes:
         _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
         _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
         _write(database, session, "published", self._published)
+        if self._history and self._run is not None:
+            append_history(database, session, self._run.workflow_id, self._history)
         append_logs(database, session, self._logs)
         write_attempts(database, session, self._attempts)
         for step_id in self._removed:
@@ -197,6 +209,8 @@ def _topics(changes: IterationChanges) -> set[str]:
     failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
     topics.update(logs_topic(each.workflow_id) for each in failed)
     run = changes.run
+    if run is not None and changes.history:
+        topics.add(history_topic(run.workflow_id))
     if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
         topics.add(run_topic(run.workflow_id))
     elif run is not None and not run.owner and not run.settled:

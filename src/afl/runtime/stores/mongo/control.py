@@ -12,10 +12,19 @@ from pymongo.database import Database
 from afl.kernel.clock import wall_ms
 from afl.runtime.entities import AttemptOutcome, RunnerState, TaskHold, TaskState, attempt_of
 from afl.runtime.persistence.changes import STEP_CONTINUE
-from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.persistence.history import HistoryKind
+from afl.runtime.persistence.topics import (
+    CANCEL_TOPIC,
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    history_topic,
+    run_topic,
+    tasks_topic,
+)
 from afl.runtime.stores.mongo.collections import Collections, counted, literal
 from afl.runtime.stores.mongo.commits import runner_end
 from afl.runtime.stores.mongo.connection import NOW, Document
+from afl.runtime.stores.mongo.history import append_run_event
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.tasks import UNTOLD, begins, elsewhere_or, write_attempts
 from afl.runtime.types import WorkflowId
@@ -41,11 +50,12 @@ class ControlCollection(Collections):
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
             database.tasks.update_many(open_tasks, [{"$set": _paused()}], session=session)
             _follow(database, session, run)
+            append_run_event(database, session, workflow_id, HistoryKind.RUN_PAUSED, reason)
             return True
 
         paused = self.connection.transaction(pause)
         if paused:
-            self._notify([run_topic(workflow_id)])
+            self._notify([run_topic(workflow_id), history_topic(workflow_id)])
         return paused
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
@@ -58,11 +68,12 @@ class ControlCollection(Collections):
             lists: list[str] = database.tasks.distinct("task_list_name", held, session=session)
             database.tasks.update_many(held, [{"$set": _going_on()}], session=session)
             _follow(database, session, run)
+            append_run_event(database, session, workflow_id, HistoryKind.RUN_RESUMED)
             return set(lists)
 
         lists = self.connection.transaction(unpause)
         if lists is not None:
-            self._notify([RUNS_TOPIC, ELSEWHERE_TOPIC, *map(tasks_topic, lists)])
+            self._notify([RUNS_TOPIC, ELSEWHERE_TOPIC, history_topic(workflow_id), *map(tasks_topic, lists)])
         return lists is not None
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
@@ -101,11 +112,12 @@ class ControlCollection(Collections):
             if run["runner_id"]:
                 end = runner_end(RunnerState.CANCELLED, now, workflow_id)
                 database.runners.update_one({"uuid": run["runner_id"]}, end, session=session)
+            append_run_event(database, session, workflow_id, HistoryKind.RUN_CANCELED, reason)
             return True
 
         canceled = self.connection.transaction(cancel)
         if canceled:
-            self._notify([CANCEL_TOPIC, run_topic(workflow_id)])
+            self._notify([CANCEL_TOPIC, run_topic(workflow_id), history_topic(workflow_id)])
         return canceled
 
 

@@ -354,7 +354,7 @@ def _delete_runs(database: Database[Document], runs: list[Document]) -> int:
     ids = [run["uuid"] for run in runs]
     records = [run["runner_id"] for run in runs if run["runner_id"]]
     of_runs: dict[str, Any] = {"workflow_id": {"$in": ids}}
-    for name in ("steps", "events", "tasks", "attempts", "published", "signals", "usage"):
+    for name in ("steps", "events", "tasks", "attempts", "published", "history", "signals", "usage"):
         database[name].delete_many(of_runs)
     database.logs.delete_many({"runner_id": {"$in": [*ids, *records]}})
     database.counters.delete_many({"_id": {"$in": [counter_key(each) for each in (*ids, *records)]}})

@@ -19,6 +19,7 @@ from afl.runtime.stores.mongo.commits import CommitCollection
 from afl.runtime.stores.mongo.connection import Client, Connection
 from afl.runtime.stores.mongo.control import ControlCollection
 from afl.runtime.stores.mongo.errors import unreadable
+from afl.runtime.stores.mongo.history import HistoryCollection
 from afl.runtime.stores.mongo.inspection import CensusCollection, InspectionCollection, PulseCollection
 from afl.runtime.stores.mongo.leases import LeaseCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
@@ -42,6 +43,7 @@ class MongoStore(
     StepCollection,
     EventCollection,
     PublishedCollection,
+    HistoryCollection,
     TaskCollection,
     AttemptCollection,
     ClaimCollection,

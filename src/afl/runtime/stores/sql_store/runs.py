@@ -21,8 +21,17 @@ from afl.runtime.entities import (
     child_via,
     labels,
 )
+from afl.runtime.persistence.history import HistoryKind
 from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
-from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, run_topic, tasks_topic
+from afl.runtime.persistence.topics import (
+    CANCEL_TOPIC,
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    history_topic,
+    run_topic,
+    tasks_topic,
+)
+from afl.runtime.stores.sql_store.history import append_run_event
 from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params, runner_from
 from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
@@ -236,7 +245,9 @@ def _pause(tx: Transaction, notifications: Notifications, *, workflow_id: str, r
     lock_keys(tx, keys)
     tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
     promote(tx, keys, notifications)
+    append_run_event(tx, workflow_id, HistoryKind.RUN_PAUSED, reason)
     notifications.add(tx, run_topic(workflow_id))
+    notifications.add(tx, history_topic(workflow_id))
     return True
 
 
@@ -250,6 +261,8 @@ def _unpause(tx: Transaction, notifications: Notifications, *, workflow_id: str)
         if not row["via"]:
             notifications.add(tx, tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), notifications)
+    append_run_event(tx, workflow_id, HistoryKind.RUN_RESUMED)
+    notifications.add(tx, history_topic(workflow_id))
     notifications.add(tx, RUNS_TOPIC)
     notifications.add(tx, ELSEWHERE_TOPIC)
     return True
@@ -275,7 +288,9 @@ def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, 
         ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}
         tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
     promote(tx, keys, notifications)
+    append_run_event(tx, workflow_id, HistoryKind.RUN_CANCELED, reason)
     notifications.add(tx, CANCEL_TOPIC)
+    notifications.add(tx, history_topic(workflow_id))
     notifications.add(tx, run_topic(workflow_id))
     return True
 
@@ -326,6 +341,7 @@ def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
             Q.delete_run_published,
             Q.delete_run_inputs,
             Q.delete_run_tags,
+            Q.delete_run_history,
             Q.delete_runs,
         ):
             tx.run(query, ids=ids)

@@ -10,8 +10,17 @@ from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreCo
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskHold, TaskState, failure_logs
 from afl.runtime.persistence.changes import IterationChanges, subtree
-from afl.runtime.persistence.topics import ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, run_topic, tasks_topic
+from afl.runtime.persistence.history import history_text
+from afl.runtime.persistence.topics import (
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    history_topic,
+    logs_topic,
+    run_topic,
+    tasks_topic,
+)
 from afl.runtime.stores.sql_store.claims import ClaimTables
+from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
 from afl.runtime.stores.sql_store.runs import (
@@ -37,6 +46,7 @@ class SqlStore(
     StepTables,
     EventTables,
     PublishedTables,
+    HistoryTables,
     TaskTables,
     AttemptTables,
     ClaimTables,
@@ -125,6 +135,8 @@ class SqlStore(
             tx.many(Q.upsert_event, rows.updated_events)
         if rows.published:
             tx.many(Q.publish, rows.published)
+        if rows.history and rows.run is not None:
+            append_history(tx, rows.run.workflow_id, rows.history)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
         if rows.removed:
@@ -172,6 +184,7 @@ class CommitRows:
         self.created_tasks, self.updated_tasks = task_rows.created, task_rows.updated
         self.policies, self.elsewhere = task_rows.policies, task_rows.elsewhere
         self.published = [published_row(value) for value in changes.published.values()]
+        self.history = history_text(changes.history) if changes.history and changes.run is not None else ""
         self.attempts = [attempt_row(attempt) for attempt in task_rows.attempts]
         self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(task_rows.attempts))]
         self.keys = {
@@ -201,6 +214,8 @@ def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition])
     run = changes.run
     topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
     topics.update(logs_topic(log.runner_id) for log in changes.logs)
+    if run is not None and changes.history:
+        topics.add(history_topic(run.workflow_id))
     if run is not None and run.is_over:
         topics.add(run_topic(run.workflow_id))
     elif run is not None and not run.owner and not run.settled:

@@ -206,6 +206,14 @@ create table afl_published (
     primary key (workflow_id, name)
 ) {without_rowid};
 
+-- What happened in each commit of a run, as JSON.
+create table afl_history (
+    workflow_id text {binary} not null,
+    number {bigint} not null,
+    events text not null,
+    primary key (workflow_id, number)
+) {without_rowid};
+
 create table afl_runners (
     uuid text primary key,
     workflow_id text not null,

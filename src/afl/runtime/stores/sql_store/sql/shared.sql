@@ -295,6 +295,14 @@ insert into afl_published (workflow_id, name, value, updated) values (:workflow_
 on conflict (workflow_id, name) do update set value = excluded.value, updated = excluded.updated
 -- name: get_published
 select name, value, updated from afl_published where workflow_id = :workflow_id order by name
+-- name: append_history
+insert into afl_history (workflow_id, number, events)
+select :workflow_id, coalesce(max(number), 0) + 1, :events from afl_history where workflow_id = :workflow_id
+returning number
+-- name: trim_history
+delete from afl_history where workflow_id = :workflow_id and number <= :before
+-- name: get_history
+select number, events from afl_history where workflow_id = :workflow_id and number > :after order by number limit :limit
 -- name: next_timer
 select min(deadline) - {now} as due from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pending'
 -- name: due_timers
@@ -630,6 +638,8 @@ delete from afl_logs where runner_id {in:ids}
 delete from afl_published where workflow_id {in:ids}
 -- name: delete_run_signals
 delete from afl_signals where workflow_id {in:ids}
+-- name: delete_run_history
+delete from afl_history where workflow_id {in:ids}
 -- name: delete_run_tags
 delete from afl_tags where workflow_id {in:ids}
 -- name: delete_run_inputs

@@ -174,6 +174,15 @@ begin
         from jsonb_array_elements(p -> 'published') as v
         on conflict (workflow_id, name) do update set value = excluded.value, updated = excluded.updated;
     end if;
+    if p ? 'history' then
+        insert into afl_history (workflow_id, number, events)
+        select p_run ->> 'workflow_id', coalesce(max(number), 0) + 1, p ->> 'history'
+        from afl_history where workflow_id = p_run ->> 'workflow_id'
+        returning number into held;
+        if held % 1000 = 0 then
+            delete from afl_history where workflow_id = p_run ->> 'workflow_id' and number <= held - 10000;
+        end if;
+    end if;
     if p ? 'logs' then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.
         perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
