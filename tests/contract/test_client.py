@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 from support.clients import opened_client
 from support.dashboards import served, settings_for
 
@@ -310,6 +313,63 @@ def test_the_history_has_what_people_do_to_a_run(place: Place) -> None:
             ]
 
     tell(story)
+
+
+def joined_connection(place: Place) -> Any:
+    if place.store.store.startswith("sqlite"):
+        return sqlite3.connect(place.store.store.removeprefix("sqlite:///"), timeout=30)
+    return psycopg.connect(place.store.store)
+
+
+@pytest.mark.parametrize("place", ["sync"], indirect=True)
+@pytest.mark.parametrize("where", ["sqlite", "postgres"], indirect=True)
+def test_a_run_is_there_if_and_only_if_the_transaction_commits(place: Place) -> None:
+    """On a connection that blocks, and so is used by one thread: the client's own calls are made in this one."""
+    tags = {"a": "b"}
+    with (
+        connect(settings=place.store) as flow,
+        flow.worker({"Ask": shout}),
+        closing(joined_connection(place)) as own,
+    ):
+        lost = flow.start(QUIZ, question="a", connection=own, tags=tags)
+        assert flow.list() == []
+        own.rollback()
+        kept = flow.start(QUIZ, question="a", id="kept", connection=own, tags=tags)
+        assert flow.start(QUIZ, question="a", id="kept", connection=own).id == kept.id
+        with pytest.raises(RunExists):
+            flow.start(QUIZ, question="b", id="kept", connection=own)
+        assert flow.list() == []
+        own.commit()
+        assert kept.result(timeout=30) == {"answer": "A"}
+        assert [each.run for each in flow.list(tags=tags)] == ["kept"]
+        with pytest.raises(NotFoundError):
+            flow.get(lost.id)
+
+
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+@pytest.mark.parametrize("place", ["async"], indirect=True)
+def test_an_asynchronous_connection_takes_a_start(place: Place) -> None:
+    async def story() -> None:
+        async with (
+            place.working() as flow,
+            await psycopg.AsyncConnection.connect(place.store.store, row_factory=dict_row) as own,
+        ):
+            handle = await flow.start(QUIZ, question="a", connection=own)
+            assert await flow.list() == []
+            await own.commit()
+            assert await handle.result(timeout=30) == {"answer": "A"}
+
+    tell(story)
+
+
+@pytest.mark.parametrize("place", ["sync"], indirect=True)
+def test_a_connection_to_another_place_takes_no_start(place: Place, tmp_path: Path) -> None:
+    with (
+        connect(settings=place.settings) as flow,
+        closing(sqlite3.connect(tmp_path / "other.db")) as other,
+        pytest.raises((InputError, CapabilityError), match="connection="),
+    ):
+        flow.start(QUIZ, connection=other)
 
 
 def test_a_worker_takes_functions_objects_and_lists_of_them(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -10,9 +11,11 @@ from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from afl.client.calls import LONG_POLL_SECONDS, PAGE_SIZE, PageT, open_store
+from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.settings import Settings
+from afl.operations.program.submission import Submitted
 from afl.operations.run.run_events import event_topics
 from afl.operations.run.waiting import RunEnd
 from afl.runtime.persistence import PersistenceAPI
@@ -47,6 +50,22 @@ class AsyncCalls:
     async def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The result of an operation of a server that waits; others are called meanwhile."""
         return await _on(self._polls, partial(self._client.call, function, *args, **kwargs))
+
+    async def joined_start(self, connection: Any, *given: Any) -> JoinedStart:
+        """A start as part of the transaction of a connection."""
+        return await self.in_thread(lambda: JoinedStart(self._client, connection, *given))
+
+    async def start_on(self, connection: Any, start: JoinedStart) -> Submitted:
+        """Execute the statements of a start on the connection, which may be asynchronous or not."""
+        statements = start.statements
+        try:
+            statement = next(statements)
+            while True:
+                cursor = await _awaited(connection.execute(statement.text, statement.parameters))
+                row = await _awaited(cursor.fetchone()) if cursor.description else None
+                statement = statements.send(result_of(cursor, row))
+        except StopIteration as end:
+            return start.submitted(end.value)
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""
@@ -87,6 +106,10 @@ class AsyncCalls:
             await self._ends.close()
         self._polls.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._threads.shutdown)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
 
 
 async def _on(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

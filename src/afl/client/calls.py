@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_waits import wait_for_run
 from afl.client.store_client import OperationsClient, StoreClient
-from afl.kernel.errors import CapabilityError
+from afl.kernel.errors import CapabilityError, InputError
 from afl.kernel.settings import Settings
+from afl.operations.program.submission import Submitted
 from afl.operations.run.waiting import RunEnd
 from afl.runtime.persistence import PersistenceAPI
 
@@ -50,6 +53,26 @@ class Calls:
     def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The operation's result."""
         return self._client.call(function, *args, **kwargs)
+
+    def joined_start(self, connection: Any, *given: Any) -> JoinedStart:
+        """A start as part of the transaction of a connection."""
+        return JoinedStart(self._client, connection, *given)
+
+    def start_on(self, connection: Any, start: JoinedStart) -> Submitted:
+        """Execute the statements of a start on the connection."""
+        statements = start.statements
+        try:
+            statement = next(statements)
+            while True:
+                cursor = connection.execute(statement.text, statement.parameters)
+                if inspect.isawaitable(cursor):
+                    raise InputError(
+                        "connection= is asynchronous; use an asynchronous client, or another connection"
+                    )
+                row = cursor.fetchone() if cursor.description else None
+                statement = statements.send(result_of(cursor, row))
+        except StopIteration as end:
+            return start.submitted(end.value)
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""

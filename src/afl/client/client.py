@@ -40,6 +40,7 @@ class Client:
         task_list: str | None = None,
         budget_usd: float | None = None,
         budget_tokens: int | None = None,
+        connection: Any = None,
         **values: Any,
     ) -> RunHandle:
         """Store a run of a workflow, for workers to take up, and return its handle.
@@ -48,6 +49,9 @@ class Client:
         store knows. Inputs are given as keywords or in `inputs`; one that is named like an option of this method must
         go into `inputs`. The same `id` again is the same run, also when it is over; RunExists if that one has another
         program or other inputs. The run can be told apart and found by its `name` and its `tags`.
+
+        With a `connection` of psycopg or sqlite3 to the same database the run is part of its transaction: it is there,
+        and found by workers, if and only if that commits.
         """
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)
@@ -61,7 +65,10 @@ class Client:
         }
         submitted: Submitted
         try:
-            if found.program is not None:
+            if connection is not None:
+                start = self._calls.joined_start(connection, found, given, options)
+                submitted = self._calls.start_on(connection, start)
+            elif found.program is not None:
                 submitted = self._calls.call(submit, found.program, given, **options)
             elif found.text:
                 submitted = self._calls.call(

@@ -47,20 +47,23 @@ def note(
     store: PersistenceAPI, caller: Caller, operation: str, subject: str, outcome: str, message: str = ""
 ) -> None:
     """Write down one action."""
-    store.save_log(
-        LogDefinition(
-            uuid=sortable_id(),
-            order=0,
-            runner_id=AUDIT,
-            object_id=_told(subject),
-            object_type=_told(operation),
-            note_originator=caller.name,
-            note_type=NoteType.INFO if outcome == DONE else NoteType.WARNING,
-            message=_told(message),
-            state=outcome,
-            details={"role": str(caller.role), "origin": caller.origin},
-            time=wall_ms(),
-        )
+    store.save_log(entry(caller, operation, subject, outcome, message))
+
+
+def entry(caller: Caller, operation: str, subject: str, outcome: str, message: str = "") -> LogDefinition:
+    """The record of one action."""
+    return LogDefinition(
+        uuid=sortable_id(),
+        order=0,
+        runner_id=AUDIT,
+        object_id=_told(subject),
+        object_type=_told(operation),
+        note_originator=caller.name,
+        note_type=NoteType.INFO if outcome == DONE else NoteType.WARNING,
+        message=_told(message),
+        state=outcome,
+        details={"role": str(caller.role), "origin": caller.origin},
+        time=wall_ms(),
     )
 
 

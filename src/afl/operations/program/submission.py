@@ -133,15 +133,15 @@ def submit(
     The same `id` again is the same run, also when it is over; RunExists if that one has another program or other
     inputs. A `key` is an id of a user's own: those of other users are other ids.
     """
-    check_run_id(id)
-    run = Evaluator(store).new_run(
+    run = new_run(
+        store,
         program,
         inputs,
+        id=id or (_id_of(by, key) if key else ""),
+        run_name=run_name,
+        tags=tags,
         task_list=task_list,
         flow_id=flow_id,
-        workflow_id=WorkflowId(id or (_id_of(by, key) if key else sortable_id())),
-        name=run_name,
-        tags=tags,
     )
     earlier = store.get_run(WorkflowId(run.workflow_id)) if id or key else None
     if earlier is None:
@@ -154,14 +154,33 @@ def submit(
         earlier = store.get_run(WorkflowId(run.workflow_id))
     if earlier is None:
         raise HeldError(f"run {run.workflow_id} was removed while it was started again; try once more")
-    _check_same(earlier, run, key)
+    check_same(earlier, run, key)
     return Submitted(earlier.workflow_id, earlier.workflow_name, earlier.task_list)
 
 
-def check_run_id(id: str) -> None:
-    """InputError for what cannot be the id of a run; an empty one is made up."""
+def new_run(
+    store: PersistenceAPI,
+    program: Program,
+    inputs: Mapping[str, Any] | None,
+    *,
+    id: str = "",
+    run_name: str = "",
+    tags: Mapping[str, str] | None = None,
+    task_list: str = "default",
+    flow_id: str = "",
+) -> RunDefinition:
+    """A run that is not stored yet. InputError for inputs, an id, a name or tags that do not fit; an id is made up."""
     if id and not is_run_id(id):
         raise InputError(f"the id is {id[:80]!r}; expected {A_RUN_ID}")
+    return Evaluator(store).new_run(
+        program,
+        inputs,
+        task_list=task_list,
+        flow_id=flow_id,
+        workflow_id=WorkflowId(id or sortable_id()),
+        name=run_name,
+        tags=tags,
+    )
 
 
 def _id_of(by: str, key: str) -> str:
@@ -169,7 +188,7 @@ def _id_of(by: str, key: str) -> str:
     return f"key-{hashlib.sha256(codec.encode_canonical([by, key])).hexdigest()[:32]}"
 
 
-def _check_same(earlier: RunDefinition, asked: RunDefinition, key: str) -> None:
+def check_same(earlier: RunDefinition, asked: RunDefinition, key: str = "") -> None:
     """RunExists unless a run that is there is the one that is asked for."""
     differing = [
         name

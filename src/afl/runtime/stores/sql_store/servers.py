@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import (
+    SYSTEM_PREFIX,
     FlowDefinition,
     LockDefinition,
     LockMetaData,
@@ -231,8 +233,11 @@ def append_logs(
 ) -> None:
     """Append entries, each behind all that its run has."""
     for runner_id in sorted({row[1] for row in rows}):
-        # Whoever follows a log reads on from a number: numbers must become visible in their order.
-        tx.one(Q.lock_key, key=f"logs:{runner_id}")
+        if not runner_id.startswith(
+            SYSTEM_PREFIX
+        ):  # nobody follows the audit log, and everybody writes to it
+            # Whoever follows a log reads on from a number: numbers must become visible in their order.
+            tx.one(Q.lock_key, key=f"logs:{runner_id}")
         notifications.add(tx, logs_topic(runner_id))
     tx.many(Q.insert_log, rows)
 
@@ -240,6 +245,11 @@ def append_logs(
 def server_from(row: Row) -> ServerDefinition:
     """The server of a row; the heartbeat writes the ping time alone."""
     return replace(codec.decode_as(row["record"], ServerDefinition), ping_time=row["ping_time"])
+
+
+def log_params(log: LogDefinition) -> dict[str, Any]:
+    """The same by name."""
+    return dict(zip(LOG_COLUMNS, log_row(log), strict=True))
 
 
 def log_row(log: LogDefinition) -> tuple[str, str, int, int, str]:

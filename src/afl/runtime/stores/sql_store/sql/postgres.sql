@@ -29,3 +29,8 @@ select c.workflow_id from afl_runs c
 where c.parent_step <> '' and c.parent_told = 1 and c.ended = 0 and c.on_parent_close = 'cancel' and not exists (
     select 1 from afl_runs p where p.workflow_id = split_part(c.parent_step, '/', 1) and p.ended = 0)
 limit :limit
+
+-- name: database_identity
+select current_database()::text as name, pg_postmaster_start_time()::text as started
+-- name: notify_topic
+select pg_notify('afl_notify', :topic)

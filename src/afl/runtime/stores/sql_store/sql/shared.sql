@@ -730,6 +730,17 @@ order by r.created desc, r.workflow_id desc limit :limit
 insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs) on conflict (workflow_id) do nothing
 -- name: insert_tag
 insert into afl_tags (tag, workflow_id) values (:tag, :workflow_id)
+-- name: start_run
+insert into afl_runs (
+    workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, iterations, waiting, settled,
+    created, updated, ended, owner, epoch, lease_until, name, tags
+) values (
+    :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, 0, 0, 0, :created, :updated,
+    0, '', 0, 0, :name, :tags
+) on conflict (workflow_id) do nothing
+-- name: started_run
+select r.workflow_name, r.program_hash, r.created, r.parent_step, coalesce(i.inputs, '{}') as inputs
+from afl_runs r left join afl_inputs i on i.workflow_id = :workflow_id where r.workflow_id = :workflow_id
 -- name: are_over
 select workflow_id, ended from afl_runs where workflow_id {in:ids}
 -- name: insert_run

@@ -17,3 +17,6 @@ select c.workflow_id from afl_runs c
 where c.parent_step <> '' and c.parent_told = 1 and c.ended = 0 and c.on_parent_close = 'cancel' and not exists (
     select 1 from afl_runs p where p.workflow_id = substr(c.parent_step, 1, instr(c.parent_step, '/') - 1) and p.ended = 0)
 limit :limit
+
+-- name: database_identity
+select file from pragma_database_list where name = 'main'
