@@ -16,6 +16,7 @@ PARTS = (
     "agents",
     "concurrency",
     "primitives",
+    "client",
     "coordination",
     "fleet",
     "turns",

@@ -19,7 +19,7 @@ from afl.kernel.settings import Settings, load_settings
 from afl.operations.program.agents import AgentError
 from afl.operations.run import runs
 from afl.operations.work.hosting import hosted, hosted_names
-from afl.operations.work.offers import load_offer
+from afl.operations.work.offers import known_mismatches, load_offer
 from afl.operations.work.service import (
     Notices,
     ServiceOptions,
@@ -133,6 +133,8 @@ def _serve(
     observe(settings, chosen.service)
     with runs.opened(settings) as opened:
         offer = load_offer(modules, opened)
+        for text in known_mismatches(opened, offer.handlers):
+            say(text, "yellow")
 
         def started() -> None:
             say(_greeting(settings, chosen, offer.names, service.http_port))

@@ -30,6 +30,7 @@ from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.task_handlers.capture import capturing
+from afl.runtime.task_handlers.signatures import check_handlers
 
 if TYPE_CHECKING:
     from afl.bridges.service import BridgeService
@@ -132,7 +133,8 @@ def start(
     budget_tokens: int | None,
 ) -> None:
     """Run a program; `source` is its text, for the line that an error names."""
-    load_offer(chosen.agents)  # what is wrong with them is told before there is a store
+    # What is wrong with them is told before there is a store.
+    check_handlers(load_offer(chosen.agents).handlers, prepared.program)
     settings = chosen.settings()
     with ExitStack() as stack:
         opened = stack.enter_context(runs.opened(settings))

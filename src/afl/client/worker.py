@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,10 +12,12 @@ from typing import Any
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.operations.work.hosting import TurnStaff, bridge_service, hosted_names
-from afl.operations.work.offers import offer_of
+from afl.operations.work.offers import Offer, known_mismatches, offer_of
 from afl.operations.work.service import Notices, ServiceOptions, make_service
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.service import RunnerService
+
+_log = logging.getLogger(__name__)
 
 
 class Worker:
@@ -67,6 +70,7 @@ class Worker:
 
     def _begin(self) -> None:
         store = self._store()
+        _warn_of_mismatches(store, self._offer)
         bridges = bridge_service(store, self._settings, self._offer)
         self._service = make_service(
             store,
@@ -104,3 +108,9 @@ class Worker:
         if self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem
+
+
+def _warn_of_mismatches(store: PersistenceAPI, offer: Offer) -> None:
+    """Tell of handlers that do not fit what the store knows. Programs of other versions may still be served."""
+    for text in known_mismatches(store, offer.handlers):
+        _log.warning("%s", text)

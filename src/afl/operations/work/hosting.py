@@ -42,6 +42,7 @@ from afl.runtime.program.policies import BRIDGES
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.task_handlers.capture import capturing_logging
+from afl.runtime.task_handlers.signatures import check_handlers
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_service import TurnModule
@@ -62,12 +63,14 @@ def run(
     `source` is a text in AFL, or the path of a file that has one. `handlers` are functions by facet name, or a module
     (or other object) with marked functions; of a module @answers functions and agents of turns count as well.
     `capture_logging` stores what handlers say by `logging` in the log of the run, meanwhile.
-    Raises CompileError, InputError, RunFailed or RunPaused; `RunFailed.traceback` shows which line of a handler failed.
+    Raises CompileError, HandlerMismatch, InputError, RunFailed or RunPaused; `RunFailed.traceback` shows which line of
+    a handler failed.
     """
     compiled = compile_sources(_sources(source))
     program = choose_workflow(compiled, workflow)
     check_inputs(program, inputs or {})
     offer = offer_of(handlers)
+    check_handlers(offer.handlers, program)
     with ExitStack() as stack:
         if store is None or isinstance(store, str):
             settings = load_settings({"store": store})

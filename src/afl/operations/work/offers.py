@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.marks import answering
 from afl.kernel.errors import InputError
 from afl.operations.program.agents import AgentError, load_agents, load_module
+from afl.operations.program.library import list_workflows, load_workflow
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.signatures import mismatches
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_service import TurnModule
@@ -60,6 +63,15 @@ def offer_of(source: Any) -> Offer:
         return Offer(handlers)
     turns = (_turns("turn_module_of", source, source.__name__),) if _declares_agents(source) else ()
     return Offer(handlers, answering([source]), turns)
+
+
+def known_mismatches(store: PersistenceAPI, handlers: Handlers) -> list[str]:
+    """How handlers do not fit the facets of the workflows that the store knows, each once."""
+    found: dict[str, None] = {}
+    for known in list_workflows(store):
+        with suppress(InputError):  # one that does not compile any more, or is gone
+            found |= dict.fromkeys(mismatches(handlers, load_workflow(store, known)))
+    return list(found)
 
 
 def _combined(offers: list[Offer]) -> Offer:

@@ -50,7 +50,7 @@ class Handler:
 
     def __init__(self, facet: str, function: Callable[..., Any]) -> None:
         self.facet = facet
-        self._function = function
+        self.function = function
         parameters = inspect.signature(function).parameters.values()
         self._wants_context = any(parameter.name == "context" for parameter in parameters)
         self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -67,7 +67,7 @@ class Handler:
                 raise InputError(f"the handler of {self.facet} does not take what the facet gives: {reason}")
         if self._wants_context:
             given["context"] = context
-        answer = self._function(**given)
+        answer = self.function(**given)
         return plain(_awaited(answer, context) if self._is_async else answer)
 
 
