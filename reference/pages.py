@@ -9,7 +9,7 @@ from afl.fleet.settings import render_fleet_markdown
 from afl.kernel.settings import render_markdown as render_settings
 from afl.operations import catalogue
 from afl.operations.reason import reasons
-from reference import commands, errors, http
+from reference import commands, errors, http, python_api
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -33,8 +33,16 @@ def http_api() -> str:
     return prose + catalogue.render_markdown()
 
 
+def python() -> str:
+    """docs/python.md: its prose as it is, its list of methods anew. The list is the end of the page."""
+    page = (DOCS / "python.md").read_text()
+    prose, _, _ = page.partition(python_api.HEADING)
+    return prose + python_api.render()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "http-api.md": http_api,
+    "python.md": python,
     "reference-cli.md": commands.render,
     "reference-errors.md": errors.render,
     "reference-http.md": http.render,

@@ -11,9 +11,9 @@ _WORDS = (
     (r"\basync (def|with|for) ", r"\1 "),
     (r"\bawait ", ""),
     (r"\bAsyncIterator\b", "Iterator"),
-    (r"\bAsync(Client|RunHandle|Calls)\b", r"\1"),
+    (r"\bAsync(Client|RunHandle|Calls|Turns|Fleet|Messages)\b", r"\1"),
     (r"\bafl\.client\.async_", "afl.client."),
-    (r"\bAsyncWorker\b", "Worker"),
+    (r'"async_(turns|fleet|messages)"', r'"\1"'),
 )
 
 

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from afl.kernel.redaction import redact as redact
     from afl.language.diagnostics import CompileError as CompileError
     from afl.loader import SourceLoader as SourceLoader
+    from afl.operations.program.submission import RunExists as RunExists
+    from afl.operations.run.run_events import RunEvent as RunEvent
     from afl.operations.run.runs import RunFailed as RunFailed
     from afl.operations.run.runs import RunPaused as RunPaused
     from afl.operations.work.hosting import run as run
@@ -113,6 +115,8 @@ _HOMES = {
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
     "afl.kernel.redaction": "redact",
     "afl.language.diagnostics": "CompileError",
+    "afl.operations.program.submission": "RunExists",
+    "afl.operations.run.run_events": "RunEvent",
     "afl.operations.work.hosting": "run",
     "afl.operations.run.runs": "RunFailed RunPaused",
     "afl.runtime.errors": "WorkCancelled",

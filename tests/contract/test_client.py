@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from support.dashboards import served, settings_for
 import afl
 from afl.client.async_client import AsyncClient
 from afl.client.connection import connect
+from afl.fleet.errors import PrincipalAway
 from afl.kernel.errors import CapabilityError, InputError, NotFoundError
 from afl.kernel.settings import Settings
 from afl.operations.program.library import publish_source
@@ -311,6 +312,45 @@ def test_the_history_has_what_people_do_to_a_run(place: Place) -> None:
                 ("step-completed", "asked"),
                 ("run-completed", ""),
             ]
+
+    tell(story)
+
+
+def test_schedules(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            made = await flow.schedule(QUIZ, cron="0 7 * * *", zone="Europe/Oslo", question="a")
+            assert (made.name, made.inputs, made.zone) == ("Quiz", {"question": "a"}, "Europe/Oslo")
+            assert [each.name for each in await flow.schedules()] == ["Quiz"]
+            await flow.unschedule("Quiz")
+            assert await flow.schedules() == []
+
+    tell(story)
+
+
+def test_agents_that_converse(place: Place) -> None:
+    """A worker elsewhere takes their turns; here they are asked, looked at, and stopped."""
+
+    async def story() -> None:
+        async with place.client() as flow:
+            assert await flow.turns.agents() == [] and await flow.turns.list() == []
+            with pytest.raises(InputError, match="no agent 'nobody'"):
+                await flow.turns.send("nobody", "Hello?")
+
+    tell(story)
+
+
+@pytest.mark.parametrize("place", ["async", "sync"], indirect=True)
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+def test_the_fleet_and_messages(place: Place, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDKTR_PRINCIPAL_PORT", "1")  # nobody is there
+
+    async def story() -> None:
+        settings = replace(place.settings, redis=redis_url)
+        async with opened_client(settings, synchronous=place.synchronous) as flow:
+            assert await flow.messages.dead_letters() == []
+            with pytest.raises(PrincipalAway):
+                await flow.fleet.workflows()
 
     tell(story)
 

@@ -21,6 +21,8 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
+        if type(found).__name__ in ("Turns", "Fleet", "Messages"):
+            return Awaited(found)
         if not callable(found):
             return found
         if inspect.isgeneratorfunction(found):

@@ -46,6 +46,7 @@ EXECUTED = (
     "observability",
     "operations",
     "people",
+    "python",
     "runtime",
     "stores",
     "turns",

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from afl.client.calls import LONG_POLL_SECONDS, PAGE_SIZE, PageT, open_store
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
+from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.settings import Settings
 from afl.operations.program.submission import Submitted
@@ -66,6 +67,11 @@ class AsyncCalls:
                 statement = statements.send(result_of(cursor, row))
         except StopIteration as end:
             return start.submitted(end.value)
+
+    @staticmethod
+    def countdown(timeout: float | None) -> Callable[[], float]:
+        """How many seconds are left, whenever it is asked."""
+        return countdown(timeout)
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""

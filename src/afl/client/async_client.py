@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from afl.client.async_calls import AsyncCalls
 from afl.client.async_handle import AsyncRunHandle
+from afl.client.parts import part
 from afl.client.source import Source, explained, merged_inputs, read_source
 from afl.client.worker import Worker
 from afl.kernel.errors import InputError
+from afl.kernel.schedule import CatchUp
 from afl.operations.people.approvals import Answered, Approval, answer, list_approvals, reject
 from afl.operations.program.submission import Submitted, start_workflow, submit, submit_source
 from afl.operations.run.run_list import RunLine, list_runs
 from afl.operations.run.waiting import wait_a_while
 from afl.operations.work.service import ServiceOptions
+from afl.operations.work.timetable import add_source, remove, schedule_workflow, schedules
 from afl.runtime.entities import labels
+from afl.runtime.schedules import WorkflowSchedule
 from afl.runtime.signals import Delivery
+
+if TYPE_CHECKING:  # each takes a while to import, and some need an extra
+    from afl.client.async_fleet import AsyncFleet
+    from afl.client.async_messages import AsyncMessages
+    from afl.client.async_turns import AsyncTurns
 
 
 class AsyncClient:
@@ -137,6 +147,68 @@ class AsyncClient:
         shutdown_ms = round(shutdown_seconds * 1000)
         options = ServiceOptions("afl-worker", name, concurrency, shutdown_ms)
         return Worker(self._calls.open_store, settings, handlers, options)
+
+    async def schedule(
+        self,
+        source: Source,
+        workflow: str | None = None,
+        *,
+        cron: str,
+        zone: str = "UTC",
+        name: str = "",
+        inputs: Mapping[str, Any] | None = None,
+        catch_up: CatchUp = CatchUp.LATEST,
+        task_list: str | None = None,
+        **values: Any,
+    ) -> WorkflowSchedule:
+        """Have a workflow started by the clock; a schedule of that name (by default the workflow's) is replaced.
+
+        `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`.
+        """
+        found = read_source(source, workflow)
+        given = merged_inputs(inputs, values)
+        options: dict[str, Any] = {
+            "cron": cron,
+            "zone": zone,
+            "name": name,
+            "catch_up": catch_up,
+            "task_list": task_list or self._calls.settings.task_list,
+        }
+        if found.program is not None:
+            raise InputError(
+                "a schedule takes a source or the name of a stored workflow, not a compiled program"
+            )
+        if not found.text:
+            return await self._calls.call(schedule_workflow, found.workflow, given, **options)
+        return await self._calls.call(
+            add_source, found.text, found.workflow, given, file=found.name, **options
+        )
+
+    async def schedules(self) -> list[WorkflowSchedule]:
+        """Every schedule, by name."""
+        return await self._calls.call(schedules)
+
+    async def unschedule(self, name: str) -> WorkflowSchedule:
+        """Forget a schedule; runs that it started stay."""
+        return await self._calls.call(remove, name)
+
+    @cached_property
+    def turns(self) -> AsyncTurns:
+        """Agents that converse."""
+        made: AsyncTurns = part("async_turns").AsyncTurns(self._calls)
+        return made
+
+    @cached_property
+    def fleet(self) -> AsyncFleet:
+        """DAGs of processes; needs the extra `fleet`."""
+        made: AsyncFleet = part("async_fleet").AsyncFleet(self._calls)
+        return made
+
+    @cached_property
+    def messages(self) -> AsyncMessages:
+        """Messages between agents; needs the extra `coordination`."""
+        made: AsyncMessages = part("async_messages").AsyncMessages(self._calls)
+        return made
 
     async def signal(
         self, run: str, name: str, value: Mapping[str, Any] | None = None, *, id: str = ""

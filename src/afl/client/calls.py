@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.joined_start import JoinedStart, result_of
-from afl.client.run_waits import wait_for_run
+from afl.client.run_waits import countdown, wait_for_run
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.errors import CapabilityError, InputError
 from afl.kernel.settings import Settings
@@ -74,9 +74,18 @@ class Calls:
         except StopIteration as end:
             return start.submitted(end.value)
 
+    @staticmethod
+    def countdown(timeout: float | None) -> Callable[[], float]:
+        """How many seconds are left, whenever it is asked."""
+        return countdown(timeout)
+
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
+
+    def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """The result of an operation that waits."""
+        return self._client.call(function, *args, **kwargs)
 
     def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
         """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""

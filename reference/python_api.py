@@ -1,0 +1,71 @@
+"""The list of methods in docs/python.md, from the docstrings of the client."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from afl.client.async_client import AsyncClient
+from afl.client.async_fleet import AsyncFleet
+from afl.client.async_handle import AsyncRunHandle
+from afl.client.async_messages import AsyncMessages
+from afl.client.async_turns import AsyncTurns
+from afl.client.connection import connect
+from afl.client.worker import Worker
+from afl.operations.run.run_events import RunEvent
+from afl.operations.work.hosting import run
+from afl.runtime.task_handlers.handler import handler
+
+HEADING = "## Every method\n"
+_LONGEST = 100
+_CLASSES = (AsyncClient, AsyncRunHandle, RunEvent, Worker, AsyncTurns, AsyncFleet, AsyncMessages)
+
+
+def render() -> str:
+    """The end of the page."""
+    lines = [
+        HEADING,
+        "Made from the docstrings by `make docs`. Methods of the asynchronous client are shown;",
+        "",
+    ]
+    lines[1] += " `Client`, `RunHandle`,"
+    lines.insert(2, "`Turns`, `Fleet` and `Messages` have the same ones, without `await`.")
+    for function in (connect, run, handler):
+        lines += [f"### `afl.{function.__name__}`", "", *_described(function)]
+    for each in _CLASSES:
+        lines += [f"### `{each.__name__}`", "", *_text(each)]
+        for name, member in vars(each).items():
+            if not name.startswith("_") and (inspect.isfunction(member) or _is_property(member)):
+                lines += _described(member, name)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _is_property(member: Any) -> bool:
+    return isinstance(member, property) or type(member).__name__ == "cached_property"
+
+
+def _described(member: Any, name: str = "") -> list[str]:
+    if _is_property(member):
+        function = getattr(member, "fget", None) or member.func
+        return [f"**`{name}`**", "", *_text(function)]
+    return ["```text", *_signature(member), "```", "", *_text(member)]
+
+
+def _signature(function: Any) -> list[str]:
+    """As one would write it; a long one with a line for each parameter."""
+    found = inspect.signature(function)
+    shown = [each for each in found.parameters.values() if each.name != "self"]
+    text = str(found.replace(parameters=shown)).replace("'", "")
+    line = f"{function.__name__}{text}"
+    if len(line) <= _LONGEST:
+        return [line]
+    end = text.rpartition(") -> ")[2]
+    parts = [str(each).replace("'", "") for each in shown]
+    star = next((n for n, each in enumerate(shown) if each.kind is each.KEYWORD_ONLY), None)
+    if star is not None:
+        parts.insert(star, "*")
+    return [f"{function.__name__}(", *(f"    {part}," for part in parts), f") -> {end}"]
+
+
+def _text(documented: Any) -> list[str]:
+    return [*(inspect.getdoc(documented) or "").splitlines(), ""]

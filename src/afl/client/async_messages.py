@@ -1,0 +1,45 @@
+"""Messages between agents, as the client sees them: `flow.messages`. It needs the extra `coordination`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from afl.client.async_calls import AsyncCalls
+from afl.operations.message import coordination, message_view
+from afl.operations.message.coordination import BreakerLine
+from afl.operations.message.message_view import Letter, Moved, QueueLine
+
+
+class AsyncMessages:
+    """Queues, dead letters, registered agents and circuit breakers, on the Redis that the settings name."""
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def queues(self) -> list[QueueLine]:
+        """Every queue that holds messages or dead letters."""
+        return await self._calls.call(message_view.list_queues)
+
+    async def agents(self) -> list[dict[str, Any]]:
+        """The registered agents, those that died recently among them."""
+        return await self._calls.call(coordination.agents)
+
+    async def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
+        """Dead letters of one agent, or of all, the oldest of each first."""
+        return await self._calls.call(message_view.list_letters, agent, limit)
+
+    async def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
+        """Put dead letters back in line, all of an agent if none is named."""
+        return await self._calls.call(message_view.requeue, agent, dead_ids)
+
+    async def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
+        """Throw dead letters away, all of an agent if none is named."""
+        return await self._calls.call(message_view.purge, agent, dead_ids)
+
+    async def breakers(self) -> list[BreakerLine]:
+        """Every circuit breaker, by name."""
+        return await self._calls.call(coordination.breakers)
+
+    async def change_breaker(self, name: str, action: Literal["open", "close", "reset"]) -> BreakerLine:
+        """Open, close or reset a circuit breaker in every process."""
+        return await self._calls.call(coordination.change_breaker, action, name)

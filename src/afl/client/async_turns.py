@@ -1,0 +1,71 @@
+"""Agents that converse, as the client sees them: `flow.turns`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.client.async_calls import AsyncCalls
+from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn.turn_reasons import TurnReason
+from afl.operations.turn.turn_view import TurnView
+from afl.operations.turn.turn_wait import wait
+from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
+from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.model import TurnRef
+
+_LONG_POLL_SECONDS = 2.0
+
+
+class AsyncTurns:
+    """Turns of agents: ask for one, wait for what it delivers, look at it, end it."""
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def send(
+        self,
+        agent: str,
+        text: str,
+        *,
+        fields: Mapping[str, str] | None = None,
+        after: str = "",
+        channel: str = "public",
+    ) -> TurnRef:
+        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote."""
+        return await self._calls.call(turns.send, agent, text, fields=fields, after=after, channel=channel)
+
+    async def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
+        """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
+        left = self._calls.countdown(timeout)
+        while True:
+            seconds = min(left(), _LONG_POLL_SECONDS)
+            delivered = await self._calls.poll(wait, turn, seconds)
+            if delivered is not None:
+                return delivered
+            if left() <= 0:
+                raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
+
+    async def ask(self, agent: str, text: str, *, timeout: float | None = None) -> Delivered:
+        """Ask an agent for a turn, and return what it delivers."""
+        turn = await self.send(agent, text)
+        return await self.result(turn.agent_turn_id, timeout=timeout)
+
+    async def show(self, turn: str) -> TurnView:
+        """A turn as a transcript."""
+        return await self._calls.call(turn_view.show, turn)
+
+    async def why(self, turn: str) -> TurnReason:
+        """Why a turn does not go on, and what to do about it."""
+        return await self._calls.call(turn_reasons.why, turn)
+
+    async def stop(self, turn: str, reason: str = "stopped by an operator") -> Stopped:
+        """End a turn, and all that it set off."""
+        return await self._calls.call(turns.stop, turn, reason)
+
+    async def agents(self) -> list[AgentLine]:
+        """The agents of the project: where each one is, and what waits for it."""
+        return await self._calls.call(turns.agents)
+
+    async def list(self, *, agent: str = "", limit: int = 20) -> list[TurnLine]:
+        """The newest turns, newest first."""
+        return await self._calls.call(turns.turns, agent, limit)

@@ -1,0 +1,46 @@
+# Generated from async_messages.py by `make docs`; change that file.
+"""Messages between agents, as the client sees them: `flow.messages`. It needs the extra `coordination`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from afl.client.calls import Calls
+from afl.operations.message import coordination, message_view
+from afl.operations.message.coordination import BreakerLine
+from afl.operations.message.message_view import Letter, Moved, QueueLine
+
+
+class Messages:
+    """Queues, dead letters, registered agents and circuit breakers, on the Redis that the settings name."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def queues(self) -> list[QueueLine]:
+        """Every queue that holds messages or dead letters."""
+        return self._calls.call(message_view.list_queues)
+
+    def agents(self) -> list[dict[str, Any]]:
+        """The registered agents, those that died recently among them."""
+        return self._calls.call(coordination.agents)
+
+    def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
+        """Dead letters of one agent, or of all, the oldest of each first."""
+        return self._calls.call(message_view.list_letters, agent, limit)
+
+    def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
+        """Put dead letters back in line, all of an agent if none is named."""
+        return self._calls.call(message_view.requeue, agent, dead_ids)
+
+    def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
+        """Throw dead letters away, all of an agent if none is named."""
+        return self._calls.call(message_view.purge, agent, dead_ids)
+
+    def breakers(self) -> list[BreakerLine]:
+        """Every circuit breaker, by name."""
+        return self._calls.call(coordination.breakers)
+
+    def change_breaker(self, name: str, action: Literal["open", "close", "reset"]) -> BreakerLine:
+        """Open, close or reset a circuit breaker in every process."""
+        return self._calls.call(coordination.change_breaker, action, name)
