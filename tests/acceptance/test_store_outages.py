@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.eventually import eventually
 from support.warm_processes import WarmProcesses
 from support.workshop import Workshop, opened
 
+import afl
 from afl.devstack import Stack, temporary_stack
 from afl.runtime.entities import TaskState
 
@@ -142,3 +144,33 @@ def test_an_idle_runner_outlives_the_store(workshop: Workshop, own_server: Stack
     assert workshop.wait_completed(workshop.submit("t.One", n=2))["m"] == 4
     assert runner.terminate() == 0
     assert "Traceback" not in runner.said()
+
+
+def test_who_awaits_a_result_notices_neither_a_killed_worker_nor_a_restart(
+    workshop: Workshop, url: str, own_server: Stack
+) -> None:
+    async def story() -> None:
+        async with afl.connect(url) as flow:
+            workshop.hold(True)
+            handle = await flow.get(workshop.submit("t.One", n=1))
+            awaited = asyncio.create_task(handle.result())
+            followed = asyncio.create_task(_kinds(handle))
+            victim = workshop.runner(**LEASE)
+            lost = await asyncio.to_thread(workshop.wait_held, victim)
+            victim.kill()
+            workshop.close()
+            await asyncio.to_thread(restart, own_server, url)
+            other = workshop.runner(**LEASE)
+            assert await asyncio.to_thread(workshop.wait_held, other) == lost
+            workshop.hold(False)
+            assert (await awaited)["m"] == 2
+            assert await followed == ["step-started", "step-completed", "run-completed"]
+            with afl.connect(url) as blocking:
+                assert blocking.get(handle.id).result()["m"] == 2
+
+    asyncio.run(asyncio.wait_for(story(), 120))
+
+
+async def _kinds(handle: afl.AsyncRunHandle) -> list[str]:
+    """What is told of the steps; the loss of the worker is in the log."""
+    return [event.kind async for event in handle.events() if event.kind != "log"]

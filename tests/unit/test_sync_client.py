@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from reference.sync_client import CLIENT, generated
 
 from afl.client.async_client import AsyncClient
 from afl.client.async_handle import AsyncRunHandle
 from afl.client.client import Client
 from afl.client.handle import RunHandle
+from reference.sync_client import CLIENT, generated
 
 
 def formatted(text: str) -> str:
