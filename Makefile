@@ -34,7 +34,7 @@ $(BASE): pyproject.toml constraints.txt | $(VENV)
 
 # What the examples declare by require_extras.
 $(EXAMPLES): pyproject.toml constraints.txt | $(BASE)
-	@$(INSTALL) -e ".[claude,coordination,fleet,local]"
+	@$(INSTALL) -e ".[claude,coordination,fleet,local,web]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)
@@ -57,6 +57,7 @@ examples: $(EXAMPLES)  ## run every example, each with the command at its top
 	$(PY) examples/fleet/main.py
 	$(PY) examples/assistant/main.py
 	$(PY) examples/everything/main.py
+	$(PY) examples/web_app/main.py
 
 test: $(DEV)  ## lint, types, import contract and every test
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint imports collected

@@ -38,6 +38,7 @@ EXECUTED = (
     "cookbook",
     "coordination",
     "fan-out",
+    "fastapi",
     "fleet",
     "fleet-protocol",
     "http-api",
