@@ -31,10 +31,10 @@ class PostgresStore(SqlStore):
         if any(rows.keys for rows in commits):  # to be promoted, which takes more statements
             self._write_rows(commits)
             return
-        carried = self.notifier.sent_by_commit
+        carried = self.notifier.sent_by_commit()
         described = [self._described(rows, rows.topics if carried else ()) for rows in commits]
         self.database.atomic(Q.commit, batch=codec.encode_rows(described))
-        self.notifier.after_commit({topic for rows in commits for topic in rows.topics})
+        self.notifier.after_commit({topic for rows in commits for topic in rows.topics}, sent=carried)
 
     def _write(self, tx: Transaction, rows: CommitRows) -> None:
         tx.one(Q.commit, batch=codec.encode_rows([self._described(rows, ())]))

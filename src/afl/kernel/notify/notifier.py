@@ -67,15 +67,14 @@ class Notifier:
         """
         self._transport.send_in(tx, _checked(topic))
 
-    @property
     def sent_by_commit(self) -> bool:
-        """Whether a commit notifies the other processes itself."""
-        return self._transport.sent_by_commit
+        """Whether the commit that is about to begin notifies the other processes itself; to be asked once for each."""
+        return self._transport.sent_by_commit()
 
-    def after_commit(self, topics: Iterable[str]) -> None:
-        """Notify this process, and the others unless the commit did."""
+    def after_commit(self, topics: Iterable[str], *, sent: bool) -> None:
+        """Notify this process, and the others unless the commit did: `sent` is what `sent_by_commit` said before it."""
         self._transport.deliver(topics)
-        if not self._transport.sent_by_commit:
+        if not sent:
             self._transport.send(topics)
 
     def batch(self) -> Notifications:
@@ -121,10 +120,12 @@ class Notifications:
         self._notifier = notifier
         self._transport = transport
         self._topics: set[str] = set()
+        self._sent = transport.sent_by_commit()
 
     def add(self, tx: Transaction, topic: str) -> None:
         """Notify when this transaction has committed."""
-        self._transport.send_in(tx, _checked(topic))
+        if self._sent:
+            self._transport.send_in(tx, _checked(topic))
         self._topics.add(topic)
 
     def __enter__(self) -> Notifications:
@@ -134,7 +135,7 @@ class Notifications:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._topics:
-            self._notifier.after_commit(self._topics)
+            self._notifier.after_commit(self._topics, sent=self._sent)
 
 
 def _checked(topic: str) -> str:

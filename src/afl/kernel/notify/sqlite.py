@@ -55,7 +55,9 @@ class SqliteTransport(Transport):
     """
 
     crosses_processes = True
-    sent_by_commit = True
+
+    def sent_by_commit(self) -> bool:
+        return True
 
     def __init__(self, path: str, watch: Callable[[str], FileWatch] = FileWatch) -> None:
         super().__init__(f"sqlite:{path}")

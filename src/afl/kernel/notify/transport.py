@@ -25,7 +25,6 @@ class Transport:
     """
 
     crosses_processes: ClassVar[bool] = False
-    sent_by_commit: ClassVar[bool] = False  # the commit itself notifies the other processes
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,6 +35,10 @@ class Transport:
         self._thread: JoinableThread | None = None
         self._closing = threading.Event()
         _transports.add(self)
+
+    def sent_by_commit(self) -> bool:
+        """Whether the commit that is about to begin notifies the other processes itself."""
+        return False
 
     def attach(self, subscription: Subscription) -> None:
         """From the moment this returns the subscription misses no notification."""
@@ -104,7 +107,7 @@ class Transport:
         """Notify the other processes; never waits and never fails."""
 
     def send_in(self, tx: Transaction, topic: str) -> None:
-        """Make the notification part of a transaction, where `sent_by_commit`."""
+        """Make the notification part of a transaction, where the commit notifies itself."""
 
     def waiting(self) -> AbstractContextManager[None]:
         """A block in which a thread or task waits for notifications."""

@@ -189,7 +189,7 @@ class Collections:
         """After a write. There is nothing in it that could carry a notification."""
         named = set(topics)
         if named:
-            self.notifier.after_commit(named)
+            self.notifier.after_commit(named, sent=False)
 
     def _one(self, collection: str, query: Mapping[str, Any], **options: Any) -> Document | None:
         return self.connection.call(lambda db: db[collection].find_one(query, **options))

@@ -122,13 +122,14 @@ class TaskTables(Tables):
     def save_task(self, task: TaskDefinition) -> None:
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
         topics = topics if task.state == TaskState.PENDING else []
-        carried = topics if topics and self.notifier.sent_by_commit else None
+        sent = self.notifier.sent_by_commit()
+        carried = topics if topics and sent else None
         params = task_params(as_stored(task))
         if is_plain(task):
             self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
         else:
             self.database.atomic(Q.upsert_task, **{**params, **policy_params(task)}, topics=carried)
-        self.notifier.after_commit(topics)
+        self.notifier.after_commit(topics, sent=sent)
 
     def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
         if tasks:
