@@ -39,7 +39,8 @@ def program() -> Program:
 
 
 def test_a_due_time_starts_one_run(store: PersistenceAPI, program: Program) -> None:
-    added = timetable.add(store, program, {"n": 2}, cron="@hourly", name="sums", task_list="night")
+    tags = {"team": "data"}
+    added = timetable.add(store, program, {"n": 2}, cron="@hourly", name="sums", task_list="night", tags=tags)
     assert (added.name, added.workflow, added.cron, added.inputs) == ("sums", "Add", "@hourly", {"n": 2})
     assert added.due is not None
     schedules = WorkflowSchedules(store)
@@ -47,6 +48,7 @@ def test_a_due_time_starts_one_run(store: PersistenceAPI, program: Program) -> N
     assert [schedules.fire_due(now=added.due), schedules.fire_due(now=added.due)] == [1, 0]
     (run,) = store.find_runs()
     assert (run.workflow_name, run.task_list, run.is_over) == ("Add", "night", False)
+    assert (run.name, run.tags) == ("sums", tags)
     assert store.get_due_runs() == [run.workflow_id]
     assert runs.resume(store, run.workflow_id, handlers=Handlers()).outputs == {"sum": 3}
     (after,) = timetable.schedules(store)

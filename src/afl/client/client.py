@@ -160,11 +160,13 @@ class Client:
         inputs: Mapping[str, Any] | None = None,
         catch_up: CatchUp = CatchUp.LATEST,
         task_list: str | None = None,
+        tags: Mapping[str, str] | None = None,
         **values: Any,
     ) -> WorkflowSchedule:
         """Have a workflow started by the clock; a schedule of that name (by default the workflow's) is replaced.
 
-        `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`.
+        `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`. Runs
+        are called like the schedule, and have its `tags`.
         """
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)
@@ -174,6 +176,7 @@ class Client:
             "name": name,
             "catch_up": catch_up,
             "task_list": task_list or self._calls.settings.task_list,
+            "tags": dict(tags) if tags else None,
         }
         if found.program is not None:
             raise InputError(

@@ -8,10 +8,11 @@ schedules; the others do not have the capability.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afl.kernel import codec
+from afl.kernel.bounds import check_tags
 from afl.kernel.database import Transaction
 from afl.kernel.database.migration import is_made
 from afl.kernel.errors import CapabilityError
@@ -45,6 +46,7 @@ class WorkflowSchedule:
     fired: int | None
     failures: int
     error: str
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 class WorkflowSchedules:
@@ -72,6 +74,7 @@ class WorkflowSchedules:
         zone: str = "UTC",
         catch_up: CatchUp = CatchUp.LATEST,
         task_list: str = "default",
+        tags: Mapping[str, str] | None = None,
     ) -> int | None:
         """Add a schedule or replace the one of that name; when it is next due. InputError for what does not fit."""
         check_inputs(program, inputs or {})
@@ -80,6 +83,7 @@ class WorkflowSchedules:
             "workflow": program.workflow.name,
             "inputs": dict(inputs or {}),
             "task_list": task_list,
+            "tags": check_tags(tags or {}),
         }
         schedule = Schedule(PART, name, cron, zone, catch_up, data)
         now = self._schedules.now()
@@ -132,7 +136,13 @@ class WorkflowSchedules:
     def _start(self, tx: Transaction, notifications: Notifications, firing: Firing) -> None:
         """Store the run of one firing, and its program again: prune may have removed that."""
         program = Program(codec.decode(firing.data["program"]))
-        run = self._evaluator.new_run(program, firing.data["inputs"], task_list=firing.data["task_list"])
+        run = self._evaluator.new_run(
+            program,
+            firing.data["inputs"],
+            task_list=firing.data["task_list"],
+            name=firing.name,
+            tags=firing.data.get("tags"),
+        )
         tx.run(Q.save_program, hash=program.hash, compiled=program.text)
         self._store.insert_run_in(tx, notifications, run)
 
@@ -154,6 +164,7 @@ def _shown(status: ScheduleStatus) -> WorkflowSchedule:
         catch_up=schedule.catch_up.value,
         inputs=data["inputs"],
         task_list=data["task_list"],
+        tags=data.get("tags") or {},
         paused=schedule.paused,
         due=status.due,
         fired=status.fired,

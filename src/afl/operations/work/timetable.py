@@ -10,6 +10,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.cron import Cron, zone_named
 from afl.kernel.errors import NotFoundError
 from afl.kernel.schedule import CatchUp
+from afl.operations.parameters import Tags
 from afl.operations.program.library import program_named
 from afl.operations.program.sources import SourceText, program_of
 from afl.runtime.persistence import PersistenceAPI
@@ -39,11 +40,12 @@ def add(
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
     task_list: str = "default",
+    tags: Tags | None = None,
 ) -> WorkflowSchedule:
     """Have a workflow started by the clock; one of that name (by default the workflow's) is replaced."""
     called = name or program.workflow.name
     kept = WorkflowSchedules(store)
-    kept.put(called, program, inputs, cron=cron, zone=zone, catch_up=catch_up, task_list=task_list)
+    kept.put(called, program, inputs, cron=cron, zone=zone, catch_up=catch_up, task_list=task_list, tags=tags)
     return _named(kept, called)
 
 
@@ -58,13 +60,22 @@ def add_source(
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
     task_list: str = "default",
+    tags: Tags | None = None,
     file: str = "",
     libraries: Sequence[SourceText] = (),
 ) -> WorkflowSchedule:
     """Compile a source and have its workflow started by the clock; a schedule of that name is replaced."""
     program = program_of(source, workflow, name=file, libraries=libraries)
     return add(
-        store, program, inputs, cron=cron, name=name, zone=zone, catch_up=catch_up, task_list=task_list
+        store,
+        program,
+        inputs,
+        cron=cron,
+        name=name,
+        zone=zone,
+        catch_up=catch_up,
+        task_list=task_list,
+        tags=tags,
     )
 
 
@@ -78,11 +89,20 @@ def schedule_workflow(
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
     task_list: str = "default",
+    tags: Tags | None = None,
 ) -> WorkflowSchedule:
     """Have a workflow that the store knows already started by the clock; a schedule of that name is replaced."""
     program = program_named(store, workflow)
     return add(
-        store, program, inputs, cron=cron, name=name, zone=zone, catch_up=catch_up, task_list=task_list
+        store,
+        program,
+        inputs,
+        cron=cron,
+        name=name,
+        zone=zone,
+        catch_up=catch_up,
+        task_list=task_list,
+        tags=tags,
     )
 
 
