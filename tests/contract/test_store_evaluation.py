@@ -14,9 +14,11 @@ from store_records import LONG, OpenStore, an_event, eventually, of_stores
 
 from afl.kernel.errors import InputError
 from afl.language import compile_source
+from afl.operations.program.sources import program_of
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
@@ -340,3 +342,39 @@ def assert_handled_once(store: PersistenceAPI, workflow_id: WorkflowId, count: i
     assert len({step.id for step in steps}) == len(steps)
     assert all(step.is_complete for step in steps)
     assert store.get_marks(workflow_id) == []
+
+
+def test_a_workflow_tags_its_run(store: PersistenceAPI) -> None:
+    source = """
+    event facet Ask() => (who: String)
+    workflow W() => (who: String) andThen {
+        first = sys.Tag(name = "stage", value = "asking")
+        a = Ask()
+        named = sys.Tag(name = "who", value = a.who)
+        last = sys.Tag(name = "stage", value = "done") with After(named)
+        yield W(who = a.who)
+    }
+    """
+    program = program_of(source)
+    evaluator = Evaluator(store)
+    run = evaluator.submit(program, tags={"team": "data"})
+    evaluator.resume(run)
+    assert _found(store, "stage=asking", "team=data") == [run]
+    evaluator.continue_step(StepId(f"{run}/0/a"), {"who": "Ada"})
+    evaluator.resume(run)
+    assert _found(store, "stage=done", "team=data", "who=Ada") == [run]
+    assert _found(store, "stage=asking") == []
+    stored = store.get_run(run)
+    assert stored is not None and stored.tags == {"team": "data", "stage": "done", "who": "Ada"}
+
+
+def test_a_tag_that_cannot_be_one_fails_its_step(store: PersistenceAPI) -> None:
+    program = program_of('workflow W(name: String) andThen { t = sys.Tag(name = $.name, value = "x") }')
+    evaluator = Evaluator(store)
+    run = evaluator.submit(program, {"name": "a=b"})
+    result = evaluator.resume(run)
+    assert isinstance(result.error, StepFailure) and result.error.error_type == "BadTag"
+
+
+def _found(store: PersistenceAPI, *tags: str) -> list[str]:
+    return [run.workflow_id for run in store.find_runs(RunFilter(tags=tags))]

@@ -60,6 +60,7 @@ class PostgresStore(SqlStore):
             "attempts": rows.attempts,
             "held": sum(1 for task in rows.updated_tasks if task["owner"]),
             "published": rows.published,
+            "tags": rows.tags,
             "history": rows.history,
             "logs": [dict(zip(LOG_COLUMNS, row, strict=True)) for row in rows.logs],
             "removed": rows.removed,

@@ -97,6 +97,7 @@ def test_the_built_in_policies() -> None:
         "sys.Sleep": ["ms"],
         "sys.Until": ["time"],
         "sys.Publish": ["name", "value"],
+        "sys.Tag": ["name", "value"],
     }
     policies = {
         "sys.After": ["step"],

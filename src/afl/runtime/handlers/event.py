@@ -14,7 +14,7 @@ from afl.runtime.persistence.changes import EventDefinition, PublishedValue
 from afl.runtime.persistence.history import HistoryEvent, HistoryKind
 from afl.runtime.program import paths
 from afl.runtime.program.block import MixinUse
-from afl.runtime.program.built_in_steps import PUBLISH, TIMERS, published_name, set_timer
+from afl.runtime.program.built_in_steps import PUBLISH, TAG, TIMERS, published_name, set_timer, tagged
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.policies import child_policies, child_run_of, policies_of
@@ -33,6 +33,9 @@ class EventTransmitHandler(StateHandler):
         payload = self._build_payload()
         if called.name == PUBLISH:
             self._publish(payload)
+            return self.transition()
+        if called.name == TAG:
+            self._tag(payload)
             return self.transition()
         work_id = sortable_id()
         task = self._task(work_id, called.task_data(payload))
@@ -76,6 +79,12 @@ class EventTransmitHandler(StateHandler):
         self.context.changes.published[name] = PublishedValue(
             self.step.workflow_id, name, payload["value"], self.context.now
         )
+
+    def _tag(self, payload: dict[str, Any]) -> None:
+        run = self.context.run
+        if run is not None:  # without one nobody could find it
+            run.tags = tagged(run.tags, payload)
+            self.context.changes.tags[payload["name"]] = payload["value"]
 
     # -- child runs -------------------------------------------------------------------------------------------
 

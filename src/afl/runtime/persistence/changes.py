@@ -50,6 +50,8 @@ class IterationChanges:
     With `run` set, the commit is fenced: it has an effect only if the stored run still has that epoch
     (`new_run` says that the run itself is to be inserted).
 
+    `tags` are those of `run` that were added or changed.
+
     `history` is what happened to the run; it is stored if `run` is set.
 
     `created_runs` are child runs that nobody has begun. One that its `parent_step` started before stays as it is, but
@@ -66,6 +68,7 @@ class IterationChanges:
     created_runs: list[RunDefinition] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
     published: dict[str, PublishedValue] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
     history: list[HistoryEvent] = field(default_factory=list)
     removed: list[StepId] = field(default_factory=list)
     run: RunDefinition | None = None
@@ -120,6 +123,7 @@ class IterationChanges:
             or self.created_runs
             or self.logs
             or self.published
+            or self.tags
             or self.removed
         )
 
@@ -146,6 +150,7 @@ class IterationChanges:
             self.created_runs,
             self.logs,
             self.published,
+            self.tags,
             self.history,
             self.removed,
         ):

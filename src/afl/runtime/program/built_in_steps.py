@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from afl.kernel.bounds import check_tags
+from afl.kernel.errors import InputError
 from afl.language.timers import MAX_SLEEP_MS, time_problem
 from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.errors import StepFailure
 
-SLEEP, UNTIL, PUBLISH = "sys.Sleep", "sys.Until", "sys.Publish"
+SLEEP, UNTIL, PUBLISH, TAG = "sys.Sleep", "sys.Until", "sys.Publish", "sys.Tag"
 TIMERS = (SLEEP, UNTIL)
 MAX_PUBLISHED_NAME = 200
 
@@ -31,6 +33,14 @@ def published_name(params: Mapping[str, Any]) -> str:
             f"{PUBLISH}: the name is {name!r}; expected 1 to {MAX_PUBLISHED_NAME} characters", "BadName"
         )
     return name
+
+
+def tagged(tags: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of a run with one more, or with another value of one; StepFailure (BadTag) for one that cannot be."""
+    try:
+        return check_tags({**tags, params["name"]: params["value"]})
+    except InputError as error:
+        raise StepFailure(f"{TAG}: {error}", "BadTag") from error
 
 
 def _milliseconds(value: Any) -> int:

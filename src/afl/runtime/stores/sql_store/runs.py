@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -178,6 +178,14 @@ def write_start(tx: Transaction, run: RunDefinition) -> None:
         tx.run(Q.insert_inputs, workflow_id=run.workflow_id, inputs=inputs)
     for label in labels(run.tags):
         tx.run(Q.insert_tag, tag=label, workflow_id=run.workflow_id)
+
+
+def write_tags(tx: Transaction, run: RunDefinition, changed: Iterable[tuple[str, str]]) -> None:
+    """The tags of a run, of which some were added or have another value."""
+    tx.run(Q.set_tags, workflow_id=run.workflow_id, tags=codec.encode(run.tags, what="the tags"))
+    for key, value in changed:
+        tx.run(Q.delete_tag, workflow_id=run.workflow_id, prefix=f"{key}=")
+        tx.run(Q.insert_tag, workflow_id=run.workflow_id, tag=f"{key}={value}")
 
 
 class ChildRunTables(Tables):

@@ -29,6 +29,7 @@ from afl.runtime.stores.sql_store.runs import (
     RetentionTables,
     RunTables,
     write_start,
+    write_tags,
 )
 from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTables, ServerTables, log_row
 from afl.runtime.stores.sql_store.signals import SignalTables
@@ -135,6 +136,8 @@ class SqlStore(
             tx.many(Q.upsert_event, rows.updated_events)
         if rows.published:
             tx.many(Q.publish, rows.published)
+        if rows.tags and rows.run is not None:
+            write_tags(tx, rows.run, rows.tags)
         if rows.history and rows.run is not None:
             append_history(tx, rows.run.workflow_id, rows.history)
         if rows.logs:
@@ -184,6 +187,7 @@ class CommitRows:
         self.created_tasks, self.updated_tasks = task_rows.created, task_rows.updated
         self.policies, self.elsewhere = task_rows.policies, task_rows.elsewhere
         self.published = [published_row(value) for value in changes.published.values()]
+        self.tags = [] if changes.new_run else list(changes.tags.items())  # a new run's are written with it
         self.history = history_text(changes.history) if changes.history and changes.run is not None else ""
         self.attempts = [attempt_row(attempt) for attempt in task_rows.attempts]
         self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(task_rows.attempts))]

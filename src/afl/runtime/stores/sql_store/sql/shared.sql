@@ -728,6 +728,10 @@ where cast(:state as text) is null or r.state = cast(:state as text)
 order by r.created desc, r.workflow_id desc limit :limit
 -- name: insert_inputs
 insert into afl_inputs (workflow_id, inputs) values (:workflow_id, :inputs) on conflict (workflow_id) do nothing
+-- name: set_tags
+update afl_runs set tags = :tags where workflow_id = :workflow_id
+-- name: delete_tag
+delete from afl_tags where workflow_id = :workflow_id and substr(tag, 1, length(:prefix)) = :prefix
 -- name: insert_tag
 insert into afl_tags (tag, workflow_id) values (:tag, :workflow_id)
 -- name: start_run

@@ -174,6 +174,15 @@ begin
         from jsonb_array_elements(p -> 'published') as v
         on conflict (workflow_id, name) do update set value = excluded.value, updated = excluded.updated;
     end if;
+    if p ? 'tags' then
+        update afl_runs set tags = p_run ->> 'tags' where workflow_id = p_run ->> 'workflow_id';
+        delete from afl_tags as t using jsonb_array_elements(p -> 'tags') as changed
+        where t.workflow_id = p_run ->> 'workflow_id'
+            and substr(t.tag, 1, length(changed ->> 0) + 1) = (changed ->> 0) || '=';
+        insert into afl_tags (tag, workflow_id)
+        select (changed ->> 0) || '=' || (changed ->> 1), p_run ->> 'workflow_id'
+        from jsonb_array_elements(p -> 'tags') as changed;
+    end if;
     if p ? 'history' then
         insert into afl_history (workflow_id, number, events)
         select p_run ->> 'workflow_id', coalesce(max(number), 0) + 1, p ->> 'history'
