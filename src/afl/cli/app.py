@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from afl import __version__
+from afl.cli.help_text import CONTEXT, HelpCommand, HelpGroup, HelpTyper
 from afl.kernel.errors import MissingExtraError
 from afl.kernel.near_names import near_name
 
@@ -75,22 +75,25 @@ _PANELS = {
     "Develop": ("check", "compile", "fmt"),
     "Other parts": ("coord", "fleet", "turns"),
 }
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OWN_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(HelpGroup):
     """Knows every command by its line; the command itself is imported when it is the one to run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(COMMANDS, key=list(_PANEL_OF).index)
+        return [name for names in _PANELS.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return TyperCommand(cmd_name, help=entry.summary, rich_help_panel=_PANEL_OF[cmd_name])
+        return HelpCommand(cmd_name, help=entry.summary, rich_markup_mode=None)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for panel, names in _PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name, COMMANDS[name].summary) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -101,9 +104,12 @@ class LazyGroup(TyperGroup):
         except MissingExtraError as missing:
             if not {"-h", "--help"} & set(rest):
                 raise
-            told = str(missing).replace("[", r"\[")  # no markup
-            note = f"{command.help}\n\nNot installed here: {told}"
-            return name, TyperCommand(name, help=note, context_settings=_CONTEXT), ["--help"]
+            note = f"{command.help}\n\nNot installed here: {missing}"
+            return (
+                name,
+                HelpCommand(name, help=note, rich_markup_mode=None, context_settings=CONTEXT),
+                ["--help"],
+            )
 
 
 def _load(name: str) -> Any:
@@ -111,18 +117,12 @@ def _load(name: str) -> Any:
     function = vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function]
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_CONTEXT)
-    single.command(name, context_settings=_CONTEXT)(function)
+    single = HelpTyper(add_completion=False)
+    single.command(name)(function)
     return typer.main.get_command(single)
 
 
-app = typer.Typer(
-    cls=LazyGroup,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-)
+app = HelpTyper(cls=LazyGroup, pretty_exceptions_enable=False, no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+from afl.cli.help_text import HelpTyper
 
 
 def command_group(text: str = "", *, runs_without_command: bool = False) -> typer.Typer:
@@ -16,10 +16,8 @@ def command_group(text: str = "", *, runs_without_command: bool = False) -> type
     Without a text, its help is the docstring of the callback.
     """
     about: dict[str, Any] = {"help": text} if text else {}
-    return typer.Typer(
+    return HelpTyper(
         **about,
-        rich_markup_mode="rich",
-        context_settings=CONTEXT,
         add_completion=False,
         invoke_without_command=runs_without_command,
         no_args_is_help=not runs_without_command,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from afl.kernel import telemetry
-from afl.kernel.unraisable import to_thread
+from afl.kernel.user_thread import to_thread
 from afl.models.messages import Reply, Request
 from afl.models.usage import PRICES, Prices
 

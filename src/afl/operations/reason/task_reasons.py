@@ -8,12 +8,12 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, raise
 from afl.operations.reason.staffing import staffing
 from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
-from afl.operations.run.signaling import how_to_deliver
+from afl.operations.run.signal_hint import how_to_deliver
 from afl.operations.spans import clock, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_of
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program import paths
-from afl.runtime.recovery.sweep import what_was_lost
+from afl.runtime.recovery.lost_attempts import what_was_lost
 from afl.runtime.types import WorkflowId
 
 _PLACES = {"agent": "agent", "fleet": "the fleet's workflow", "message": "a message to"}

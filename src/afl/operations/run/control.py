@@ -14,6 +14,7 @@ from afl.operations.parameters import Dollars, Milliseconds, Run, Tokens, about
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import set_budget
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
 from afl.runtime.evaluation.child_runs import settle_child_runs
@@ -77,7 +78,7 @@ def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
     reason = f"cancelled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
     if changed:
-        settle_child_runs(store, run_store.program_cache(store))
+        settle_child_runs(store, program_cache(store))
         _tell_cancelled(store, WorkflowId(found.workflow_id))
     return _change(store, found, changed)
 

@@ -11,7 +11,7 @@ from afl.operations.parameters import Limit, Position
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure

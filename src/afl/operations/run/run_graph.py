@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI

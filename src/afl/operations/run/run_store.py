@@ -1,20 +1,17 @@
-"""Runs and programs in a store: opened, and found by id or the beginning of one."""
+"""Runs in a store: it is opened, and they are found by id or the beginning of one."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI, RunFilter
-from afl.runtime.program.cache import ProgramCache
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
@@ -74,16 +71,3 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     if found is None:
         raise UnknownRun(name, [])
     return found
-
-
-_shelves: WeakKeyDictionary[PersistenceAPI, ProgramCache] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def program_cache(store: PersistenceAPI) -> ProgramCache:
-    """The programs of a store."""
-    with _lock:
-        found = _shelves.get(store)
-        if found is None:
-            found = _shelves[store] = ProgramCache(store)
-        return found

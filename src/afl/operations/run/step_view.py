@@ -19,7 +19,7 @@ from afl.operations.run.lineage import ChildRun, children_of
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import Excerpt, excerpt, get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
