@@ -13,6 +13,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import duration, say
+from afl.cli.problems import report
 from afl.kernel.observing import observe, stop_tracing
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
@@ -164,7 +165,8 @@ def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOpti
             return
         say("A source changed; starting again.", "cyan")
     except AgentError as error:
-        say(Text.assemble(("Error", "red"), f": {error}\nWaiting for a change."))
+        report(error)
+        say("Waiting for a change.")
         with SourceWatch(source_folders(modules), lambda: None) as watch:
             watch.wait()
     start_again()

@@ -155,21 +155,35 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         problem = _misspelled(given)
         if problem:
-            typer.echo(problem, err=True)
-            return 2
-        typer.main.get_command(app)(_dispatched(given), prog_name="afl")
+            return _refuse(problem)
+        code = typer.main.get_command(app)(_dispatched(given), prog_name="afl", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         return 130
+    except typer.Abort:  # at a question
+        return 1
     except Exception as error:
+        if hasattr(error, "format_message"):  # Typer's own; their base has not been public for long
+            return _refuse(error.format_message(), getattr(error, "ctx", None))
         if os.environ.get("AFL_DEBUG"):
             raise
         from afl.cli.problems import report  # noqa: PLC0415  rich is not loaded for nothing
 
         report(error)
         return 1
-    return 0
+
+
+def _refuse(message: str, context: typer.Context | None = None) -> int:
+    """Say what is wrong with the command; a group without a command shows its help."""
+    if message.startswith("Usage: "):
+        typer.echo(message)
+        return 2
+    from afl.cli.problems import report_usage  # noqa: PLC0415  as above
+
+    report_usage(message, context.command_path if context is not None else "afl")
+    return 2
 
 
 def _dispatched(given: list[str]) -> list[str]:
@@ -187,4 +201,4 @@ def _misspelled(given: list[str]) -> str:
     near = near_name(word, COMMANDS)
     if word in COMMANDS or not word.isalpha() or not near or Path(word).exists():
         return ""
-    return f"Error: there is no command {word!r}; did you mean {near!r}? `afl --help` lists all."
+    return f"there is no command {word!r}; did you mean {near!r}?"

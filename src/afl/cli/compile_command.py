@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from afl.cli.console import say
-from afl.cli.problems import problem
-from afl.cli.programs import print_findings
+from afl.cli import options
+from afl.cli.console import print_json, say
+from afl.cli.problems import print_findings
 from afl.config import load_config
 from afl.kernel.config_file import require_file
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.language.source import CompilerInput, SourceEntry, SourceLoader
+from afl.operations import serialization
 from afl.operations.program.sources import (
     STDIN,
     Report,
@@ -102,17 +103,30 @@ def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Sources; together they are one program.")
     ],
+    as_json: options.AsJson = False,
 ) -> None:
-    """Look for mistakes in sources: every one of them, with its line and a way out.
+    """Look for mistakes in sources: every one of them, with its line and a hint. Exit code 1 if there are any.
 
     [bold]Examples[/bold]
 
       afl check news.afl
       afl check news.afl common.afl
+      afl check news.afl --json | jq '.findings\\[].message'
     """
     report = examine(read_files(files))
+    if as_json:
+        print_json(_plain(report))
+        if not report.is_valid:
+            raise typer.Exit(1)
+        return
     _require_valid(report)
     _say_ok(report)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    """The report as `POST /api/v1/compile` has it."""
+    findings = [serialization.plain(each) for each in report.diagnostics]
+    return {"valid": report.is_valid, "sources": list(report.sources), "findings": findings}
 
 
 def _require_valid(report: Report) -> None:
@@ -144,8 +158,7 @@ def _standard_input() -> str:
     try:
         return sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
-        say(f"Error reading input: {error}")
-        raise typer.Exit(1) from error
+        raise InputError(f"standard input cannot be read: {error}") from error
 
 
 def _from_mongodb(spec: str) -> SourceEntry:
@@ -170,8 +183,7 @@ def _write(text: str, out: Path | None) -> None:
         else:
             sys.stdout.write(f"{text}\n")
     except OSError as error:
-        say(f"Error writing output: {error}")
-        raise typer.Exit(1) from error
+        raise InputError(f"the output cannot be written: {error}") from error
 
 
 @contextmanager
@@ -191,8 +203,7 @@ def _log_stream(file: Path | None) -> AbstractContextManager[TextIO | None]:
     try:
         return nullcontext(None) if file is None else file.open("a", encoding="utf-8")
     except OSError as error:
-        problem(f"Cannot write the log file {file}: {error.strerror}")
-        raise typer.Exit(1) from error
+        raise InputError(f"the log file {file} cannot be written: {error.strerror}") from error
 
 
 def fmt(

@@ -15,6 +15,7 @@ from afl.cli.fleet_display import graph, status_text, summary
 from afl.cli.fleet_run_command import logs, run
 from afl.cli.fleet_service_command import agent, check, init, keys, principal, settings, ui
 from afl.cli.operation_command import operation_command
+from afl.cli.problems import file_problem
 from afl.fleet.messages import AgentView, RunView, Status
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow import shown as shown_value
@@ -68,8 +69,7 @@ def list_(host: options.Host = None, port: options.Port = None, as_json: options
         return
     _print_workflows(workflows)
     for each in problems:
-        place = f"{each.path}:{each.line}" if each.line else each.path
-        say(Text.assemble((place, "bold red"), f": {each.key}: " if each.key else ": ", each.error))
+        say(file_problem(each.path, each.line, each.key, each.error))
 
 
 @fleet.command("status")

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import Table, output, print_json, say
+from afl.cli.problems import file_problem
 from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
@@ -197,7 +198,7 @@ def check(
         print_json({"workflows": [each.id for each in workflows], "problems": msgspec.to_builtins(problems)})
     else:
         for each in problems:
-            say(str(each), "red")
+            say(file_problem(each.path, each.line, each.key, each.message, is_here=True))
         say(f"{len(workflows)} workflows, {len(problems)} problems")
     if problems:
         raise typer.Exit(1)

@@ -14,7 +14,8 @@ from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import Table, output, print_json, say
 from afl.cli.operation_command import operation_command, unless_subcommand
-from afl.cli.programs import compile_file, print_findings
+from afl.cli.problems import print_findings
+from afl.cli.programs import compile_file
 from afl.operations.program.flows import FlowPage, FlowView, list_flows, show_flow
 from afl.operations.program.library import publish_source
 from afl.operations.program.sources import SignatureField, read_file

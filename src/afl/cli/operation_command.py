@@ -80,7 +80,7 @@ def operation_command(
             else:
                 render(result, **{each.name: given[each.name] for each in shown})  # type: ignore[call-arg]
             if refused := refusal(result):
-                problem(refused)
+                problem(refused, code="refused")
                 raise typer.Exit(1)
 
         command.__name__, command.__module__ = render.__name__, render.__module__

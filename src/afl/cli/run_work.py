@@ -229,7 +229,7 @@ def _conclude(result: RunReport, chosen: Choices, source: str | None = None) -> 
     if result.status == ExecutionStatus.PAUSED:
         _say_paused(result, chosen.again)
     elif result.error is not None:
-        hint = f"afl show {result.run}"
+        hint = f"afl show {result.run} shows its steps"
         say(
             failure_text(
                 result.run, result.workflow, result.error, source=source, hint=hint, attempts=result.attempts

@@ -124,7 +124,7 @@ def _conclude(end: waiting.RunEnd, as_json: bool) -> None:
         say(f"Run {end.run} is still {end.state}; afl why {end.run} says what it waits for.", "yellow")
         raise typer.Exit(TIMED_OUT)
     if end.error is not None and end.state == RunnerState.FAILED:
-        hint = f"afl show {end.run}"
+        hint = f"afl show {end.run} shows its steps"
         failure = StepFailure.from_dict(end.error)
         say(failure_text(end.run, end.workflow, failure, hint=hint, attempts=end.attempts))
         raise typer.Exit(1)

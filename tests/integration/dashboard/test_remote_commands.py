@@ -225,7 +225,12 @@ class _Stranger(BaseHTTPRequestHandler):
             b'{"error": {"code": "not-found", "message": "Not Found"}}',
             "the server is AgentFlow 9.9, this is",
         ),
-        ("9.9", 409, b'{"error": {"code": "of-the-future", "message": "No way."}}', "Error: No way."),
+        (
+            "9.9",
+            409,
+            b'{"error": {"code": "of-the-future", "message": "No way."}}',
+            "error[of-the-future]: No way.",
+        ),
     ],
 )
 def test_another_server_is_told_from_ours(

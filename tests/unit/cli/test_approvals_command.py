@@ -137,7 +137,7 @@ def test_reject(afl: Afl, waiting: str) -> None:
     assert (told["rejected"], told["feedback"], told["step"]) == (True, "too much", "c")
     failed = afl("resume", told["run"], "-q")
     assert failed.code == 1
-    assert "Rejected: too much" in failed.err
+    assert "error[Rejected] pay.afl:7:9: too much" in failed.err
     again = afl("approvals", "approve", waiting, "--set", "note=x")
     assert again.code == 1
     assert f"approval {waiting} is rejected by {told['by']} already" in again.err

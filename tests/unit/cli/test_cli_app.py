@@ -82,7 +82,7 @@ def test_a_defect_shows_no_trace_unless_asked_for(
     monkeypatch.setattr("afl.operations.run.run_store.open_store", broken)
     done = afl("run", doubling, "--input", "n=1")
     assert done.code == 1
-    assert "ZeroDivisionError: inside" in done.err
+    assert "error[ZeroDivisionError]: inside" in done.err
     assert "Traceback" not in done.err
     monkeypatch.setenv("AFL_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):

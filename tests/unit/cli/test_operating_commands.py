@@ -132,7 +132,7 @@ def test_why(afl: Afl, run: str) -> None:
 def test_pause_unpause_and_cancel(afl: Afl, run: str) -> None:
     assert afl("pause", run).err == f"Paused run {run} of t.Twice\n"
     again = afl("pause", run)
-    assert (again.code, again.err) == (1, f"Error: run {run} is paused; nothing was changed\n")
+    assert (again.code, again.err) == (1, f"error[refused]: run {run} is paused; nothing was changed\n")
     told = result(afl("unpause", run, "--json"))
     assert (told["run"], told["changed"], told["why"]) == (run, True, "")
     assert afl("cancel", run).err == f"Cancelled run {run} of t.Twice\n"

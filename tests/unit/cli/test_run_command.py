@@ -90,7 +90,7 @@ def test_with_libraries_a_failure_names_no_file_rather_than_a_wrong_one(afl: Afl
         "namespace lib { facet Bad(n: Long) => (x: Long) andThen {\n\n  yield Bad(x = 1 % $.n) } }"
     )
     told = afl("run", "main.afl", "--library", "lib.afl").err
-    assert "at     line 3:17" in told
+    assert "error[EvaluationError] <source>:3:17: Division by zero" in told
     assert "main.afl" not in told
 
 
@@ -120,9 +120,8 @@ def test_a_failure_names_step_facet_place_and_cause(afl: Afl, doubling: str, age
     assert (done.code, done.out) == (1, "")
     told = [line.strip() for line in done.err.splitlines()]
     assert "step   a = t.Double" in told
-    assert "at     doubling.afl:4:9" in told
     assert "4 |         a = Double(n = $.n)" in told
-    assert "cause  ValueError: thirteen is not doubled" in told
+    assert "error[ValueError] doubling.afl:4:9: thirteen is not doubled" in told
 
 
 def test_a_failure_as_json(afl: Afl, doubling: str, agents: str) -> None:

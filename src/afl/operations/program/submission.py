@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, PayloadError
+from afl.kernel.errors import InputError, PayloadError, SourcePlace
 from afl.kernel.ids import sortable_id
 from afl.operations.parameters import Dollars, Tokens
 from afl.operations.program.library import find_workflow, load_workflow
@@ -39,7 +40,8 @@ def read_inputs(
     except PayloadError:
         raise
     except InputError as error:
-        raise InputError(f"{error}\n{_how(program)}") from error
+        error.hint = _how(program)
+        raise
     return given
 
 
@@ -89,10 +91,23 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
+        raise _malformed(path, str(error)) from error
     if not isinstance(value, dict):
         raise InputError(f'{path} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
     return value
+
+
+def _malformed(path: Path, reason: str) -> InputError:
+    """The error of a file that is no JSON, with the line: msgspec counts bytes, and Python's own parser lines."""
+    wrong = InputError(f"{path} is not JSON: {reason}")
+    try:
+        json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        wrong = InputError(f"{path} is not JSON: {error.msg}")
+        wrong.place = SourcePlace(str(path), error.lineno, error.colno)
+    except (UnicodeDecodeError, OSError):
+        pass  # there is no line to show
+    return wrong
 
 
 _KEY_MS = 24 * 3_600_000
