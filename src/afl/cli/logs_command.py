@@ -11,6 +11,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.clients import client_for
+from afl.cli.completion import run_ids
 from afl.cli.console import output
 from afl.operations.run.run_log import LogLine
 from afl.operations.run.waiting import read_log, wait_a_while
@@ -22,7 +23,11 @@ _LEVELS = {"error": "red", "warning": "yellow"}
 def logs(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
+        typer.Argument(
+            metavar="RUN",
+            help="The run's id, or enough of its beginning; the latest.",
+            autocompletion=run_ids,
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")

@@ -33,6 +33,7 @@ import typer
 
 from afl.cli import options
 from afl.cli.clients import client_for
+from afl.cli.completion import completion_of
 from afl.cli.console import print_json
 from afl.cli.problems import problem
 from afl.kernel.settings import load_settings
@@ -132,6 +133,7 @@ def _parameter(operation: Operation, name: str, word: str) -> inspect.Parameter:
     metavar = " ".join(each for each in word.split() if not each.startswith("-")) or None
     most = meta.le if meta.le is None or meta.le < _UNSHOWN else None
     about: dict[str, Any] = {"metavar": metavar, "help": meta.description, "min": meta.ge, "max": most}
+    about["autocompletion"] = completion_of(name, word) if operation.needs is Needs.STORE else None
     info = typer.Option(*flags, **about) if flags else typer.Argument(**about)
     return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, info])
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from afl.cli.completion import run_ids, task_lists, workflow_names
 from afl.cli.help_text import HelpTyper
 
 
@@ -34,7 +35,10 @@ def checked_pairs(given: list[str] | None) -> list[str] | None:
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")]
 Workflow = Annotated[
-    str | None, typer.Argument(metavar="WORKFLOW", help="Which workflow, if the file has several.")
+    str | None,
+    typer.Argument(
+        metavar="WORKFLOW", help="Which workflow, if the file has several.", autocompletion=workflow_names
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
@@ -54,7 +58,12 @@ Libraries = Annotated[
 ]
 TaskList = Annotated[
     str | None,
-    typer.Option("--task-list", metavar="NAME", help="The task list of its work (AFL_TASK_LIST)."),
+    typer.Option(
+        "--task-list",
+        metavar="NAME",
+        help="The task list of its work (AFL_TASK_LIST).",
+        autocompletion=task_lists,
+    ),
 ]
 Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="Where runs are kept (AFL_STORE).")]
 Server = Annotated[
@@ -81,7 +90,10 @@ Port = Annotated[
     int | None,
     typer.Option("--port", "-p", metavar="PORT", help="Its port for requests (CDKTR_PRINCIPAL_PORT)."),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")]
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.", autocompletion=run_ids),
+]
 BudgetUsd = Annotated[
     float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")
 ]

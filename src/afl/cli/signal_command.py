@@ -17,7 +17,7 @@ from afl.runtime.signals import Delivery
 
 
 def signal(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")],
+    run: options.Run,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name, as the workflow has it.")],
     value: Annotated[
         str | None,
