@@ -24,7 +24,7 @@ def print_approval(view: ApprovalView) -> None:
 def approval_text(view: ApprovalView, *, with_commands: bool = True) -> Text:
     """The question, and how to answer it."""
     approval = view.approval
-    text = Text.assemble((approval.title, "bold"), (f"  {approval.state}", _COLOURS.get(approval.state, "")))
+    text = Text.assemble((approval.title, "bold"), (f"  {approval.state}", _COLORS.get(approval.state, "")))
     _line(text, "for", approval.group + (f" (after {', '.join(approval.asked)})" if approval.asked else ""))
     _line(text, "run", f"{approval.run} of {approval.workflow}, step {approval.step}")
     _line(text, "asked", f"{ago(approval.created)}{_limits(approval)}")
@@ -42,7 +42,7 @@ def approval_text(view: ApprovalView, *, with_commands: bool = True) -> Text:
     return text
 
 
-_COLOURS = {"open": "yellow", "answered": "green", "rejected": "red", "expired": "red", "canceled": "dim"}
+_COLORS = {"open": "yellow", "answered": "green", "rejected": "red", "expired": "red", "canceled": "dim"}
 
 
 def _line(text: Text, label: str, value: str) -> None:

@@ -32,7 +32,7 @@ def _tell(verb: str, done: Change) -> None:
 
 @operation_command(control.cancel, run="RUN", refusal=_refusal, examples="afl cancel 01jd3v")
 def cancel(done: Change) -> None:
-    _tell("Cancelled", done)
+    _tell("Canceled", done)
 
 
 @operation_command(control.pause, run="RUN", refusal=_refusal, examples="afl pause 01jd3v")

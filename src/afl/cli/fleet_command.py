@@ -195,7 +195,7 @@ def _show_run(found: RunStanding, as_json: bool) -> None:
     facts += [f"{name}={shown_value(value)}" for name, value in run.params.items()]
     console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
     if run.cancel_reason is not None:
-        console.print(Text(f"cancelled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
+        console.print(Text(f"canceled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
     if run.waits:
         console.print(Text(f"waits: {run.waits}", "yellow"), soft_wrap=True)
     if run.error and run.cancel_reason is None:

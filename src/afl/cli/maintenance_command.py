@@ -77,7 +77,7 @@ def doctor(
 
 
 def _print(finding: Finding) -> None:
-    mark, colour = _MARKS[finding.level]
+    mark, color = _MARKS[finding.level]
     console = output()
     text = Text(finding.text)
     remedy = Text(f"→ {finding.remedy}", "dim")
@@ -90,7 +90,7 @@ def _print(finding: Finding) -> None:
     shown.add_column(width=1)
     shown.add_column(width=_WIDTH - 1)
     shown.add_column(overflow="fold")
-    shown.add_row(Text(mark, colour), Text(finding.check, "bold"), text)
+    shown.add_row(Text(mark, color), Text(finding.check, "bold"), text)
     if finding.remedy:
         shown.add_row("", "", remedy)
     console.print(shown)

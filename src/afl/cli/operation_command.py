@@ -1,4 +1,4 @@
-"""Commands made from the catalogue of operations.
+"""Commands made from the catalog of operations.
 
 A command that calls one operation and prints its result is a function that renders the result:
 
@@ -38,7 +38,7 @@ from afl.cli.console import print_json
 from afl.cli.problems import problem
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
-from afl.operations.catalogue import operation_of
+from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
 
 P = ParamSpec("P")

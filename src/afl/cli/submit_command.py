@@ -90,7 +90,7 @@ def wait(
 ) -> None:
     """Wait for the end of a run, and print its outputs as JSON.
 
-    Exit code 0 if it completed, 1 if it failed or was cancelled, 3 if the time was up.
+    Exit code 0 if it completed, 1 if it failed or was canceled, 3 if the time was up.
 
     [bold]Examples[/bold]
 

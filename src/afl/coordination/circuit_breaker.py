@@ -34,7 +34,7 @@ from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker
 from afl.coordination.standby_breaker import StandbyBreaker
 from afl.kernel import telemetry
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.user_thread import to_thread
 
 if TYPE_CHECKING:

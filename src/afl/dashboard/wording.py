@@ -26,9 +26,7 @@ TONES: Mapping[str, str] = {
         ("caught", "overdue", "hanging", "silent", "warning", "timeout", "failed (allowed)"), "caught"
     ),
     **dict.fromkeys(("paused", "concurrency"), "paused"),
-    **dict.fromkeys(
-        ("cancelled", "canceled", "ignored", "skipped", "shutdown", "stopped", "released"), "ended"
-    ),
+    **dict.fromkeys(("canceled", "ignored", "skipped", "shutdown", "stopped", "released"), "ended"),
     **dict.fromkeys(("created", "queued", "not begun", "unknown", "idle", "scheduled"), "idle"),
 }
 

@@ -1,6 +1,6 @@
 """What a function may raise on a thread, and no future can deliver.
 
-`Future.set_exception` refuses StopIteration, and the waiting thread would wait for ever. GeneratorExit, SystemExit and
+`Future.set_exception` refuses StopIteration, and the waiting thread would wait forever. GeneratorExit, SystemExit and
 the like come through, and end the coroutine or the loop that waits instead of being a failure of the function.
 """
 

@@ -33,7 +33,7 @@ class Model(Protocol):
 async def complete_async(model: Model, request: Request, on_text: OnText | None = None) -> Reply:
     """`complete` for asyncio, on a thread of its own; `on_text` is called in the loop.
 
-    Whoever is cancelled here leaves at once; the call itself ends unheard.
+    Whoever is canceled here leaves at once; the call itself ends unheard.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,6 +1,6 @@
 """What a person can do with AgentFlow, as typed functions. The command line, the dashboard and MCP render the results.
 
-`catalogue` is the table of all operations, `operation` one row of it, `parameters` the types that they share.
+`catalog` is the table of all operations, `operation` one row of it, `parameters` the types that they share.
 `client` calls an operation on a store, `http_client` on a server; `serialization` and `problems` are what goes over
 HTTP. `access` has roles, users and tokens, `audit` the record of every action.
 """

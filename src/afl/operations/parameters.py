@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta
 
 LONGEST_SOURCE = 1 << 20
-RUN_STATES = ("created", "running", "paused", "completed", "failed", "cancelled")
+RUN_STATES = ("created", "running", "paused", "completed", "failed", "canceled")
 TASK_STATES = ("pending", "running", "completed", "failed", "ignored", "canceled")
 
 

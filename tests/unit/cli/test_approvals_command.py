@@ -120,7 +120,7 @@ def test_approve(afl: Afl, waiting: str) -> None:
     [
         ([], "note: is required: write a text"),
         (["note=x", "amount=much"], "amount: write a number; got 'much'"),
-        (["note=x", "colour=red"], "colour: there is no such field; known: amount, note, tags"),
+        (["note=x", "color=red"], "color: there is no such field; known: amount, note, tags"),
     ],
 )
 def test_what_does_not_fit_is_refused(afl: Afl, waiting: str, given: list[str], problem: str) -> None:

@@ -86,11 +86,11 @@ def test_a_waiting_run(afl: Afl, loop: str) -> None:
     assert "… a = t.Double  ×2 (2 waiting)" in out
 
 
-def test_a_cancelled_run_waits_for_nobody(afl: Afl, loop: str) -> None:
+def test_a_canceled_run_waits_for_nobody(afl: Afl, loop: str) -> None:
     afl("cancel", start(afl, loop, "-i", "xs=[1]"))
     out = afl("show").out
-    assert "  cancelled (cancelled by operator" in out.splitlines()[0]
-    assert "– t.Each  cancelled" in out and "running" not in out
+    assert "  canceled (canceled by operator" in out.splitlines()[0]
+    assert "– t.Each  canceled" in out and "running" not in out
 
 
 def test_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agents: str) -> None:

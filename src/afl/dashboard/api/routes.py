@@ -1,4 +1,4 @@
-"""The routes of the API: one per row of the catalogue, all alike."""
+"""The routes of the API: one per row of the catalog, all alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.dashboard.api.requests import read_arguments, success
-from afl.operations.catalogue import API, PUBLIC
+from afl.operations.catalog import API, PUBLIC
 from afl.operations.client import StoreClient
 from afl.operations.operation import Operation
 

@@ -226,7 +226,7 @@ async def cancel(request: Request) -> Response:
     form = await request.form()
     run_id = request.path_params["run"]
     back = f"/fleet/runs/{quote(run_id, safe='')}"
-    reason = text_of(form, "reason") or f"cancelled by {request.state.client.caller.name}"
+    reason = text_of(form, "reason") or f"canceled by {request.state.client.caller.name}"
     try:
         await ask_soon(request, fleet.cancel, run_id, reason)
     except InputError as error:

@@ -38,7 +38,7 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     if hosts and waits:
         sentence = f"{place} cannot be asked{_limits(snapshot, task)}: {waits}."
         return _at_bridge(
-            "task-not-begun", task, sentence, "Start or mend the other side; it is tried again."
+            "task-not-begun", task, sentence, "Start or repair the other side; it is tried again."
         )
     host = hosts[0].title if hosts else _owner(snapshot, task)
     if host and queued:

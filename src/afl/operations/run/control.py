@@ -75,15 +75,15 @@ def unpause(
 def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
     """End a run, its tasks and the child runs that end with it. `afl retry` takes it up again."""
     found = run_store.find(store, run)
-    reason = f"cancelled by operator {by or operator()}"
+    reason = f"canceled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
     if changed:
         settle_child_runs(store, program_cache(store))
-        _tell_cancelled(store, WorkflowId(found.workflow_id))
+        _tell_canceled(store, WorkflowId(found.workflow_id))
     return _change(store, found, changed)
 
 
-def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
+def _tell_canceled(store: PersistenceAPI, run: WorkflowId) -> None:
     """End the spans of the run and of its canceled tasks."""
     told = telemetry.is_tracing() or telemetry.is_metering()
     now = store.get_run(run) if told else None

@@ -18,7 +18,7 @@ class RunnerState:
     COMPLETED = "completed"
     FAILED = "failed"
     PAUSED = "paused"
-    CANCELLED = "cancelled"
+    CANCELED = "canceled"
     UNKNOWN = "unknown"
 
 
@@ -34,7 +34,7 @@ class RunDefinition:
     """One run of a workflow, held by at most one evaluator at a time under (owner, epoch, lease_until).
 
     `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
-    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
+    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or canceled the run.
     `unreadable` says why the stored run could not be read in full; what could not is empty.
 
     A child run has the step that started it as `parent_step`, and what becomes of it when the parent closes
@@ -70,7 +70,7 @@ class RunDefinition:
     @property
     def is_over(self) -> bool:
         """Whether the run ended."""
-        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED)
+        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED)
 
     @property
     def parent(self) -> str:
