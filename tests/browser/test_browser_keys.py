@@ -87,7 +87,7 @@ def test_pages_and_actions_work_without_scripts(browser: Chromium, live: LiveSys
         page.locator(f"a[href='/runs/{run}']").first.click()
         page.get_by_role("button", name="Pause").click()
         expect(heading(page)).to_contain_text("paused")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Unpause").click()
         live.open_gate("plain")
         live.until(run, "completed")
 

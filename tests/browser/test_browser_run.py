@@ -144,7 +144,7 @@ def test_a_run_is_paused_and_goes_on(page: Page, live: LiveSystem, seeds: Seeds)
     page.get_by_role("button", name="Pause").click()
     expect(heading(page)).to_contain_text("paused")
     live.open_gate("pausing")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Unpause").click()
     expect(heading(page)).to_contain_text("completed")
 
 

@@ -35,7 +35,7 @@ from afl.runtime.worker.results import TaskResult
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
 _NAME = typer.Option("--name", help="Its name in `afl ps`; the host's by default.")
 _SHUTDOWN = typer.Option(
-    "--shutdown-timeout", min=0, metavar="SECONDS", help="How long handlers may go on after a stop signal."
+    "--shutdown-timeout", min=0, metavar="SECONDS", help="How long handlers may continue after a stop signal."
 )
 _QUIET = typer.Option("--quiet", "-q", help="No line per task.")
 

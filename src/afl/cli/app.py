@@ -27,40 +27,38 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "run": Entry("run_command", "run", "Run a workflow; its result is printed as JSON."),
-    "resume": Entry("run_command", "resume", "Go on with a run that stopped or waits."),
-    "submit": Entry("submit_command", "submit", "Store a run for whichever server takes it."),
+    "resume": Entry("run_command", "resume", "Continue a run that was interrupted or is waiting."),
+    "submit": Entry("submit_command", "submit", "Store a run for any server to pick up."),
     "agent": Entry("agent_command", "agent", "Work on tasks with the functions of a module."),
-    "runner": Entry("agent_command", "runner", "Evaluate runs and look after the store; HTTP status."),
-    "wait": Entry("submit_command", "wait", "Wait for the end of a run."),
+    "runner": Entry("agent_command", "runner", "Evaluate runs, fire schedules and maintain the store."),
+    "wait": Entry("submit_command", "wait", "Wait until a run ends."),
     "list": Entry("list_command", "list_", "List runs."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
-    "logs": Entry("logs_command", "logs", "Print what a run logged; -f follows it."),
+    "logs": Entry("logs_command", "logs", "Print the log of a run; -f follows it."),
     "query": Entry("query_command", "query", "Read values that a run has published."),
     "why": Entry("why_command", "why", "Explain why a run, step, task or server is stuck."),
     "tasks": Entry("work_command", "tasks", "List tasks: the work of agents."),
     "ps": Entry("work_command", "ps", "List the servers: liveness, handlers, load."),
-    "retry": Entry("control_command", "retry", "Try failed steps of a run again."),
+    "retry": Entry("control_command", "retry", "Retry the failed steps of a run."),
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
-    "pause": Entry("control_command", "pause", "Stop a run where it stands."),
-    "unpause": Entry("control_command", "unpause", "Let a paused run go on."),
+    "pause": Entry("control_command", "pause", "Pause a run."),
+    "unpause": Entry("control_command", "unpause", "Continue a paused run."),
     "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
-    "approvals": Entry("approvals_command", "approvals", "List and answer what waits for a person."),
-    "flows": Entry("flows_command", "flows", "List, show and keep flows: stored sources."),
-    "schedule": Entry("schedule_command", "schedule", "Have a workflow started by the clock."),
+    "approvals": Entry("approvals_command", "approvals", "List and answer approvals."),
+    "flows": Entry("flows_command", "flows", "Publish, list and show stored sources."),
+    "schedule": Entry("schedule_command", "schedule", "Start a workflow on a schedule."),
     "schedules": Entry("schedule_command", "schedules", "List, pause and remove schedules."),
-    "doctor": Entry(
-        "maintenance_command", "doctor", "Look for what is wrong with the store and its surroundings."
-    ),
-    "prune": Entry("maintenance_command", "prune", "Remove runs that ended long ago."),
-    "check": Entry("compile_command", "check", "Look for mistakes in sources."),
+    "doctor": Entry("maintenance_command", "doctor", "Check the store, its files and its servers."),
+    "prune": Entry("maintenance_command", "prune", "Delete old runs."),
+    "check": Entry("compile_command", "check", "Check sources and report every error."),
     "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),
-    "fmt": Entry("compile_command", "fmt", "Rewrite sources in the standard form."),
+    "fmt": Entry("compile_command", "fmt", "Format sources."),
     "coord": Entry("coord_command", "coord", "Messages, agents and circuit breakers on Redis."),
     "fleet": Entry("fleet_command", "fleet", "Run DAGs of processes on a fleet of agents."),
     "turns": Entry("turns_command", "turns", "Agents that converse and call tools."),
     "dashboard": Entry("serve_command", "dashboard", "Serve the dashboard and the HTTP API."),
-    "mcp": Entry("serve_command", "mcp", "Serve models by the Model Context Protocol."),
-    "up": Entry("servers_command", "up", "Start local servers: PostgreSQL, Redis, NATS. No containers."),
+    "mcp": Entry("serve_command", "mcp", "Serve tools to models over the Model Context Protocol."),
+    "up": Entry("servers_command", "up", "Start local PostgreSQL, Redis and NATS, without containers."),
     "down": Entry("servers_command", "down", "Stop the local servers."),
     "status": Entry("servers_command", "status", "Show the local servers."),
 }
@@ -144,8 +142,8 @@ def root(
     Every run is kept in a store and can be resumed; without AFL_STORE it is
     the file .afl/afl.db here.
     Results go to standard output, all else to standard error. Exit code:
-    0 completed or paused, 1 failed, 2 wrong usage, 3 the time of --timeout
-    was up, 130 interrupted.
+    0 completed or paused, 1 failed, 2 usage error, 3 timed out,
+    130 interrupted.
     """
 
 

@@ -20,7 +20,7 @@ from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
 from afl.operations.spans import ago, span
 
-_HELP = """What waits for a person: steps with [bold]with Human("finance")[/bold].
+_HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]).
 
 Without a command, the open ones are listed.
 
@@ -39,7 +39,7 @@ _Id = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The approval's id, or enough of its beginning; or the run, if it waits for one answer.",
+        help="The approval's id, or its first characters; or the run, if it waits for one answer.",
     ),
 ]
 
@@ -90,7 +90,7 @@ def approve(
             "-s",
             metavar="FIELD=VALUE",
             callback=options.checked_pairs,
-            help="What a field shall be. Repeatable; the others stay as they are shown.",
+            help="Set a field of the form. Repeatable; the others keep the values shown.",
         ),
     ] = None,
     store: options.Store = None,
@@ -169,4 +169,4 @@ def _tell(done: Answered, as_json: bool) -> None:
         print_json(asdict(done))
         return
     verb = "Rejected" if done.rejected else "Approved"
-    say(f"{verb} {done.step} of run {done.run}; it goes on with the next server (or: afl resume {done.run})")
+    say(f"{verb} {done.step} of run {done.run}; the next server continues it (or: afl resume {done.run})")

@@ -55,13 +55,14 @@ def compile_(
     mongo: Annotated[list[str] | None, typer.Option(metavar="ID:NAME", help="Not implemented yet.")] = None,
     maven: Annotated[list[str] | None, typer.Option(metavar="G:A:V[:C]", help="Not implemented yet.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: standard output."),
     ] = None,
     no_locations: Annotated[
         bool, typer.Option("--no-locations", help="Leave out lines and columns.")
     ] = False,
     include_provenance: Annotated[
-        bool, typer.Option("--include-provenance", help="Say of every place which source it is in.")
+        bool, typer.Option("--include-provenance", help="Name the source of every location.")
     ] = False,
     compact: Annotated[bool, typer.Option("--compact", help="All on one line.")] = False,
     no_validate: Annotated[
@@ -69,11 +70,9 @@ def compile_(
     ] = False,
     check_only: Annotated[bool, typer.Option("--check", help="Look for mistakes and write nothing.")] = False,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file.")] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="The least important messages to log.")
-    ] = LogLevel.WARNING,
+    log_level: Annotated[LogLevel, typer.Option(help="The lowest level to log.")] = LogLevel.WARNING,
     log_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to log; standard error.")
+        Path | None, typer.Option(metavar="FILE", help="Where to log. Default: standard error.")
     ] = None,
 ) -> None:
     """Compile sources to the JSON that the runtime executes. `afl FILE` does the same.
@@ -105,7 +104,7 @@ def check(
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Look for mistakes in sources: every one of them, with its line and a hint. Exit code 1 if there are any.
+    """Check sources and report every error, with its line and a hint. Exit code 1 if there are any.
 
     [bold]Examples[/bold]
 
@@ -212,10 +211,10 @@ def fmt(
         typer.Argument(metavar="FILE...", help="Sources; standard input if none, or for -."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 if something would.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
     ] = False,
 ) -> None:
-    """Rewrite sources in the standard form. Comments stay, meaning does not change.
+    """Format sources. Comments stay, meaning does not change.
 
     [bold]Examples[/bold]
 

@@ -76,11 +76,13 @@ def list_(host: options.Host = None, port: options.Port = None, as_json: options
 def status(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id, or enough of its beginning or end; all runs."),
+        typer.Argument(
+            metavar="[RUN]", help="A run's id, or its first or last characters. Default: all runs."
+        ),
     ] = None,
     workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="ID", help="Only its runs.")] = "",
     statuses: Annotated[
-        list[Status] | None, typer.Option("--status", "-s", help="Only runs that stand so. Repeatable.")
+        list[Status] | None, typer.Option("--status", "-s", help="Only runs with this status. Repeatable.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many runs.")] = 20,
     host: options.Host = None,

@@ -62,7 +62,7 @@ flows.callback()(unless_subcommand(list_))
 @flows.command("show")
 def show(
     flow: Annotated[
-        str, typer.Argument(metavar="ID", help="The flow's id, enough of its beginning, or its name.")
+        str, typer.Argument(metavar="ID", help="The flow's id, its first characters, or its name.")
     ],
     source: Annotated[bool, typer.Option("--source", help="Print its source, and nothing else.")] = False,
     compiled: Annotated[
@@ -100,7 +100,7 @@ def show(
 def publish(
     file: options.File,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Its name; that of its first workflow.")
+        str, typer.Option("--name", metavar="NAME", help="Its name. Default: its first workflow's.")
     ] = "",
     store: options.Store = None,
     server: options.Server = None,

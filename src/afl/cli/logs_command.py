@@ -25,17 +25,17 @@ def logs(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="The run's id, or enough of its beginning; the latest.",
+            help="The run's id, or its first characters. Default: the latest run.",
             autocompletion=run_ids,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")
+        bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")
     ] = False,
     attempt: Annotated[
         int | None,
         typer.Option(
-            "--attempt", min=1, metavar="NUMBER", help="Only what the attempts of this number wrote."
+            "--attempt", min=1, metavar="NUMBER", help="Only the output of attempts with this number."
         ),
     ] = None,
     store: options.Store = None,

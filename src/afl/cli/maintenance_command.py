@@ -32,10 +32,10 @@ _WIDTH = 17  # of the longest name of a check, and a blank
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Take away the rights of other users on the files of the store.")
+        bool, typer.Option("--fix", help="Remove other users' permissions on the files of the store.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out what takes long on a large SQLite file.")
+        bool, typer.Option("--quick", help="Skip checks that take long on a large SQLite file.")
     ] = False,
     store: options.Store = None,
     as_json: options.AsJson = False,
@@ -119,7 +119,7 @@ def prune(
     """
     settings = chosen(store, server)
     if older_than is None and not settings.retention_days:
-        raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
+        raise InputError("give an age: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
     with open_client(settings) as client, errors().status("Looking for what is old") as status:
         done = client.call(

@@ -47,14 +47,14 @@ Inputs = Annotated[
         "-i",
         metavar="NAME=VALUE",
         callback=checked_pairs,
-        help="An input; JSON if that fits. Repeatable.",
+        help="An input, parsed as JSON if that fits its type. Repeatable.",
     ),
 ]
 InputsFile = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
 ]
 Libraries = Annotated[
-    list[Path] | None, typer.Option("--library", metavar="FILE", help="More source. Repeatable.")
+    list[Path] | None, typer.Option("--library", metavar="FILE", help="A library source. Repeatable.")
 ]
 TaskList = Annotated[
     str | None,
@@ -92,7 +92,7 @@ Port = Annotated[
 ]
 Run = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.", autocompletion=run_ids),
+    typer.Argument(metavar="RUN", help="The run's id, or its first characters.", autocompletion=run_ids),
 ]
 BudgetUsd = Annotated[
     float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")

@@ -211,7 +211,7 @@ def _watched(work: Callable[[Display], RunReport], chosen: Choices) -> RunReport
         display.__exit__(None, None, None)
         started = display.progress.run
         say(
-            f"Interrupted. Go on with: afl resume {started}{chosen.again}" if started else "Interrupted.",
+            f"Interrupted. Continue with: afl resume {started}{chosen.again}" if started else "Interrupted.",
             "yellow",
         )
 
@@ -281,7 +281,7 @@ def _waits(each: Waiting) -> str:
 def _say_paused(result: RunReport, again: str) -> None:
     if result.reason:
         text = Text.assemble(("Paused", "yellow"), f": run {result.run}, {result.reason}")
-        say(text.append(f"\nGo on with: afl unpause {result.run}, then afl resume {result.run}{again}"))
+        say(text.append(f"\nContinue with: afl unpause {result.run}, then afl resume {result.run}{again}"))
         return
     people = waits_for_people(result)
     whom = "a person" if people else "an agent"
@@ -292,5 +292,5 @@ def _say_paused(result: RunReport, again: str) -> None:
         store = again[again.index(" --store") :] if " --store" in again else ""
         text.append(f"\nAnswer it: afl approvals{store}")
     options = again if "--agent" in again or people else f" --agent MODULE{again}"
-    text.append(f"\nGo on with: afl resume {result.run}{options}")
+    text.append(f"\nContinue with: afl resume {result.run}{options}")
     say(text)

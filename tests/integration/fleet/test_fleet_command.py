@@ -245,7 +245,7 @@ def test_a_folder_to_begin_with(afl: Afl, tmp_path: Path, monkeypatch: pytest.Mo
     checked = afl("fleet", "check", "jobs/workflows", "--json")
     assert json.loads(checked.out) == {"workflows": ["example"], "problems": []}
     (tmp_path / "jobs" / "workflows" / "example.yml").write_text(BAD)
-    assert "everything is there already" in afl("fleet", "init", "jobs").err
+    assert "everything exists already" in afl("fleet", "init", "jobs").err
     assert (tmp_path / "jobs" / "workflows" / "example.yml").read_text() == BAD
     wrong = afl("fleet", "check", "jobs/workflows")
     assert wrong.code == 1 and "did you mean 'tasks'?" in wrong.err

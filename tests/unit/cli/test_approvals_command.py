@@ -50,7 +50,7 @@ def test_run_says_that_it_waits_for_a_person(afl: Afl, tmp_path: Path) -> None:
         f"Paused: run {run['run']} waits for a person.\n"
         "  pay.Check: waiting for someone in finance\n"
         "Answer it: afl approvals\n"
-        f"Go on with: afl resume {run['run']}\n"
+        f"Continue with: afl resume {run['run']}\n"
     )
     other = afl("run", "pay.afl", "pay.Pay", "-i", "amount=1", "-q", "--store", "sqlite:///other.db")
     assert "Answer it: afl approvals --store sqlite:///other.db\n" in other.err
@@ -105,7 +105,7 @@ def test_approve(afl: Afl, waiting: str) -> None:
     done = afl("approvals", "approve", waiting, "--set", "note=it is right", "-s", "tags=a")
     (run,) = result(afl("list", "--json"))["runs"]
     assert done.err == (
-        f"Approved c of run {run['run']}; it goes on with the next server (or: afl resume {run['run']})\n"
+        f"Approved c of run {run['run']}; the next server continues it (or: afl resume {run['run']})\n"
     )
     assert result(afl("resume", run["run"], "-q")) == {"amount": 9.5, "note": "it is right"}
     shown = afl("approvals", "show", waiting).out

@@ -39,10 +39,7 @@ def test_help_has_examples(afl: Afl, name: str) -> None:
 
 def test_help_tells_the_exit_codes(afl: Afl) -> None:
     words = " ".join(afl("--help").out.split())
-    assert (
-        "Exit code: 0 completed or paused, 1 failed, 2 wrong usage, 3 the time of --timeout was up, 130 interrupted."
-        in words
-    )
+    assert "Exit code: 0 completed or paused, 1 failed, 2 usage error, 3 timed out, 130 interrupted." in words
 
 
 def test_a_misspelled_command_gets_a_suggestion(afl: Afl) -> None:

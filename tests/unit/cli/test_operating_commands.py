@@ -188,7 +188,7 @@ def test_wait(afl: Afl, run: str, doubling: str, agents: str) -> None:
 
 def test_prune(afl: Afl, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     afl("cancel", run)
-    assert "say how old" in afl("prune").err
+    assert "give an age" in afl("prune").err
     assert afl("prune", "--older-than", "1d").err.startswith("Removed 0 runs that ended before")
     assert result(afl("prune", "--older-than", "0s", "--dry-run", "--json"))["runs"] == 1
     assert afl("prune", "--older-than", "0s").err.startswith("Removed 1 run that ended")

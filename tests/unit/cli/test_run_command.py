@@ -101,7 +101,7 @@ def test_a_run_without_agent_pauses_and_says_how_to_go_on(afl: Afl, doubling: st
     assert told["status"] == "PAUSED"
     assert told["waiting_for"] == [{"facet": "t.Double", "steps": 1}]
     assert 'no handler here for t.Double; mark a function with @handler("t.Double")' in done.err
-    assert f"Go on with: afl resume {told['run']} --agent MODULE" in done.err
+    assert f"Continue with: afl resume {told['run']} --agent MODULE" in done.err
     again = afl("resume", told["run"], "--agent", agents)
     assert again.code == 0
     assert result(again.out) == {"m": 20, "label": "x"}

@@ -231,7 +231,7 @@ async def cancel(request: Request) -> Response:
         await ask_soon(request, fleet.cancel, run_id, reason)
     except InputError as error:
         return flash_redirect(request, back, str(error), "bad")
-    return flash_redirect(request, back, "Its end was asked for; the agent ends its processes first.")
+    return flash_redirect(request, back, "Cancellation was requested; the agent ends its processes first.")
 
 
 @contextmanager

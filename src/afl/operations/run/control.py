@@ -56,7 +56,7 @@ class Continued:
 
 
 def pause(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
-    """Stop a run where it stands. Tasks that run go on, and their results wait."""
+    """Pause a run. Tasks that run go on, and their results wait."""
     found = run_store.find(store, run)
     reason = f"paused by operator {by or operator()}"
     return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
