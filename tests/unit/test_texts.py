@@ -36,6 +36,10 @@ OLD = (
     "nothing is called",
     "could not be asked.",
     "what it is about",
+    "were heard",
+    "goes on without you",
+    "has all of that",
+    "may look, and not",
 )
 # British spellings. asyncio, AnyIO, Textual and ARIA have names of their own, which are left out below.
 BRITISH = re.compile(

@@ -11,7 +11,7 @@ from afl.cli.console import output
 from afl.kernel.clock import wall_ms
 from afl.operations.people.approvals import Approval, ApprovalView
 from afl.operations.people.forms import FormField
-from afl.operations.spans import ago, date, span
+from afl.operations.spans import ago, date, left
 
 _LONGEST = 2_000
 
@@ -54,9 +54,9 @@ def _limits(approval: Approval) -> str:
         return ""
     now, parts = wall_ms(), []
     if approval.escalates:
-        parts.append(f"{approval.escalate_to} is asked in {span(approval.escalates - now)}")
+        parts.append(f"{approval.escalate_to} is asked in {left(approval.escalates - now)}")
     if approval.expires:
-        parts.append(f"expires in {span(approval.expires - now)}")
+        parts.append(f"expires in {left(approval.expires - now)}")
     return "".join(f"; {part}" for part in parts)
 
 

@@ -18,7 +18,7 @@ from afl.operations.client import OperationsClient
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
-from afl.operations.spans import ago, span
+from afl.operations.spans import ago, left
 
 _HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]).
 
@@ -58,7 +58,7 @@ _Id = Annotated[
 def list_(found: list[Approval], *, group: str) -> None:
     shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
     for each in found:
-        left = each.expires - wall_ms()
+        remaining = each.expires - wall_ms()
         shown.add(
             each.id,
             each.group,
@@ -66,7 +66,7 @@ def list_(found: list[Approval], *, group: str) -> None:
             Text(each.run, "dim"),
             Text(each.step, "dim"),
             ago(each.created),
-            Text(f"in {span(left)}" if left > 0 else "now", "yellow") if each.expires else "",
+            Text(f"in {left(remaining)}" if remaining > 0 else "now", "yellow") if each.expires else "",
         )
     shown.print(output()) if found else say(f"Nothing waits for {group or 'a person'}")
 

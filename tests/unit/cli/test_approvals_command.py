@@ -68,14 +68,14 @@ def test_what_waits_is_listed(afl: Afl, waiting: str) -> None:
         heading, line = afl(*command).out.splitlines()
         assert heading.split()[:3] == ["APPROVAL", "FOR", "WHAT"]
         assert line.split()[:5] == [waiting, "finance", "Check", "the", "bill"]
-        assert line.endswith("in 4 h")
+        assert line.endswith("in 4 h 59 min")
     assert afl("approvals", "--group", "boss").err == "Nothing waits for boss\n"
 
 
 def test_a_question_is_shown_with_its_form(afl: Afl, waiting: str) -> None:
     shown = afl("approvals", "show", waiting[:-1]).out
     assert shown.startswith("Check the bill  open\n  for    finance\n")
-    assert "; expires in 4 h\n\nLook at the bill.\n\nGiven\n  amount: 9.5\n\nAnswer\n" in shown
+    assert "; expires in 4 h 59 min\n\nLook at the bill.\n\nGiven\n  amount: 9.5\n\nAnswer\n" in shown
     assert "  amount: Double, now 9.5 — what is paid\n" in shown
     assert "  note: String — why\n" in shown
     assert '  tags: [String], ["new"] if left out\n' in shown
@@ -96,7 +96,7 @@ def test_a_question_that_moves_on(afl: Afl, waiting: str) -> None:
     afl("run", "pay.afl", "pay.Signed", "-i", "n=1", "-q")
     (approval,) = result(afl("approvals", "--group", "boss", "--json"))
     shown = afl("approvals", "show", approval["id"]).out
-    assert "; board is asked in 1 h\n" in shown
+    assert "; board is asked in 1 h 29 min\n" in shown
     assert "\nAnswer\n" not in shown
     assert f"  afl approvals approve {approval['id']}\n" in shown
 

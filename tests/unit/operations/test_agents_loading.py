@@ -96,6 +96,17 @@ def test_a_module_with_a_syntax_error(folder: Path) -> None:
     assert caught.value.place == SourcePlace("unclosed_agents.py", 1, 5)
 
 
+def test_a_module_with_a_model_alone_says_how_to_give_it_facets(folder: Path) -> None:
+    (folder / "model_agents.py").write_text(
+        "from afl.models import ScriptedModel\nmodel = ScriptedModel([])\n"
+    )
+    with pytest.raises(
+        AgentError, match="it has the model 'model', so say which facets it answers"
+    ) as caught:
+        load_agent("model_agents.py")
+    assert "--agent model_agents.py:facets" in str(caught.value)
+
+
 def test_a_module_without_handlers_says_how_to_write_one(folder: Path) -> None:
     (folder / "empty_agents.py").write_text("x = 1\n")
     with pytest.raises(AgentError, match="has no handlers; a handler is a function like this") as caught:

@@ -90,7 +90,7 @@ def _last(lines: list[LogLine]) -> int:
 
 _RUNS = 50
 _WATCH_MS = 1_000
-_TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "by the clock"}
+_TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "on a schedule"}
 
 
 @of_part(FLEET)

@@ -73,8 +73,19 @@ def load_agent(
     source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
     if not handlers.names and not (otherwise is not None and otherwise(source)):
-        raise AgentError(f"agent module {module} has no handlers; {_HOW}")
+        raise AgentError(f"agent module {module} has no handlers; {_for_model(source, module) or _HOW}")
     return handlers
+
+
+def _for_model(source: Any, module: str) -> str:
+    """How a model that the module has is given facets to answer; empty if it has none."""
+    names = [name for name, value in getattr(source, "__dict__", {}).items() if isinstance(value, Model)]
+    if not names:
+        return ""
+    how = f'facets = {{"namespace.Facet": {names[0]}}}'
+    return (
+        f"it has the model {names[0]!r}, so say which facets it answers: {how}, then --agent {module}:facets"
+    )
 
 
 def load_module(module: str) -> Any:
