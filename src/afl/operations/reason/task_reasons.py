@@ -9,7 +9,7 @@ from afl.operations.reason.staffing import staffing
 from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
 from afl.operations.run.signal_hint import how_to_deliver
-from afl.operations.spans import clock, span
+from afl.operations.spans import clock, left, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_of
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program import paths
@@ -85,7 +85,7 @@ def _limits(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
 
 def _when(snapshot: DiagnosticSnapshot, moment: int) -> str:
     if moment > snapshot.now:
-        return f"in {span(moment - snapshot.now)}"
+        return f"in {left(moment - snapshot.now)}"
     return (
         "at the next sweep"
         if snapshot.has_live_server
@@ -179,8 +179,8 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     until = f"{task.name} sleeps until {snapshot.clock(task.deadline)}"
     if task.deadline > snapshot.now:
-        left = f", another {span(task.deadline - snapshot.now)}"
-        return _reason("task-timer", task, f"{until}{left}.", "Wait.")
+        rest = f", another {left(task.deadline - snapshot.now)}"
+        return _reason("task-timer", task, f"{until}{rest}.", "Wait.")
     return _reason("task-timer", task, f"{until}; it goes on {_when(snapshot, task.deadline)}.", "Wait.")
 
 

@@ -32,10 +32,12 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
     """The store of the settings, for a while; without `create` a file that is not there is an error."""
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if not create and path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
+        missing = StoreUnavailable(
             f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` makes it, "
             "or name another with --store"
         )
+        missing.hint = ""  # that of its class is for a server that does not answer
+        raise missing
     codec.set_payload_limit(settings.max_payload_bytes)
     store = open_store(
         settings.store,
