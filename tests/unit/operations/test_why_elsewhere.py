@@ -77,7 +77,10 @@ def test_nobody_hands_it_over(store: MemoryStore, mixin: str, place: str, kind: 
     serve(store, "t.Double", "afl:execute")
     reason = why(store, run)
     assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-agent", "task-no-bridge"]
-    assert reason.cause.sentence == f"handed to {place}; no live server bridges to {kind}; expires in 3 h 59 min."
+    assert (
+        reason.cause.sentence
+        == f"handed to {place}; no live server bridges to {kind}; expires in 3 h 59 min."
+    )
     assert reason.outlook is Outlook.STANDS
     assert f"afl resume {run}" in reason.cause.action
     serve(store, f"afl:{task.via.partition(':')[0]}", silent_ms=5 * HOUR)
